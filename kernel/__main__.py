@@ -10,9 +10,10 @@ import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from kernel.boot.arguments import Boot, parse_arguments
+from kernel.boot.arguments import Arguments, Boot, parse_arguments
+from kernel.boot.clock import wall_offset_ns
 from kernel.boot.container_init import serve_as_init
 from kernel.boot.discovery_record import listen, publish, withdraw
 from kernel.boot.health_responder import HealthResponder
@@ -23,6 +24,9 @@ from kernel.fault_injection import arm
 from kernel.procs.descriptors import raise_limit
 from protocol.discovery import DATABASE, JOURNAL, LOCK, LOG, RECORD, SERVICE
 from protocol.version import VERSION
+
+if TYPE_CHECKING:
+    from kernel.app import Leaving
 
 logger = logging.getLogger("kernel.app")
 
@@ -36,7 +40,7 @@ LAUNCHER: Final = "AGENT_WORKER_LAUNCHER"
 """Variable that may choose what is not possible here."""
 
 
-def main() -> int:
+def main() -> int:  # noqa: PLR0911 - each says why nothing was started
     """Run the kernel of one project until it is stopped. Returns the exit code."""
     arguments = parse_arguments(sys.argv[1:])
     ended = serve_as_init()
@@ -45,6 +49,8 @@ def main() -> int:
     arm(os.environ)
     raise_limit()
     os.umask(0o077)
+    if arguments.trial is not None or arguments.handover is not None:
+        return _beside_another(arguments)
     try:
         prepare_state_dir(arguments.state)
         lock = take_lock(os.path.join(arguments.state, LOCK))
@@ -67,9 +73,11 @@ def main() -> int:
     boot = Boot(
         arguments=arguments,
         listener=listener,
+        lock=lock,
         token=secrets.token_urlsafe(32),
         version=VERSION,
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        clock_offset_ns=wall_offset_ns(),
         after_death=os.path.exists(os.path.join(arguments.state, RECORD)),
         kept_by=service,
         early_signals=early_signals,
@@ -82,13 +90,33 @@ def main() -> int:
     responder.open()
     start_logging(os.path.join(arguments.state, LOG))
     try:
-        return _open_and_run(boot, responder, early_signals)
+        end = _open_and_run(boot, responder, early_signals)
+        if isinstance(end, int):
+            return end
+        from kernel.adoption import until_ended  # noqa: PLC0415  (only where this program is replaced)
+
+        return until_ended(boot, end)
     finally:
         withdraw(boot)
 
 
-def _open_and_run(boot: Boot, responder: HealthResponder, early_signals: list[int]) -> int:
-    """Open the database and run the kernel on it. Returns the exit code.
+def _beside_another(arguments: Arguments) -> int:
+    """Go on in the place of another program of this kernel, or say whether that could be. Returns the exit code."""
+    if arguments.handover is not None:
+        start_logging(os.path.join(arguments.state, LOG))
+    gc.disable()  # as below
+    from kernel.adoption import go_on, say_whether_it_could  # noqa: PLC0415  (everything, before it is said)
+
+    gc.freeze()
+    gc.enable()
+    if arguments.trial is not None:
+        return say_whether_it_could(arguments, arguments.trial)
+    assert arguments.handover is not None
+    return go_on(arguments, arguments.handover)
+
+
+def _open_and_run(boot: Boot, responder: HealthResponder, early_signals: list[int]) -> "int | Leaving":
+    """Open the database and run the kernel on it. Returns the exit code, or what is handed over.
 
     After a kernel that ended in order, and with sound settings, nothing is left then that could keep this one from
     starting: requests are let in, and wait for the rest of it.

@@ -5,10 +5,12 @@ launcher -> HTTP and MCP -> dispatcher. Nothing is leased before all of it stand
 """
 
 import logging
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
@@ -18,10 +20,14 @@ from kernel.api.context import Services
 from kernel.api.server import serve
 from kernel.boot.arguments import Boot, give_back_large_blocks, tune_gc
 from kernel.boot.health_responder import HealthResponder, Held
+from kernel.boot.replacement import keep_signals
 from kernel.policy.restart import WAY_OUT
 from kernel.procs.launcher import LauncherUnknown
+from kernel.procs.reaper import reap
 from kernel.procs.sweep import sweep
+from kernel.services.handover import HandedUpgrade, Handover
 from kernel.services.shutdown import ShutdownRequest, stop_on_signals
+from kernel.services.version_trial import Program
 from kernel.store.database import Database
 from kernel.store.errors import CannotSave, StorageFailed
 from kernel.store.transitions.close import end_ephemeral
@@ -41,13 +47,41 @@ LADDER_SECONDS: Final = 10.0
 """From the end of its grace until a worker's tree is gone, however it behaves, and its ending is written."""
 
 
-def run(boot: Boot, database: Database, responder: HealthResponder) -> int:
-    """Run the kernel behind ``boot``'s listener until it is stopped. Returns the exit code."""
+NOTHING_YET: Final = Handover(upgrade=HandedUpgrade(id="", before="", to="", began=0.0))
+
+
+class TakenOver(NamedTuple):
+    """A kernel that goes on where another program of it has stopped. ``returned``: that one was to replace this."""
+
+    kernel: Kernel
+    handover: Handover
+    returned: str | None = None
+
+
+class Leaving(NamedTuple):
+    """The end of this program, and not of the kernel."""
+
+    handover: Handover
+    program: Program
+    listener: int
+    signals: Sequence[int] = ()
+    """Those that came since; may grow."""
+
+
+def run(
+    boot: Boot, database: Database, responder: HealthResponder | None, taken: TakenOver | None = None
+) -> int | Leaving:
+    """Run the kernel behind ``boot``'s listener until it is stopped, or its program is to be replaced.
+
+    Returns the exit code. Without ``responder`` nobody has been answered yet.
+    """
     give_back_large_blocks()
     code = 0
     try:
-        kernel = build(boot, database)
-        trio.run(_run_kernel, kernel, boot, responder)
+        kernel = build(boot, database) if taken is None else taken.kernel
+        leaving = trio.run(_run_kernel, kernel, boot, responder, taken)
+        if leaving is not None:
+            return leaving
         if kernel.boundary.gave_up is not None:
             code = EX_SOFTWARE
     except* (Refused, LauncherUnknown) as refused:
@@ -92,29 +126,27 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
             yield error
 
 
-async def _run_kernel(kernel: Kernel, boot: Boot, responder: HealthResponder) -> None:
-    """Recover what the last kernel left, then serve. The store outlives the processes, and these the services."""
+async def _run_kernel(
+    kernel: Kernel, boot: Boot, responder: HealthResponder | None, taken: TakenOver | None
+) -> Leaving | None:
+    """Recover what the last kernel left, or go on with it, then serve. The store outlives the processes, and these the
+    services.
+    """
     services = kernel.services
     kernel.run_dir.mkdir(mode=0o700, exist_ok=True)
-    swept = await sweep(kernel.run_dir)
+    going_on = () if taken is None else tuple(attempt.handle.attempt for attempt in taken.handover.attempts)
+    swept = await sweep(kernel.run_dir, beside=going_on)
     if swept.attempts:
         logger.info("boot.swept %d attempts, survivors: %s", len(swept.attempts), swept.survivors or "none")
     kernel.logins.settle()
+    leaving: list[Leaving] = []
     async with trio.open_nursery() as storage:
         await storage.start(kernel.writer.run)
-        recovered = await services.store.writer.commit(
-            recover,
-            pid=services.kernel.identity.pid,
-            version=services.kernel.identity.version,
-            machine=kernel.host_clock,
-            in_flight=kernel.in_flight.left,
-            kept_by=None if boot.kept_by is None else boot.kept_by._asdict(),
-        )
-        if recovered.died and boot.kept_by is not None:
-            logger.warning("kernel.restarted %s", boot.kept_by.notice)
+        if taken is None:
+            await _recover(kernel, boot)
+        else:
+            _take_over(kernel, taken.handover)
         kernel.in_flight.begin()
-        if recovered.safe_mode:
-            kernel.safe_mode.set()
         scan = await kernel.reload.start()
         await settle_contexts(services.files.contexts, services.store.reader)
         services.processes.launcher.need(
@@ -122,47 +154,64 @@ async def _run_kernel(kernel: Kernel, boot: Boot, responder: HealthResponder) ->
         )
         async with trio.open_nursery() as processes:
             await processes.start(kernel.boundary.keep, "launcher", services.processes.launcher.run)
-            await _serve_until_stopped(kernel, boot, responder)
+            if taken is not None:
+                processes.start_soon(reap, taken.handover.children)
+            await _serve_until_stopped(kernel, boot, responder, taken, leaving)
             processes.cancel_scope.cancel()
         kernel.writer.close()
+    return leaving[0] if leaving else None
 
 
-async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResponder) -> None:
-    """Start the services in order, wait for the request to stop, and end the work."""
+async def _recover(kernel: Kernel, boot: Boot) -> None:
+    """Put the work of the last kernel back into its lanes."""
+    identity = kernel.services.kernel.identity
+    recovered = await kernel.writer.commit(
+        recover,
+        pid=identity.pid,
+        version=identity.version,
+        machine=kernel.host_clock,
+        in_flight=kernel.in_flight.left,
+        kept_by=None if boot.kept_by is None else boot.kept_by._asdict(),
+    )
+    if recovered.died and boot.kept_by is not None:
+        logger.warning("kernel.restarted %s", boot.kept_by.notice)
+    if recovered.safe_mode:
+        kernel.safe_mode.set()
+
+
+def _take_over(kernel: Kernel, handover: Handover) -> None:
+    """Go on with the work of another program of this kernel. It ended nothing, so nothing is recovered."""
+    kernel.upgrade.take_over(handover)
+    if handover.safe_mode:
+        kernel.safe_mode.set()
+
+
+async def _serve_until_stopped(
+    kernel: Kernel, boot: Boot, responder: HealthResponder | None, taken: TakenOver | None, leaving: list[Leaving]
+) -> None:
+    """Start the services in order, wait for the request to stop, and end the work.
+
+    Where the program is to be replaced, nothing ends: ``leaving`` says what is handed over.
+    """
+    waiting = [] if responder is None else responder.close()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stop_on_signals, kernel.shutdown, boot.early_signals)
         await nursery.start(kernel.watchdog.run)
-        await nursery.start(_serve_to_end, kernel.services, boot, responder.close(), nursery.cancel_scope)
-        keep = kernel.boundary.keep
-        await nursery.start(keep, "runs", kernel.runs.run)
-        if kernel.safe_mode.is_set():
-            logger.warning("kernel.safe_mode %s", WAY_OUT)
-        else:
-            nursery.start_soon(keep, "retention", kernel.retention.run)
-            await nursery.start(keep, "mirror", kernel.mirror.run)
-            nursery.start_soon(keep, "recall", kernel.recall.run)
-            nursery.start_soon(keep, "embeddings", kernel.embeddings.run)
-            nursery.start_soon(keep, "passing", kernel.memory_spaces.run)
-            nursery.start_soon(keep, "worktrees", kernel.worktrees.run)
-            nursery.start_soon(keep, "worktree_sweep", kernel.worktree_sweep.run)
-            nursery.start_soon(keep, "landings", kernel.landings.run)
-            nursery.start_soon(keep, "guard", kernel.guard.run)
-            nursery.start_soon(keep, "logins", kernel.logins.run)
-            nursery.start_soon(keep, "purse", kernel.budgets.run)
-            await nursery.start(keep, "webhooks", kernel.webhooks.run)
-            await nursery.start(keep, "nodes", kernel.nodes.run)
-            nursery.start_soon(keep, "node_cleanup", kernel.node_cleanup.run)
-            await nursery.start(keep, "traces", kernel.traces.run)
-            nursery.start_soon(keep, "standby", kernel.standby.run)
-            await nursery.start(keep, "alarms", kernel.deadlines.run)
-            await nursery.start(keep, "timers", kernel.schedules.run)
-            nursery.start_soon(keep, "reload", kernel.reload.run)
-            nursery.start_soon(keep, "idle_exit", kernel.idle_exit.run)
-            await nursery.start(keep, "dispatcher", partial(kernel.dispatcher.dispatch, nursery))
+        end = partial(_end_services, kernel, nursery.cancel_scope, leaving)
+        await nursery.start(_serve_to_end, kernel.services, boot, waiting, end)
+        await _start_services(kernel, nursery)
         logger.info("kernel.ready %s", kernel.services.kernel.identity.url)
+        if taken is not None:
+            logger.info("kernel.took_over waited %.3f s", await kernel.upgrade.finish(taken.returned))
         tune_gc()
         kernel.watchdog.ready("safe mode" if kernel.safe_mode.is_set() else kernel.services.kernel.identity.url)
-        grace_seconds = await kernel.shutdown.asked()
+        grace_seconds = await _until_stopped(kernel)
+        if grace_seconds is None:
+            await kernel.upgrade.retire()
+            kernel.shutdown.hands_over = True
+            leaving.append(Leaving(NOTHING_YET, kernel.upgrade.program, os.dup(boot.listener.fileno())))
+            kernel.shutdown.closing.set()
+            return
         kernel.watchdog.stopping()
         nursery.start_soon(cancel_at_last, kernel.shutdown, nursery.cancel_scope, grace_seconds)
         with suppress(Refused):  # a disk that is full keeps nobody from leaving
@@ -175,20 +224,77 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
         await kernel.traces.flush()
         await kernel.standby.flush()
         kernel.shutdown.closing.set()
-    logger.info("kernel.stopped")
+    if leaving:
+        leaving[0] = leaving[0]._replace(signals=keep_signals())
+    else:
+        logger.info("kernel.stopped")
+
+
+async def _start_services(kernel: Kernel, nursery: trio.Nursery) -> None:
+    """Start all that waits or repeats, in order; the dispatcher last."""
+    keep = kernel.boundary.keep
+    await nursery.start(keep, "runs", kernel.runs.run)
+    nursery.start_soon(keep, "upgrade", kernel.upgrade.run)
+    if kernel.safe_mode.is_set():
+        logger.warning("kernel.safe_mode %s", WAY_OUT)
+        return
+    nursery.start_soon(keep, "retention", kernel.retention.run)
+    await nursery.start(keep, "mirror", kernel.mirror.run)
+    nursery.start_soon(keep, "recall", kernel.recall.run)
+    nursery.start_soon(keep, "embeddings", kernel.embeddings.run)
+    nursery.start_soon(keep, "passing", kernel.memory_spaces.run)
+    nursery.start_soon(keep, "worktrees", kernel.worktrees.run)
+    nursery.start_soon(keep, "worktree_sweep", kernel.worktree_sweep.run)
+    nursery.start_soon(keep, "landings", kernel.landings.run)
+    nursery.start_soon(keep, "guard", kernel.guard.run)
+    nursery.start_soon(keep, "logins", kernel.logins.run)
+    nursery.start_soon(keep, "purse", kernel.budgets.run)
+    await nursery.start(keep, "webhooks", kernel.webhooks.run)
+    await nursery.start(keep, "nodes", kernel.nodes.run)
+    nursery.start_soon(keep, "node_cleanup", kernel.node_cleanup.run)
+    await nursery.start(keep, "traces", kernel.traces.run)
+    nursery.start_soon(keep, "standby", kernel.standby.run)
+    await nursery.start(keep, "alarms", kernel.deadlines.run)
+    await nursery.start(keep, "timers", kernel.schedules.run)
+    nursery.start_soon(keep, "reload", kernel.reload.run)
+    nursery.start_soon(keep, "idle_exit", kernel.idle_exit.run)
+    await nursery.start(keep, "dispatcher", partial(kernel.dispatcher.dispatch, nursery))
+
+
+async def _until_stopped(kernel: Kernel) -> float | None:
+    """Wait for the request to stop, and return the seconds of grace; None where the program is to be replaced."""
+    grace: list[float] = []
+    async with trio.open_nursery() as nursery:
+
+        async def stopped() -> None:
+            grace.append(await kernel.shutdown.asked())
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(stopped)
+        await kernel.upgrade.leaving.wait()
+        nursery.cancel_scope.cancel()
+    return grace[0] if grace else None
+
+
+def _end_services(kernel: Kernel, scope: trio.CancelScope, leaving: list[Leaving]) -> None:
+    """End all services, once nobody is answered any more. What is handed over is as it is now."""
+    if leaving:
+        signals = (signal.SIGTERM,) if kernel.shutdown.begun() else ()
+        leaving[0] = leaving[0]._replace(handover=kernel.upgrade.hand_over(signals))
+    scope.cancel()
 
 
 async def _serve_to_end(
     services: Services,
     boot: Boot,
     waiting: list[Held],
-    scope: trio.CancelScope,
+    end: Callable[[], None],
     *,
     task_status: trio.TaskStatus[None],
 ) -> None:
     """Serve until the last attempt is gone, since attempts need their MCP; then end all other services."""
     await serve(services, boot.listener, waiting, task_status=task_status)
-    scope.cancel()
+    end()
 
 
 async def cancel_at_last(shutdown: ShutdownRequest, scope: trio.CancelScope, grace_seconds: float) -> None:

@@ -20,7 +20,8 @@ from kernel.api.context import (
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.log_file import log_as_json
-from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
+from kernel.procs.launcher import VARIABLE, choose_launcher
+from kernel.procs.spawn_control import SpawnControl
 from kernel.rule.installed import InstalledRules
 from kernel.services import guard as guards
 from kernel.services.guard import Guard
@@ -64,12 +65,12 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     logins: Logins
     in_flight: InFlight
     guard: Guard
-    launcher: Launcher
+    launcher: SpawnControl
 
 
 def foundation_of(boot: Boot, database: Database) -> Foundation:
     """Make them for a kernel whose database is open."""
-    clock, feed = Clock(), Feed()
+    clock, feed = Clock(boot.clock_offset_ns), Feed()
     state_dir, catalog = Path(boot.arguments.state), Catalog(Path(boot.arguments.project), Path.home())
     if catalog.project().log == "json":
         log_as_json()
@@ -119,10 +120,12 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
             wake=feed.new_wake(guards.WAKING),
             settings=partial(settings_of, catalog=catalog, reader=reader),
         ),
-        launcher=choose_launcher(
-            environ.get(VARIABLE),
-            platform=sys.platform,
-            run_dir=state_dir / RUN,
-            environ=worker_environment(environ, (), own_bin),
+        launcher=SpawnControl(
+            choose_launcher(
+                environ.get(VARIABLE),
+                platform=sys.platform,
+                run_dir=state_dir / RUN,
+                environ=worker_environment(environ, (), own_bin),
+            )
         ),
     )

@@ -35,6 +35,7 @@ from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
 from kernel.boot.discovery_record import boot_id
+from kernel.boot.replacement import patience
 from kernel.foundation import Foundation, foundation_of
 from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
@@ -74,6 +75,7 @@ from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines, Schedules
 from kernel.services.traces import Traces
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
+from kernel.services.upgrade import Upgrade, upgrade_of
 from kernel.services.webhooks import Webhooks
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths, Confinement, Placeholders
@@ -132,6 +134,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     idle_exit: IdleExit
     traces: Traces
     standby: Standby
+    upgrade: Upgrade
 
 
 def build(boot: Boot, database: Database) -> Kernel:
@@ -159,6 +162,9 @@ def build(boot: Boot, database: Database) -> Kernel:
     standby = _standby(base, database.path)
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
+    upgrade = upgrade_of(
+        attempts, dispatcher, base.launcher, writer, safe_mode, boot.version, boot.arguments.words, patience()
+    )
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
@@ -183,6 +189,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 rules=base.rules,
                 numbers=numbers,
                 shutdown=shutdown,
+                upgrade=upgrade,
             ),
             memory=_memory(base, found_again, vectors),
             nodes=NodeAccess(nodes, door),
@@ -235,6 +242,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         idle_exit=IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic),
         traces=_traces(base),
         standby=standby,
+        upgrade=upgrade,
     )
 
 
@@ -427,7 +435,7 @@ def _attempts(
         now_text=lambda: rfc3339(clock.now_ms()),
         in_flight=base.in_flight.working,
     )
-    attempts = Attempts(services)
+    attempts = Attempts(services, base.state_dir / RUN)
     nodes.running = attempts.on_nodes
     wake = base.feed.new_wake(node_cleanup.WAKING)
     nodes.watch(wake.set)
@@ -544,7 +552,7 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
                 for agent, kept in attempts.kept.waiting.items()
             },
         ),
-        runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid),
+        runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid, beside=attempts.processes),
         single_flight=SingleFlight(),
         resources=ResourceSampler(),
         landings=queue,

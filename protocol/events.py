@@ -57,6 +57,10 @@ until then; is_error, refused where it failed.""",
         "kernel.service_failed": (
             "A service of it failed and is started again; data: service, error, again_seconds (null: it ends)."
         ),
+        "kernel.upgraded": (
+            "Another version goes on in its place, and all its work; data: from, to, pid, attempts, waited_seconds."
+        ),
+        "kernel.upgrade_failed": "Another version was not up to it, and this one goes on; data: from, to, pid, reason.",
         "kernel.stopping": "It was asked to stop; data: by (request, SIGTERM, SIGINT, failure of SERVICE).",
     }
 )

@@ -95,6 +95,16 @@ class FrameReader(Generic[F]):
         """Return what has come of a line that has not ended."""
         return bytes(self._buffer)
 
+    @property
+    def dropping(self) -> bool:
+        """Return whether the rest of the line that is being read is dropped: it was too long."""
+        return self._dropping
+
+    def resume(self, pending: bytes, *, dropping: bool = False) -> None:
+        """Go on where another reader of the same bytes stopped."""
+        self._buffer[:] = pending
+        self._dropping = dropping
+
     def feed(self, chunk: bytes) -> list[F | Noise]:
         """Everything that ``chunk`` completes, in order."""
         out: list[F | Noise] = []

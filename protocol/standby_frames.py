@@ -23,7 +23,7 @@ class Frames(msgspec.Struct, frozen=True, kw_only=True, tag="frames"):
     body: bytes
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
+class UpTo(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
     """All that was committed when the kernel looked has been sent."""
 
     event: int
@@ -55,7 +55,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     place_bytes: int = 0
 
 
-Sent = Anew | Frames | Look
+Sent = Anew | Frames | UpTo
 _decode: Final = msgspec.msgpack.Decoder(Sent).decode
 _LENGTH: Final = struct.Struct(">I")
 

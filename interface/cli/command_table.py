@@ -50,6 +50,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("status", "say whether the kernel is up; starts nothing", "Kernel"),
     Command("service", "have the system keep the kernel, and start it again when it died", "Kernel"),
     Command("restart", "restart an agent's worker, or the kernel", "Kernel", file="steer"),
+    Command("upgrade", "have a new version go on with all that runs, and the old one if it cannot", "Kernel"),
     Command("backup", "write the project's state into one file, also while the kernel works", "Kernel", file="state"),
     Command("restore", "put what awk backup or a standby wrote in the place of the state", "Kernel", file="state"),
     Command("standby", "check the copy of a project's log at another place", "Kernel"),

@@ -141,6 +141,7 @@ class _Lines:
 _GRAVE: Mapping[str, str] = {
     "definition.broken": "error",
     "kernel.service_failed": "error",
+    "kernel.upgrade_failed": "warning",
     "schedule.untrusted": "warning",
     "quota.reached": "warning",
     "lagged": "warning",

@@ -7,6 +7,7 @@ from typing import Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
+from interface.cli.left_behind import left_behind_lines
 from interface.cli.prompts import with_trust
 from interface.client import SILENCE_SECONDS, Client, ServerEvent, Stream, new_key, quoted
 from interface.event_follow import CONNECTED, Follower
@@ -124,5 +125,6 @@ class Run:
             accepted = json.loads(event.data)
             self.name, self.id = str(accepted["run"]), accepted.get("id")
             self._last_id = str(accepted.get("seq", ""))
+            self._context.out.notes(left_behind_lines(accepted))
         elif event.type == "result":
             self.document = event.data.encode()

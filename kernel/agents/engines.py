@@ -19,6 +19,10 @@ from protocol.project import NodeSettings
 
 RAY_RELAY: Final = str(Path(__file__).parent.parent / "procs" / "ray_relay.py")
 """Run as a file, so that a Python without our packages can run it."""
+QUEUED_SECONDS: Final = 7 * 86400.0
+"""For an engine that has a queue: who gives up loses his place in it."""
+PULLED_SECONDS: Final = 900.0
+"""For one that may have to fetch an image first."""
 MOST_WORDS: Final = 100
 MOST_CHARACTERS: Final = 4096
 _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/=-]{0,62}", re.ASCII)
@@ -36,6 +40,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """The key that has to be set, and by which two engines of one ``via`` are told apart."""
     takes: frozenset[str] = frozenset()
     """Other keys that it takes, beside those that all do."""
+    hello_seconds: float = 60.0
+    """For the node to answer: a machine may have to start Python first."""
     environment: tuple[str, ...] = ()
     """Variables of the kernel's environment that it gets, beside those that every program gets."""
 
@@ -61,6 +67,7 @@ ENGINES: Final[Mapping[str, tuple[Engine, ...]]] = MappingProxyType(
                     *("{args}", "--nodelist={host}", "--", "{far}"),
                 ),
                 takes=frozenset({"args", "host"}),
+                hello_seconds=QUEUED_SECONDS,
                 environment=("SLURM_CONF",),
             ),
         ),
@@ -81,6 +88,7 @@ ENGINES: Final[Mapping[str, tuple[Engine, ...]]] = MappingProxyType(
                 ),
                 by="image",
                 takes=frozenset({"args", "namespace"}),
+                hello_seconds=PULLED_SECONDS,
                 environment=("KUBECONFIG", *_PROXIES),
             ),
         ),
@@ -95,6 +103,7 @@ ENGINES: Final[Mapping[str, tuple[Engine, ...]]] = MappingProxyType(
                 argv=("docker", "run", "-i", "--rm", "--init", "{args}", "{image}", "{far}"),
                 by="image",
                 takes=frozenset({"args"}),
+                hello_seconds=PULLED_SECONDS,
                 environment=("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
             ),
         ),
@@ -105,6 +114,7 @@ ENGINES: Final[Mapping[str, tuple[Engine, ...]]] = MappingProxyType(
                     *("--", "{far}"),
                 ),
                 takes=frozenset({"address", "resources", "python", "least", "most"}),
+                hello_seconds=QUEUED_SECONDS,
                 environment=("RAY_ADDRESS",),
             ),
         ),
@@ -160,6 +170,12 @@ def command_line(settings: NodeSettings, far: Sequence[str], fresh: str) -> tupl
         if None not in named:
             words.append(_KEY.sub(lambda match: filled[match[1]] or "", word))
     return tuple(words)
+
+
+def hello_seconds(settings: NodeSettings) -> float:
+    """How long the node may take until it answers for the first time."""
+    engine = engine_of(settings)
+    return 60.0 if engine is None else engine.hello_seconds
 
 
 def engine_environment(settings: NodeSettings, environ: Mapping[str, str]) -> dict[str, str]:

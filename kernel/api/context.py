@@ -52,7 +52,7 @@ from kernel.workflows.setup import CheckOutcome
 from protocol.agent import AgentLimits
 from protocol.agent_memory import Entry, Tier
 from protocol.api.history import HistoryFound, HistoryPage, Reindexed
-from protocol.api.kernel import PruneReport, PruneRequest
+from protocol.api.kernel import PruneReport, PruneRequest, UpgradeReport
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 from protocol.api.souls import SoulProposal, SoulReport
@@ -356,6 +356,10 @@ class NodeControl(Protocol):
         """Its own account of itself."""
         ...
 
+    def look_again(self) -> None:
+        """Have what may have changed looked at now: who asks has perhaps just agreed to a node."""
+        ...
+
     def added_by_hand(self, name: str) -> bool:
         """Return whether it is not in the project file."""
         ...
@@ -408,12 +412,27 @@ class ShutdownControl(Protocol):
     """Set when the server has to go: streams say good-bye and connections end. Attempts need their MCP until they
     are gone, so it comes after them."""
 
+    hands_over: bool
+    """Another program of this kernel goes on: who gets no answer asks that one, with the same key."""
+
     def ask(self, grace_seconds: float) -> None:
         """Begin to stop; attempts get that many seconds to end by themselves. Asked again: hurry."""
         ...
 
     def begun(self) -> bool:
         """Return whether it was asked for: from then on nothing new is taken."""
+        ...
+
+
+class UpgradeControl(Protocol):
+    """Upgrades of this kernel."""
+
+    def ask(self, to: str | None) -> UpgradeReport:
+        """Begin one. Raises Refused."""
+        ...
+
+    def tell(self) -> UpgradeReport:
+        """Return how the last one went, or goes."""
         ...
 
 
@@ -476,6 +495,7 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     """Those of installed packages."""
     numbers: KernelNumbers
     shutdown: ShutdownControl
+    upgrade: UpgradeControl
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):

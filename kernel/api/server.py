@@ -39,6 +39,8 @@ HEADERS_LIMIT_BYTES: Final = 64 * 1024
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 EXHAUSTED_SECONDS: Final = 0.1
 """The pause before we accept again where there was nothing left to accept with."""
+HANDING_OVER_SECONDS: Final = 0.5
+"""The same where another program of this kernel goes on: who is not answered in that time asks it."""
 GRACE_SECONDS: Final = 2.0
 """For requests under way when the server stops, before their connections are aborted."""
 CALLS_GRACE_SECONDS: Final = 1.0
@@ -207,8 +209,9 @@ async def serve(
                 services.nodes.door.close()
                 accepting.cancel_scope.cancel()
             store.feed.live(goodbye(store.now_ms()))
-            serving.start_soon(calls.fail_after, CALLS_GRACE_SECONDS)
-            await server.drain(GRACE_SECONDS)
+            if not kernel.shutdown.hands_over:
+                serving.start_soon(calls.fail_after, CALLS_GRACE_SECONDS)
+            await server.drain(HANDING_OVER_SECONDS if kernel.shutdown.hands_over else GRACE_SECONDS)
             serving.cancel_scope.cancel()
         finally:
             server.abort()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kernel.boot.service_end import KeptBy
+from kernel.boot.state_dir import Locked
 from protocol.discovery import project_state, state_home
 
 
@@ -20,6 +21,18 @@ class Arguments(NamedTuple):
     state: str
     foreground: bool
     trusted: bool
+    handover: int | None = None
+    """Descriptor of what an earlier program of this kernel hands over."""
+    returned: str | None = None
+    """Why the program that was to replace it did not: this one goes on."""
+    trial: int | None = None
+    """Descriptor of what a kernel would hand over: say whether that can be taken over, and do nothing."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that start a kernel as this one was started."""
+        flags = {"--foreground": self.foreground, "--trust": self.trusted}
+        return ("--project", self.project, *(flag for flag, given in flags.items() if given))
 
 
 class Boot(NamedTuple):
@@ -27,9 +40,12 @@ class Boot(NamedTuple):
 
     arguments: Arguments
     listener: socket.socket
+    lock: Locked
     token: str
     version: str
     started_at: str
+    clock_offset_ns: int
+    """Of the kernel's clock: what the first program of it has found."""
     after_death: bool = False
     """The kernel before did not take its record away: it was killed."""
     kept_by: KeptBy | None = None
@@ -46,6 +62,8 @@ def parse_arguments(words: list[str]) -> Arguments:
     parser.add_argument(
         "--trust", action="store_true", help="let agents run the commands that the project's files name"
     )
+    for name, kind in (("--handover", int), ("--returned", str), ("--trial", int)):
+        parser.add_argument(name, type=kind, help=argparse.SUPPRESS)
     given = parser.parse_args(words)
     project = os.path.realpath(given.project)
     if not os.path.isdir(project):
@@ -56,7 +74,14 @@ def parse_arguments(words: list[str]) -> Arguments:
         parser.error(f"--project {project!a}: the path is not UTF-8 text")
     home = os.path.abspath(state_home(os.environ.get("AGENT_WORKER_HOME"), os.path.expanduser("~")))
     return Arguments(
-        project=project, home=home, state=project_state(home, project), foreground=given.foreground, trusted=given.trust
+        project=project,
+        home=home,
+        state=project_state(home, project),
+        foreground=given.foreground,
+        trusted=given.trust,
+        handover=given.handover,
+        returned=given.returned,
+        trial=given.trial,
     )
 
 

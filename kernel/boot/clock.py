@@ -15,8 +15,9 @@ _PER_MS: Final = 1_000_000
 class Clock:
     """The kernel's clock, in milliseconds since 1970."""
 
-    def __init__(self) -> None:
-        self._offset_ns = time.time_ns() - time.clock_gettime_ns(_ELAPSING)
+    def __init__(self, offset_ns: int | None = None) -> None:
+        """``offset_ns`` is ``wall_offset_ns`` as the kernel's first program has found it; None: as it is now."""
+        self._offset_ns = wall_offset_ns() if offset_ns is None else offset_ns
 
     def now_ms(self) -> int:
         """Return the kernel's time: it never goes back and never jumps."""
@@ -30,3 +31,8 @@ class Clock:
     def wall_ms(self) -> int:
         """Return the machine's own wall clock."""
         return time.time_ns() // _PER_MS
+
+
+def wall_offset_ns() -> int:
+    """The wall clock at the machine's boot, as it is set now."""
+    return time.time_ns() - time.clock_gettime_ns(_ELAPSING)

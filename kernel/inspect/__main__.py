@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -64,24 +64,7 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
     for verb in ("judge-project", "tools-in"):
         verbs.add_parser(verb).add_argument("name", help="of the file, whose text is read from stdin")
     verbs.add_parser("fetch-skills").add_argument("asked", help="github:owner/repo@ref/path")
-    look = verbs.add_parser("doctor")
-    look.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
-    look.add_argument("--state", type=Path, required=True, help="the project's directory of state")
-    look.add_argument("--runs", action="store_true", help="a kernel of the project is up: its database is left alone")
-    for verb in ("backup", "restore", "promote"):
-        one = verbs.add_parser(verb)
-        one.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
-        one.add_argument("--state", type=Path, required=True, help="the project's directory of state")
-        one.add_argument("--force", action="store_true", help="replace, or set aside, what is there")
-        one.add_argument("file", help="of the backup, or the folder of a standby")
-    verbs.add_parser("standby-check").add_argument("folder", help="of the standby")
-    usage = verbs.add_parser("df")
-    usage.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
-    usage.add_argument("--state", type=Path, required=True, help="the project's directory of state")
-    usage.add_argument("runs", type=int, help="so many are told at most")
-    needed = verbs.add_parser("needed")
-    needed.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
-    needed.add_argument("--state", type=Path, required=True, help="the project's directory of state")
+    _add_state_verbs(verbs.add_parser, here)
     verbs.add_parser("memory-eval")
     growth = verbs.add_parser("memory-growth")
     growth.add_argument("runs", type=int, help="how many")
@@ -101,6 +84,22 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
 
 
 OF_STATE: Final = frozenset({"doctor", "backup", "restore", "promote", "standby-check", "df", "needed"})
+
+
+def _add_state_verbs(add: Callable[[str], argparse.ArgumentParser], here: Path) -> None:
+    """What is asked about the state of a project."""
+    for verb in sorted(OF_STATE - {"standby-check"}):
+        one = add(verb)
+        one.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+        one.add_argument("--state", type=Path, required=True, help="the project's directory of state")
+        if verb == "doctor":
+            one.add_argument("--runs", action="store_true", help="a kernel is up: its database is left alone")
+        elif verb == "df":
+            one.add_argument("runs", type=int, help="so many are told at most")
+        elif verb != "needed":
+            one.add_argument("--force", action="store_true", help="replace, or set aside, what is there")
+            one.add_argument("file", help="of the backup, or the folder of a standby")
+    add("standby-check").add_argument("folder", help="of the standby")
 
 
 def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  # noqa: C901, PLR0912, PLR0915  (a case for each verb)

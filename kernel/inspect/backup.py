@@ -171,8 +171,7 @@ def restore(root: Path, state: Path, file: str, *, now: float, force: bool = Fal
             restore_journal.finish(str(state))
             with open_backup(file) as (manifest, archive):
                 unpack(archive, manifest, str(state / STAGED))
-            aside = f"{ASIDE}/{rfc3339(int(now * 1000)).replace(':', '').replace('.', '')}"
-            return put_in_place(root, state, manifest, aside, now_ms=int(now * 1000), force=force)
+            return put_in_place(root, state, manifest, now_ms=int(now * 1000), force=force)
     except (BadBackup, SnapshotRefused) as error:
         shutil.rmtree(state / STAGED, ignore_errors=True)
         raise Refused("conflict", f"{file} is not restored: {error}", "nothing was changed") from error
@@ -181,14 +180,13 @@ def restore(root: Path, state: Path, file: str, *, now: float, force: bool = Fal
         raise Refused("storage_failed", text, "repeat it once that is mended: what was begun is ended then") from error
 
 
-def put_in_place(
-    root: Path, state: Path, manifest: BackupManifest, aside: str, *, now_ms: int, force: bool
-) -> RestoreReport:
+def put_in_place(root: Path, state: Path, manifest: BackupManifest, *, now_ms: int, force: bool) -> RestoreReport:
     """Have what is staged, which was checked but for its database, in the place of the state.
 
     Raises Refused, SnapshotRefused, BadBackup and OSError.
     """
     staged = state / STAGED
+    aside = f"{ASIDE}/{rfc3339(now_ms).replace(':', '').replace('.', '')}"
     mark = check_snapshot(str(staged / DATABASE))
     head = manifest.head
     if mark[:3] != (head.database_schema, head.event, head.message):

@@ -17,7 +17,7 @@ from kernel.fault_injection import fault_point
 from kernel.inspect.backup import no_kernel, put_in_place, trees_in
 from kernel.source import restore_journal
 from kernel.source.backup_file import BadBackup, open_backup, unpack
-from kernel.source.restore_journal import ASIDE, STAGED
+from kernel.source.restore_journal import STAGED
 from kernel.source.standby_place import FILES, PROMOTED, BadPlace, Found, copy_base, logs_of, look_at, write_json
 from kernel.store.log_replay import replay, seal
 from kernel.store.snapshot import SnapshotMark, SnapshotRefused, check_snapshot, term_of
@@ -45,7 +45,7 @@ def check_standby(folder: str, *, now: float) -> StandbyReport:
     """Put the copy in ``folder`` together elsewhere, and say what it comes to. Blocks. Raises Refused."""
     try:
         with TemporaryDirectory(prefix="agent-worker-") as place:
-            whole = _put_together(folder, os.path.join(place, DATABASE))
+            whole = put_together(folder, os.path.join(place, DATABASE))
             files, files_at, fault = _files_in(folder)
     except (BadPlace, SnapshotRefused, OSError) as error:
         raise Refused("conflict", f"{folder} has no copy that can be used: {error}", "nothing was changed") from error
@@ -71,7 +71,7 @@ def check_standby(folder: str, *, now: float) -> StandbyReport:
     )
 
 
-def _put_together(folder: str, target: str) -> Whole:
+def put_together(folder: str, target: str) -> Whole:
     """Make the new database ``target`` of the copy in ``folder``. Raises BadPlace, SnapshotRefused, OSError."""
     found = look_at(folder)
     room = os.statvfs(os.path.dirname(target))
@@ -135,19 +135,30 @@ def promote(root: Path, state: Path, folder: str, *, now: float, force: bool = F
             restore_journal.finish(str(state))
             found = look_at(folder)
             _check_original(found, now, force=force)
-            files = _unpacked_files(folder, staged)
-            whole = _put_together(folder, str(staged / DATABASE))
+            shutil.rmtree(staged, ignore_errors=True)
+            files: tuple[BackedUpFile, ...] = ()
+            if FILES in found.names:
+                with _opened_files(folder, str(staged)) as manifest:
+                    files = manifest.files
+            os.makedirs(staged, mode=0o700, exist_ok=True)
+            whole = put_together(folder, str(staged / DATABASE))
             if whole.faults and not force:
                 upto = f"it goes up to event {whole.mark.event} ({rfc3339(whole.mark.at_ms)})"
                 raise Refused("conflict", f"the copy is damaged: {whole.faults[0]}; {upto}", "--force takes that")
             fault_point("promote.staged")
+            mark, owner = whole.mark, whole.found.owner
+            head = BackupHead(
+                version=VERSION,
+                at=rfc3339(mark.at_ms),
+                project=owner.root,
+                state=owner.state,
+                database_schema=mark.schema,
+                event=mark.event,
+                message=mark.message,
+                trees=trees_in(str(staged / DATABASE)),
+            )
             report = put_in_place(
-                root,
-                state,
-                _manifest(whole, files, str(staged / DATABASE)),
-                _aside(now),
-                now_ms=int(now * 1000),
-                force=force,
+                root, state, BackupManifest(head=head, files=files), now_ms=int(now * 1000), force=force
             )
     except (BadPlace, BadBackup, SnapshotRefused) as error:
         shutil.rmtree(staged, ignore_errors=True)
@@ -176,37 +187,6 @@ def _check_original(found: Found, now: float, *, force: bool) -> None:
             f"the original may still run: it was heard of {ago} ({found.owner.root})",
             f"stop it there (awk stop); or, if it is certainly dead, wait {ALIVE_SECONDS:.0f} s, or --force",
         )
-
-
-def _unpacked_files(folder: str, staged: Path) -> tuple[BackedUpFile, ...]:
-    shutil.rmtree(staged, ignore_errors=True)
-    try:
-        with _opened_files(folder, str(staged)) as manifest:
-            return manifest.files
-    except FileNotFoundError:
-        os.makedirs(staged, mode=0o700, exist_ok=True)
-        return ()
-
-
-def _manifest(whole: Whole, files: tuple[BackedUpFile, ...], database: str) -> BackupManifest:
-    mark, owner = whole.mark, whole.found.owner
-    return BackupManifest(
-        head=BackupHead(
-            version=VERSION,
-            at=rfc3339(mark.at_ms),
-            project=owner.root,
-            state=owner.state,
-            database_schema=mark.schema,
-            event=mark.event,
-            message=mark.message,
-            trees=trees_in(database),
-        ),
-        files=files,
-    )
-
-
-def _aside(now: float) -> str:
-    return f"{ASIDE}/{rfc3339(int(now * 1000)).replace(':', '').replace('.', '')}"
 
 
 def _notes(folder: str, whole: Whole, root: Path, now: float) -> list[str]:

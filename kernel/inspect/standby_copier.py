@@ -14,8 +14,9 @@ import time
 import zipfile
 from collections import deque
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import msgspec
 
@@ -38,7 +39,7 @@ from kernel.store.transaction import rfc3339
 from protocol.backup import BackupHead, BackupManifest
 from protocol.discovery import DATABASE
 from protocol.standby import BEAT_SECONDS, FRAME_HEADER_BYTES, Base, Beat, Owner, Piece, page_bytes
-from protocol.standby_frames import Anew, Frames, Heard, Look, Sent
+from protocol.standby_frames import Anew, Frames, Heard, Sent, UpTo
 from protocol.version import VERSION
 
 QUEUE_BYTES: Final = 32 * 1024 * 1024
@@ -128,7 +129,7 @@ class Copier:
         self._bytes_since = 0
         self._done = 0
         self._heard = Heard(lost=True)
-        self._look = Look(event=0, at_ms=0, sent=0, term=0)
+        self._look = UpTo(event=0, at_ms=0, sent=0, term=0)
         self._beat_at = 0.0
         self._files: tuple[float, str] = (0.0, "")
         self._failures, self._again_at = 0, 0.0
@@ -142,7 +143,7 @@ class Copier:
             self._drop()
             self._anew = True
             self._say(lost=False, whole=False, begun=self._heard.begun + 1)
-        elif isinstance(message, Look):
+        elif isinstance(message, UpTo):
             self._look = message
             copying = self._copying
             if copying is not None and copying.base is not None and message.copies == self._heard.copies:
@@ -200,7 +201,8 @@ class Copier:
             self._copy()
             self._keep_files()
             self._tell_beat(ended=False)
-            if self._look.last and self._is_all_there() and not self._heard.ended:
+            here = self._base is not None and self._copying is None and not self._queue
+            if self._look.last and here and not self._heard.ended:
                 self._tell_beat(ended=True)
                 self._say(ended=True)
             self._failures = 0
@@ -210,9 +212,6 @@ class Copier:
 
     def _has_base(self) -> bool:
         return os.path.exists(os.path.join(self._folder, f"{self._base_name}.json"))
-
-    def _is_all_there(self) -> bool:
-        return self._base is not None and self._copying is None and not self._queue
 
     def _fail(self, error: BadPlace | OSError) -> None:
         """Say why, and try again after a while."""
@@ -297,18 +296,6 @@ class Copier:
             os.close(descriptor)
             digest.update(f"{name}\0{info.st_ino}\0{info.st_size}\0{info.st_mtime_ns}\n".encode())
         if digest.hexdigest() != before:
-            with new_file(self._folder, FILES) as file:
-                self._pack(file)
-            sync_folder(self._folder)
-        self._files = (time.monotonic(), digest.hexdigest())
-
-    def _pack(self, file: IO[bytes]) -> None:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            writer = BackupWriter(archive)
-            for name, descriptor in kept_files(self._root, self._state):
-                with open(descriptor, "rb") as content:
-                    if name_fault(name) is None:
-                        writer.add(name, content)
             head = BackupHead(
                 version=VERSION,
                 at=rfc3339(int(self._clock() * 1000)),
@@ -318,7 +305,16 @@ class Copier:
                 event=0,
                 message=0,
             )
-            archive.writestr(MANIFEST, msgspec.json.encode(BackupManifest(head=head, files=tuple(writer.files))))
+            packing = partial(zipfile.ZipFile, mode="w", compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+            with new_file(self._folder, FILES) as file, packing(file) as archive:
+                writer = BackupWriter(archive)
+                for name, descriptor in kept_files(self._root, self._state):
+                    with open(descriptor, "rb") as content:
+                        if name_fault(name) is None:
+                            writer.add(name, content)
+                archive.writestr(MANIFEST, msgspec.json.encode(BackupManifest(head=head, files=tuple(writer.files))))
+            sync_folder(self._folder)
+        self._files = (time.monotonic(), digest.hexdigest())
 
     def _tell_beat(self, *, ended: bool) -> None:
         now = self._clock()

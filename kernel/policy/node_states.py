@@ -10,7 +10,7 @@ Reach = Literal["off", "connecting", "up", "lost"]
 """``off``: nothing is tried, ``why`` says what has to be done first. ``connecting``: it is looked for, and what may run
 there still has its lease. ``lost``: the lease is over, nothing runs there, and it is looked for."""
 NodeStanding = Literal["connecting", "up", "lost", "draining", "off"]
-"""As people see it: ``draining`` is one that is given nothing new, and may have work yet."""
+"""As people see it: ``draining`` is one that is up and is given nothing new."""
 NodeEvent = Literal["began", "opened", "broke", "fenced", "refused", "ended"]
 
 TRANSITIONS: Final[Mapping[tuple[Reach, NodeEvent], Reach]] = MappingProxyType(
@@ -70,7 +70,7 @@ def after(reach: Reach, event: NodeEvent) -> Reach:
 
 def standing(reach: Reach, *, draining: bool) -> NodeStanding:
     """The state as people see it."""
-    return "draining" if draining and reach in ("up", "connecting") else reach
+    return "draining" if draining and reach == "up" else reach
 
 
 def pause_seconds(failures: int, chance: float) -> float:

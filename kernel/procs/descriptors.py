@@ -21,6 +21,11 @@ def raise_limit() -> None:
         return
 
 
+def restore_limit() -> None:
+    """Take the first limit again, for a program that takes this one's place and asks what it was. All stays open."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_SOFT, _HARD))
+
+
 def under_first_limit(argv: Sequence[str]) -> list[str]:
     """``argv``, executed (by the same pid) with the limit that we were started with.
 

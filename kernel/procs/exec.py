@@ -26,6 +26,7 @@ class ExecLauncher:
     def __init__(self, *, run_dir: Path, environ: Mapping[str, str]) -> None:
         self._run_dir = run_dir
         self._environ = environ
+        self._handed_over = trio.Event()
         self._to_reap, self._reaped = trio.open_memory_channel[trio.Process](math.inf)
 
     def need(self, modules: frozenset[str]) -> None:
@@ -36,7 +37,22 @@ class ExecLauncher:
         async with trio.open_nursery() as nursery:
             task_status.started()
             async for process in self._reaped:
-                nursery.start_soon(_reap, process)
+                nursery.start_soon(self._reap, process)
+
+    async def _reap(self, process: trio.Process) -> None:
+        """Wait for a keeper. When the kernel ends, its handles are closed before this is cancelled."""
+        try:
+            await process.wait()
+        finally:
+            if not self._handed_over.is_set():
+                with trio.move_on_after(_REAP_SECONDS, shield=True):
+                    await process.wait()
+
+    async def hand_over(self) -> tuple[int, ...]:
+        """Leave all keepers alone: those that are handed over are reaped by whoever has their handles."""
+        self._handed_over.set()
+        await trio.lowlevel.checkpoint()
+        return ()
 
     async def spawn(self, spec: Spec) -> Handle:
         """Start a worker or a command. Raises SpawnTransient; FileExistsError for an attempt that is in use."""
@@ -68,12 +84,3 @@ class ExecLauncher:
             link.close()
             raise
         return link
-
-
-async def _reap(process: trio.Process) -> None:
-    """Wait for a keeper. When the kernel ends, its handles are closed before this is cancelled."""
-    try:
-        await process.wait()
-    finally:
-        with trio.move_on_after(_REAP_SECONDS, shield=True):
-            await process.wait()

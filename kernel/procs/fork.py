@@ -38,6 +38,8 @@ class ForkLauncher:
         self._environ = environ
         self._wanted = modules
         self._zygotes: list[Zygote] = []
+        self._followed: set[Zygote] = set()
+        """All that live, with those that are retired."""
         self._dirs = DirectoryPool()
         self._changed = trio.Event()
 
@@ -85,6 +87,16 @@ class ForkLauncher:
                     raise
         raise AssertionError("unreachable")
 
+    async def hand_over(self) -> tuple[int, ...]:
+        """Retire all zygotes: each serves the keepers that it has to their end. Returns their pids."""
+        left = tuple(self._followed)
+        self._zygotes.clear()
+        for zygote in left:
+            zygote.handed_over = True
+            if not zygote.retired:
+                await zygote.retire()
+        return tuple(zygote.process.pid for zygote in left)
+
     async def _until_started(self) -> None:
         """Wait for a zygote. Raises KeeperLost."""
         try:
@@ -127,6 +139,7 @@ class ForkLauncher:
 
     async def _follow(self, zygote: Zygote) -> None:
         """Watch one zygote until it is dead; once it has loaded, those before it are retired."""
+        self._followed.add(zygote)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._supersede, zygote)
@@ -140,6 +153,7 @@ class ForkLauncher:
             self._forget(zygote)
             with trio.CancelScope(shield=True):
                 await zygote.end()
+            self._followed.discard(zygote)
             logger.info("zygote.ended pid=%d code=%s", zygote.process.pid, zygote.process.returncode)
 
     async def _supersede(self, zygote: Zygote) -> None:

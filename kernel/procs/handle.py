@@ -13,8 +13,11 @@ import trio
 
 from kernel.fault_injection import fault_point
 from kernel.procs import procfs
+from kernel.procs.attempt_dir import AttemptDir
+from kernel.procs.handed_over import CannotHandOver, HandedHandle
+from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.procfs import ProcessId
-from kernel.procs.spec import ChildInput, ChildOutput
+from kernel.procs.spec import ChildInput, ChildOutput, Pipe
 from protocol.ipc import Bound, Census, Counted, Exited, KeeperFrame, Kill
 
 logger = logging.getLogger(__name__)
@@ -98,6 +101,9 @@ class Handle:
         self._kill_sent = False
         self._waiting = trio.Lock()
         self._processes = processes
+        self._let_go = False
+        """Another program of this kernel has it: nothing that happens here may touch it."""
+        self.closed = False
 
     async def __aenter__(self) -> "Handle":
         return self
@@ -134,6 +140,8 @@ class Handle:
         Cancellation changes nothing. Where the keeper itself was killed, what it left is killed first and the answer
         says SIGKILL.
         """
+        if self._let_go:
+            await trio.sleep_forever()
         if self._exited is None:
             await self._take_turn()
             try:
@@ -183,7 +191,7 @@ class Handle:
 
         With 0 there is no SIGTERM. A second call can only bring the end nearer. After the end it does nothing.
         """
-        if self._exited is None:
+        if self._exited is None and not self._let_go:
             self._kill_sent = True
             await self._link.send(Kill(after_seconds=after_seconds))
 
@@ -201,6 +209,8 @@ class Handle:
 
     async def destroy(self) -> Exited:
         """Kill without the keeper's help, the keeper included: for one that does not answer ``kill``."""
+        if self._let_go:
+            await trio.sleep_forever()
         self._kill_sent = True
         for process in self._processes:
             procfs.kill(process)
@@ -212,6 +222,8 @@ class Handle:
 
         Shielded from cancellation, and bounded: CLOSE_SECONDS, then ``destroy``, which is bounded too.
         """
+        if self._let_go:
+            return
         if self._exited is None:
             with trio.CancelScope(shield=True):
                 with trio.move_on_after(CLOSE_SECONDS):
@@ -225,9 +237,56 @@ class Handle:
             self._link.close()
         for stream in self._streams:
             stream.close()
+        self.closed = True
         fault_point("procs.gone")
         if not self.survivors:
             self._directory.remove()
+
+    def export(self) -> HandedHandle:
+        """Return what another program of this kernel needs to go on with it. Raises CannotHandOver."""
+        if self._exited is not None or self._waiting.locked() or not self.pid:
+            raise CannotHandOver(f"{self.attempt} ends just now")
+        stdin, stdout, stderr = self._streams
+        if not (isinstance(stdin, Pipe) and isinstance(stdout, Pipe) and isinstance(stderr, Pipe)) or not isinstance(
+            self._link, KeeperLink
+        ):
+            raise CannotHandOver(f"{self.attempt} runs on another machine")
+        lifeline, heard = self._link.export()
+        return HandedHandle(
+            attempt=self.attempt,
+            cookie=self.cookie,
+            pid=self.pid,
+            keeper_pid=self.keeper_pid,
+            processes=self._processes,
+            stdin=stdin.fileno(),
+            stdout=stdout.fileno(),
+            stderr=stderr.fileno(),
+            lifeline=lifeline,
+            heard=heard,
+            kill_sent=self._kill_sent,
+        )
+
+    def let_go(self) -> None:
+        """Touch it no more, and leave its descriptors open: another program of this kernel has it now."""
+        self._let_go = True
+        if isinstance(self._link, KeeperLink):
+            self._link.let_go()
+
+    @classmethod
+    def adopted(cls, handed: HandedHandle, run_dir: Path) -> "Handle":
+        """The handle of a process that an earlier program of this kernel has started."""
+        handle = cls(
+            attempt=handed.attempt,
+            cookie=handed.cookie,
+            pid=handed.pid,
+            keeper_pid=handed.keeper_pid,
+            processes=handed.processes,
+            streams=(Pipe(handed.stdin), Pipe(handed.stdout), Pipe(handed.stderr)),
+            link=KeeperLink.adopted(handed.lifeline, handed.heard),
+            directory=AttemptDir(f"{run_dir}/{handed.attempt}"),
+        )
+        handle._kill_sent = handed.kill_sent
+        return handle
 
 
 TERM_SECONDS: Final = 5.0

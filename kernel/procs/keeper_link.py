@@ -94,6 +94,24 @@ class KeeperLink:
         poll.register(self._end, select.POLLIN)
         return not poll.poll(0)
 
+    def export(self) -> tuple[int, bytes]:
+        """Return its descriptor, and what was read of it and nobody has heard."""
+        return self._end.fileno(), b"".join(map(encode, self._arrived)) + self._frames.pending
+
+    def let_go(self) -> int:
+        """Have the descriptor be nobody's of this program, and leave it open. Returns it."""
+        self._spare = None
+        return self._end.detach()
+
+    @classmethod
+    def adopted(cls, descriptor: int, heard: bytes) -> "KeeperLink":
+        """The link that another program of this kernel has had."""
+        link = cls(socket.socket(fileno=descriptor))
+        link._arrived.extend(
+            frame for frame in link._frames.feed(heard) if isinstance(frame, Started | Counted | Exited)
+        )
+        return link
+
     def free(self) -> None:
         """Its tree is gone, as it said itself: have it serve again if somebody wants it to, or else end."""
         if self._spare is not None:

@@ -10,7 +10,7 @@ must stand from the first look to the last.
 import os
 import socket
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -25,8 +25,12 @@ _NOBODYS: Final = "0"
 """The inode of a connection that was closed on its side."""
 
 
-def is_own_child(client_port: int, server_port: int, pid: int) -> bool:
+def is_own_child(
+    client_port: int, server_port: int, pid: int, beside: Callable[[], Collection[ProcessId]] = tuple
+) -> bool:
     """Return whether ``pid``, or a process below it, has the connection from one port to the other. Reads all of /proc.
+
+    So do those ``beside`` it: trees of ours that another program of this kernel started, as another process.
 
     True, too, for a connection that nobody has, where the table names owners at all: that of who listens.
     """
@@ -38,7 +42,7 @@ def is_own_child(client_port: int, server_port: int, pid: int) -> bool:
         rows = tuple(_Row(_port(local), _port(remote), inode) for local, remote, _state, inode in _lines())
         sockets = _sockets(rows, client_port, server_port)
         if sockets:
-            processes = descendants([root], table())
+            processes = descendants([root, *beside()], table())
             return any(_has(sockets, process, hidden=True) for process in processes)
     return bool(_sockets(rows, server_port, 0))
 

@@ -25,7 +25,8 @@ class Spec(msgspec.Struct, frozen=True):
 
     ``attempt`` names the directory below ``run/`` and must not be in use. ``cwd`` None: the root directory for a fork,
     the kernel's for exec; a worker is told its own in ``start``. ``env`` is the whole environment of a command, and
-    ignored for a worker, whose programs get theirs from ``start``. ``sandbox`` confines a command.
+    ignored for a worker, whose programs get theirs from ``start``. ``sandbox`` confines a command. ``spare``: it may
+    be ended at any time, and is started again once it is wanted.
     """
 
     attempt: str
@@ -33,6 +34,7 @@ class Spec(msgspec.Struct, frozen=True):
     cwd: str | None = None
     env: dict[str, str] | None = None
     sandbox: Sandbox | None = None
+    spare: bool = False
 
     def __post_init__(self) -> None:
         """Raise ValueError for an attempt that would not be a plain directory name, or an empty command."""
@@ -163,6 +165,10 @@ class Pipe(ChildInput, ChildOutput):
                 self._reads = 0
             except OSError as error:
                 raise trio.BrokenResourceError from error
+
+    def fileno(self) -> int:
+        """Return its descriptor; -1 once it is closed."""
+        return self._fd
 
     def _open_fd(self) -> int:
         if self._fd < 0:

@@ -5,6 +5,7 @@ the patience belongs to a keeper that is stuck: it and its tree are killed by na
 """
 
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -27,12 +28,13 @@ class SweepResult(msgspec.Struct, frozen=True):
     survivors: tuple[int, ...]
 
 
-async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> SweepResult:
-    """Take every lock below ``run_dir``, kill what is left of its tree, remove the directory.
+async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS, beside: Collection[str] = ()) -> SweepResult:
+    """Take every lock below ``run_dir``, kill what is left of its tree, remove the directory; but for those named
+    ``beside``, which go on.
 
     To be called with the project's lock held, before anything is spawned.
     """
-    left = _directories(run_dir)
+    left = [path for path in _directories(run_dir) if path.name not in beside]
     deadline = trio.current_time() + patience_seconds
     for path in left:
         # flock cannot be awaited, and a thread that blocks on it cannot be cancelled.

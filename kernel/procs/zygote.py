@@ -40,6 +40,8 @@ class Zygote(msgspec.Struct, eq=False):
     modules: frozenset[str]
     preloaded: trio.Event = msgspec.field(default_factory=trio.Event)
     retired: bool = False
+    handed_over: bool = False
+    """Another program of this kernel reaps it."""
     lost: bool = False
     """An order could not be sent: it is dead, or about to be seen so."""
     spares: KeeperPool = msgspec.field(default_factory=KeeperPool)
@@ -147,6 +149,8 @@ class Zygote(msgspec.Struct, eq=False):
         """Close the socket if it is open, and reap the process. What it had forked is ended, unless it was retired."""
         self.spares.close()
         self.control.close()
+        if self.handed_over:
+            return
         # One that still loads does not listen, and has forked nobody who would need its grace.
         with trio.move_on_after(END_SECONDS if self.preloaded.is_set() else 0):
             await self.process.wait()

@@ -7,12 +7,15 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import trio
 
 from kernel.fault_injection import fault_point
 from kernel.procs.peer import Wire, caller
+from kernel.procs.procfs import ProcessId
 from kernel.rule.draft import Draft
+from kernel.services.handed_attempt import HandedAttempt
 from kernel.services.kept_workers import KeptWorkers, Place
 from kernel.services.node_search import NodeSearch
 from kernel.services.running_attempt import AttemptServices, RunningAttempt, StopReason
@@ -31,11 +34,12 @@ def _new_token() -> tuple[str, bytes]:
 class Attempts:
     """The attempts of one kernel. Each call of ``run`` is one task."""
 
-    def __init__(self, services: AttemptServices) -> None:
+    def __init__(self, services: AttemptServices, run_dir: Path = Path()) -> None:
+        """``run_dir`` is where the run directories of attempts are."""
         self._services = services
         self.running: dict[str, RunningAttempt] = {}
         """By instruction id."""
-        self.kept = KeptWorkers()
+        self.kept = KeptWorkers(run_dir)
         self._leasing: set[trio.Event] = set()
         """Set when a lease that is being committed is."""
         self._closing_grace_seconds: float | None = None
@@ -99,6 +103,17 @@ class Attempts:
         attempt = self.running[leased.instruction] = RunningAttempt(leased, token, self._services, place, self.kept)
         return attempt
 
+    def adopt(self, handed: HandedAttempt, place: Place) -> RunningAttempt:
+        """Return an attempt that an earlier program of this kernel has begun. That has to be run."""
+        attempt = self._attempt(handed.leased, handed.token, place)
+        attempt.take_over(handed)
+        return attempt
+
+    @property
+    def leasing(self) -> bool:
+        """Return whether a lease is being committed."""
+        return bool(self._leasing)
+
     async def run(self, attempt: RunningAttempt) -> None:
         """Run ``attempt`` until its tree is gone and its ending is written.
 
@@ -145,6 +160,10 @@ class Attempts:
         attempt = self.running.get(instruction)
         if attempt is not None:
             attempt.reached_mcp = True
+
+    def processes(self) -> frozenset[ProcessId]:
+        """Return the keepers and workers of all. Any thread may ask."""
+        return frozenset[ProcessId]().union(*(attempt.processes for attempt in tuple(self.running.values())))
 
     async def calling(self, wire: Wire) -> bytes | None:
         """The digest of the token of the attempt that alone has the other end of ``wire``; None: there is none.

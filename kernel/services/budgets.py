@@ -39,11 +39,12 @@ _MOCK: Final = "mock"
 _UNPRICED: Final = "it has a limit in USD, and what it has used has no known price"
 
 
-class _Open(msgspec.Struct):
-    """An attempt under way. ``input_tokens`` is what its next call is guessed to send."""
+class HandedBudget(msgspec.Struct, kw_only=True):
+    """The accounts of an attempt, as far as they are in memory.
 
-    leased: Leased
-    definition: AgentDefinition
+    ``input_tokens`` is what its next call is guessed to send.
+    """
+
     provider: str
     model: str
     input_tokens: int
@@ -52,6 +53,13 @@ class _Open(msgspec.Struct):
     reserved: Allowance = msgspec.field(default_factory=lambda: Allowance(None))
     unpriced: bool = False
     """It used tokens of which nobody knows the price."""
+
+
+class _Open(HandedBudget, kw_only=True):
+    """An attempt under way."""
+
+    leased: Leased
+    definition: AgentDefinition
 
     @property
     def mocked(self) -> bool:
@@ -107,6 +115,18 @@ class BudgetEnforcer:
             opened_ms=self._now_ms(),
             worked_ms=0 if leased.epoch == 1 else self._reader.now(spending.worked_ms, leased.instruction),
         )
+        if not self._open[leased.instruction].mocked:
+            self._priced.set()
+
+    def export(self, instruction: str) -> HandedBudget:
+        """Return what only memory knows of the accounts of an attempt."""
+        found = self._open[instruction]
+        return HandedBudget(**{name: getattr(found, name) for name in HandedBudget.__struct_fields__})
+
+    def adopt(self, leased: Leased, definition: AgentDefinition, handed: HandedBudget) -> None:
+        """Open the accounts of an attempt as an earlier program of this kernel has left them."""
+        known = {name: getattr(handed, name) for name in HandedBudget.__struct_fields__}
+        self._open[leased.instruction] = _Open(leased=leased, definition=definition, **known)
         if not self._open[leased.instruction].mocked:
             self._priced.set()
 

@@ -6,7 +6,7 @@ and polls nothing: an idle kernel sleeps until the next ``not_before``.
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Final
 
@@ -17,6 +17,7 @@ from kernel.policy.placement import HERE, Load, Machine, loads_of
 from kernel.policy.scheduling import Candidate, Limits, choose
 from kernel.rule.draft import Draft
 from kernel.services.attempts import Attempts
+from kernel.services.handed_attempt import HandedAttempt
 from kernel.services.kept_workers import Place
 from kernel.services.node_search import NodeSearch
 from kernel.services.running_attempt import RunningAttempt
@@ -83,6 +84,10 @@ class Dispatcher:
         self._some_wait = False
         """Something that was ready may have found no place, when the dispatcher looked last."""
         self._closed = False
+        self._held_back = False
+        """Nothing is leased for now: the kernel's program is about to be replaced."""
+        self._adopted: list[tuple[Place, RunningAttempt]] = []
+        """Attempts that an earlier program of this kernel has begun, until they are run."""
         self._short_of_memory = False
         self.running = False
         """True while work is leased."""
@@ -98,6 +103,9 @@ class Dispatcher:
         """Dispatch until ``drain`` is called. The attempts run in ``nursery``, and outlive what goes wrong here."""
         self.running = True
         self._nursery = nursery
+        adopted, self._adopted = self._adopted, []
+        for place, attempt in adopted:
+            nursery.start_soon(self._attempt, place, attempt.leased.instruction, partial(self._attempts.run, attempt))
         task_status.started()
         while not self._closed:
             self._wake.clear()
@@ -109,6 +117,8 @@ class Dispatcher:
     def run_once(self, nursery: trio.Nursery) -> int:
         """Start what may start now; the attempts run in ``nursery``. Returns how many were started."""
         self._stop_orphaned()
+        if self._held_back:
+            return 0
         machines = self._machines()
         counted, loads = self._counted(everything=len(machines) > 1)
         self._some_wait = True
@@ -160,7 +170,7 @@ class Dispatcher:
         Raises Refused, StorageFailed. Cancellation: it may have been appended, and what was leased runs.
         """
         nursery, agent = self._nursery, AgentKey(split_space(draft.space)[1])
-        if nursery is None or not is_personal(draft.space) or not self._has_place(agent):
+        if nursery is None or self._held_back or not is_personal(draft.space) or not self._has_place(agent):
             return await self._attempts.append(draft, request)
         place = self._take(agent, None)
         attempt: RunningAttempt | None = None
@@ -224,6 +234,32 @@ class Dispatcher:
             node = self._busy[agent].node
             loads[node] = msgspec.structs.replace(loads[node], workers=loads[node].workers - 1)
         return Counter(place.provider for agent, place in self._busy.items() if agent not in kept), loads
+
+    def take_over(self, handed: Sequence[HandedAttempt]) -> None:
+        """Know the attempts that an earlier program of this kernel has begun, before any of them asks for something.
+
+        ``dispatch`` begins with them.
+        """
+        for one in handed:
+            leased = one.leased
+            pick = Candidate(id=leased.instruction, agent=leased.agent, lane=0, number=0, provider=one.provider)
+            place = self._take(leased.agent, pick)
+            self._adopted.append((place, self._attempts.adopt(one, place)))
+
+    def hold_back(self) -> None:
+        """Lease nothing more until ``go_on``; what runs goes on, and what is said is kept."""
+        self._held_back = True
+
+    def go_on(self) -> None:
+        """Lease again."""
+        self._held_back = False
+        self._wake.set()
+
+    def unsettled(self) -> int:
+        """Return how many agents are between two attempts: one of theirs is being chosen, leased or left."""
+        working = {attempt.leased.agent for attempt in self._attempts.running.values()}
+        following = sum(place.before is not None for place in self._busy.values())
+        return len(working ^ self._busy.keys()) + following + self._attempts.leasing
 
     async def drain(self, grace_seconds: float) -> None:
         """Lease nothing more, ask every worker to leave, and return when all trees are gone."""

@@ -293,7 +293,7 @@ class EmbeddingProcess:
         question: _Question | None = first
         tail = bytearray()
         try:
-            spec = Spec(attempt=f"embeddings-{next(_numbers)}", argv=_PROGRAM, cwd="/", env=self._env())
+            spec = Spec(attempt=f"embeddings-{next(_numbers)}", argv=_PROGRAM, cwd="/", env=self._env(), spare=True)
             handle = await self._launcher.spawn(spec)
         except SpawnTransient as error:
             first.end(EmbeddingAnswer(error=f"nobody could be started to ask for them: {error}"))

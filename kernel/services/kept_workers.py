@@ -8,6 +8,7 @@ At most one is kept for an agent, and it is gone before another one begins.
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ import trio
 
 from kernel.policy.placement import HERE
 from kernel.policy.scheduling import Candidate
+from kernel.procs.handed_over import HandedHandle
 from kernel.procs.handle import Handle
 from kernel.procs.spec import Spec
 from kernel.services.start_frame import StartFrame
@@ -126,7 +128,9 @@ class Place:
 class KeptWorkers:
     """The workers of one kernel that are kept, by agent."""
 
-    def __init__(self) -> None:
+    def __init__(self, run_dir: Path = Path()) -> None:
+        """``run_dir`` is where the run directories of attempts are."""
+        self._run_dir = run_dir
         self.waiting: dict[AgentKey, IdleWorker] = {}
         self._closed = False
 
@@ -149,6 +153,12 @@ class KeptWorkers:
         if start.backend == EXEC:
             spec = Spec(attempt=start.attempt, argv=start.command, cwd=start.cwd, env=start.env)
         return Worker(await place.launcher.spawn(spec), identity)
+
+    def adopt(self, handed: HandedHandle, identity: bytes, served: int) -> Worker:
+        """Return the worker that an earlier program of this kernel has started."""
+        worker = Worker(Handle.adopted(handed, self._run_dir), identity)
+        worker.served = served
+        return worker
 
     def keep(self, worker: Worker, leased: Leased, of: int) -> IdleWorker | None:
         """Keep ``worker``, which stays, for ``of`` attempts in all: ``watch`` it. None where none is kept any more."""

@@ -29,6 +29,7 @@ from kernel.fault_injection import fault_point
 from kernel.procs.attempt_dir import LOCK_FILE, lock_is_free
 from kernel.procs.spec import SpawnTransient
 from kernel.services.login_document import login_at, merged, read_login, renewal_of, token_fields, token_file
+from kernel.services.working_directory import HandedLogin
 from kernel.source.safe_paths import open_file, open_folder
 from kernel.store.transitions.lease import Leased
 from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, TokenField
@@ -103,6 +104,23 @@ class Logins:
             logger.error("login.later %s of %s: %s (it is tried again)", held.key, held.lent.home, error)
         finally:
             os.close(held.lock)
+
+    def export(self, attempt: str) -> HandedLogin | None:
+        """Return the login that ``attempt`` has, for the next program of the kernel."""
+        held = self._held.get(attempt)
+        if held is None:
+            return None
+        record = msgspec.json.encode(held.lent)
+        return HandedLogin(lock=held.lock, key=held.key, record=record, seen=held.seen)
+
+    def let_go(self, attempt: str) -> None:
+        """Take no login from ``attempt``, and leave its lock held: the next program of the kernel does."""
+        self._held.pop(attempt, None)
+
+    def adopt(self, attempt: str, handed: HandedLogin) -> None:
+        """Know a login that an earlier program of this kernel has lent."""
+        self._held[attempt] = _Held(handed.lock, handed.key, _decode_record(handed.record), handed.seen)
+        self._any.set()
 
     def settle(self) -> None:
         """Bring home what kernels that died have left: for the start of one. Raises nothing."""

@@ -29,6 +29,19 @@ rm -rf "$1" && mkdir -p "$1" && cd "$1" && exec tar -xf -
 """
 """A program in a sandbox may have left a link in the place of the folder above."""
 _MAKE: Final = 'umask 077; mkdir -p "$1" && cd -P "$1" && pwd'
+_DIGESTS: Final = """
+cd "$1" || exit 1
+shift
+for one do
+    if test ! -e "$one" && test ! -L "$one"; then
+        echo absent
+    elif test -f "$one"; then
+        { sha256sum <"$one" || shasum -a 256 <"$one"; } 2>/dev/null | cut -c1-64
+    else
+        echo other
+    fi
+done
+"""
 _REMOVE: Final = 'exec rm -rf "$1"'
 _FIND: Final = 'for name do command -v -- "$name" && exit 0; done; exit 0'
 
@@ -84,6 +97,19 @@ class NodeFiles:
         for skill in skills:
             packed = await trio.to_thread.run_sync(_packed, skill)
             await self._git.shell(_UNPACK, folders[skill.folder], given=packed)
+
+    async def check_trusted(self, pinned: Mapping[str, str], cwd: str) -> None:
+        """Raise CauseError (untrusted) where a file of ``pinned`` is not in ``cwd`` there as it was trusted.
+
+        Raises Refused, SpawnTransient.
+        """
+        said = (await self._git.shell(_DIGESTS, cwd, *pinned)).decode("ascii", "replace").splitlines()
+        for word, trusted, found in zip(pinned, pinned.values(), said, strict=False):
+            if found != (trusted or "absent"):
+                text = f"{word}, which is to be run, is not what was trusted where it works (seen from {cwd})"
+                raise CauseError("untrusted", f"{text}: a node has what is committed; commit it, and try again")
+        if len(said) != len(pinned):
+            raise failed("what is to be run there cannot be read", "see what is there")
 
     async def remove(self) -> None:
         """Remove the folder, and all in it. Raises Refused, SpawnTransient."""

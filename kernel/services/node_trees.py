@@ -17,12 +17,13 @@ import msgspec
 import trio
 
 from kernel.agents.providers import CauseError
+from kernel.procs.handed_over import CannotHandOver
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles
 from kernel.services.relocation import NodePlace, private_bytes, relocate, skill_folders
 from kernel.services.tree_work import Away, TreeWork
-from kernel.services.working_directory import folder_name
+from kernel.services.working_directory import Prepared, folder_name
 from kernel.services.worktrees import Worktrees
 from kernel.store import workflows, worktrees
 from kernel.store.reader import Reader
@@ -31,7 +32,7 @@ from kernel.store.transitions.lease import Leased
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.git_view import View
-from kernel.workflows.home_branch import BareBranch, HomeBranch, TreeBranch
+from kernel.workflows.home_branch import BareBranch, HomeBranch, TreeBranch, clone_base
 from kernel.workflows.node_clone import TREES, NodeClone, NodeGit
 from kernel.workflows.node_sync import NodeSync
 from kernel.workflows.repository import Repository
@@ -130,6 +131,16 @@ class NodePreparation:
         if self._prepared.pop(leased.attempt, None) is not None:
             self._parts.work.away.pop(leased.instruction, None)
 
+    def export(self, leased: Leased) -> Prepared:
+        """Raise CannotHandOver: the session with the node ends with this program."""
+        raise CannotHandOver(f"{leased.attempt} runs on the node {self.name}")
+
+    def let_go(self, leased: Leased) -> None:
+        """Nothing was handed over."""
+
+    def adopt(self, leased: Leased, prepared: Prepared) -> None:
+        """Nothing was handed over."""
+
     async def _prepare(self, leased: Leased, start: Start, git: NodeGit) -> None:
         facts = git.facts
         _check_goes(start)
@@ -149,6 +160,8 @@ class NodePreparation:
             await self._say(leased, note)
         cwd = f"{top}/{home.tree.folder}".rstrip("/")
         await self._set_up(home.tree, clone, cwd, box)
+        if start.command and start.pinned:
+            await files.check_trusted(start.pinned, cwd)
         session = ""
         if start.session_dir:
             session = f"{facts.state_dir}/{SESSIONS}/{folder_name(leased.agent)}/{folder_name(leased.space)}"
@@ -179,7 +192,7 @@ class NodePreparation:
         parts = self._parts
         tree = parts.reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
-            base = await parts.repository.base()
+            base = await clone_base(parts.repository)
             record = None if leased.run is None else parts.reader.now(workflows.by_id, leased.run)
             if record is None:
                 folder = f"spaces/{folder_name(leased.space)}/{folder_name(leased.agent)}"
@@ -196,6 +209,7 @@ class NodePreparation:
         if await parts.trees.ready(leased, confined=confined, here=False) and parts.work.follows(leased):
             await parts.work.follow(leased)
         tree = parts.reader.now(worktrees.of, leased.run, leased.agent) or tree
+        await parts.work.finish(leased, everything=True)  # what it has left here, where it may have worked before
         return TreeBranch(parts.repository, tree, parts.trees.box), f"{run_id(tree.run)}/{tree.name}"
 
     async def _set_up(self, tree: Worktree, clone: NodeClone, cwd: str, box: Sandbox | None) -> None:

@@ -16,6 +16,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.engines import hello_seconds
 from kernel.agents.nodes import LISTEN_DEFAULT, address_of, listen_unit, node_unit
 from kernel.agents.trust import GrantSource, missing_grants
 from kernel.policy.node_states import NodeState
@@ -23,6 +24,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_connection import NodeConnection, NodeSession
 from kernel.services.node_listener import NodeListener
+from kernel.services.node_scaling import NodeScaling
 from kernel.services.node_transports import DialledNode, engine_transport
 from kernel.store import nodes
 from kernel.store.reader import Reader
@@ -38,8 +40,8 @@ LOOK_SECONDS: Final = 10.0
 """Until the project file and the trust in it are looked at again."""
 LISTENS_SECONDS: Final = 10.0
 UNTRUSTED: Final = "it is not trusted yet: look at it and keep it with awk trust"
-SessionMaker = Callable[[str, str], NodeSession]
-"""Makes a session with a node of this name, for the project of this id."""
+SessionMaker = Callable[[str, str, float], NodeSession]
+"""Makes a session with a node of this name, for the project of this id; in so many seconds it answers, if at all."""
 
 
 class Wanted(NamedTuple):
@@ -49,9 +51,11 @@ class Wanted(NamedTuple):
     draining: bool
     added: bool
     why: str | None = None
+    group: str = ""
+    """As it was added, or stands in the file: the members of a group have a number behind that."""
 
 
-class _Kept(NamedTuple):
+class _Held(NamedTuple):
     link: NodeConnection
     dialled: DialledNode
 
@@ -88,12 +92,13 @@ class Nodes:
         self.running = running
         self._project = ""
         self._wanted: dict[str, Wanted] | None = None
-        self._links: dict[str, _Kept] = {}
+        self._links: dict[str, _Held] = {}
         self._told: list[tuple[str, str, str | None]] = []
         self._again = trio.Event()
         self._taken_up = trio.Event()
         """What was wanted before is there; another event each time."""
         self._listener: NodeListener | None = None
+        self._scaling = NodeScaling(reader, now_ms)
         self._since_ms = now_ms()
         self._watching: list[Callable[[], None]] = []
 
@@ -119,6 +124,10 @@ class Nodes:
         """Have ``changed`` called after each change of ``states``."""
         self._watching.append(changed)
 
+    def look_again(self) -> None:
+        """Have the project file and the trust in it looked at now."""
+        self._again.set()
+
     async def until_changed(self) -> None:
         """Wait until something about a node is another thing."""
         await self._taken_up.wait()
@@ -143,7 +152,7 @@ class Nodes:
             await self._writer.commit(nodes.set_token, name, digest)
         else:
             await self._writer.commit(nodes.add, name, settings, digest)
-        self._look_again()
+        self.look_again()
         return None if token is None else await self._word(name, token, host)
 
     async def _word(self, name: str, token: str, host: str | None) -> str:
@@ -158,19 +167,21 @@ class Nodes:
         await self._writer.commit(partial(nodes.drain, draining=draining), name)
         if name in self._links:
             self._links[name].link.draining = draining
-        self._look_again()
+        self.look_again()
 
     async def remove(self, name: str, *, force: bool) -> None:
         """Forget a node that was added by hand. What runs there ends with its lease. Raises Refused."""
-        self._check_known(name)
-        if not self._known()[name].added:
+        meant = {one: wanted for one, wanted in self._known().items() if name in (one, wanted.group)}
+        if not meant:
+            self._check_known(name)
+        if not all(one.added and one.group in ("", name) for one in meant.values()):
             raise Refused("conflict", f"node {name} is in the project file", "remove it there")
-        at_work = self.running().get(name, 0)
+        at_work = sum(self.running().get(one, 0) for one in meant)
         if at_work and not force:
             hint = f"awk node drain {name} and wait, or repeat with --force: its work is done again elsewhere"
             raise Refused("conflict", f"{at_work} attempts run on {name}", hint)
         await self._writer.commit(nodes.remove, name)
-        self._look_again()
+        self.look_again()
 
     async def _listening(self) -> NodeListener:
         while self._listener is None:
@@ -211,14 +222,22 @@ class Nodes:
         """The nodes there should be, by name: those of the file, then those that were added."""
         project = self._catalog.kept_project()
         kept = {one.name: one for one in self._reader.now(nodes.all_)}
-        found: dict[str, Wanted] = {}
+        single: dict[str, Wanted] = {}
         for name, settings in project.nodes.items():
             missing = not self._trusted and missing_grants((node_unit(name, settings),), self._granted)
             draining = name in kept and kept[name].draining
-            found[name] = Wanted(settings, draining, added=False, why=UNTRUSTED if missing else None)
+            single[name] = Wanted(settings, draining, added=False, why=UNTRUSTED if missing else None)
         for one in kept.values():
-            if one.settings is not None and one.name not in found:
-                found[one.name] = Wanted(one.settings, one.draining, added=True)
+            if one.settings is not None and one.name not in single:
+                single[one.name] = Wanted(one.settings, one.draining, added=True)
+        found: dict[str, Wanted] = {}
+        for name, wanted in single.items():
+            if wanted.settings.most == 1 or wanted.why is not None:
+                found[name] = wanted
+                continue
+            for member in self._scaling.members(name, wanted.settings, self._links, self.running()):
+                draining = wanted.draining or (member in kept and kept[member].draining)
+                found[member] = wanted._replace(draining=draining, group=name)
         return found
 
     def _take_up(self, wanted: dict[str, Wanted], nursery: trio.Nursery) -> None:
@@ -239,7 +258,7 @@ class Nodes:
             self._listener = self._new_listener()
             nursery.start_soon(self._listener.run)
 
-    def _new_link(self, name: str, wanted: Wanted) -> _Kept:
+    def _new_link(self, name: str, wanted: Wanted) -> _Held:
         dialled = DialledNode()
         engine = partial(
             engine_transport,
@@ -253,25 +272,25 @@ class Nodes:
             name,
             wanted.settings,
             draining=wanted.draining,
-            new_session=lambda asked: self._new_session(asked, self._id_at(asked)),
+            new_session=lambda asked: self._new_session(asked, self._id_at(asked), hello_seconds(wanted.settings)),
             opener=dialled.transport if wanted.settings.via == "join" else engine,
             changed=self._changed,
             now_ms=self._now_ms,
             chance=self._chance,
         )
-        return _Kept(link, dialled)
+        return _Held(link, dialled)
 
     def _id_at(self, name: str) -> str:
         """The id by which the node ``name`` knows this project: two nodes may be one machine."""
         return f"{self._project}-{name}"
 
-    async def _keep(self, name: str, kept: _Kept) -> None:
+    async def _keep(self, name: str, kept: _Held) -> None:
         try:
             await kept.link.run()
         finally:
             if self._links.get(name) is kept:
                 del self._links[name]
-            self._look_again()
+            self.look_again()
 
     def _new_listener(self) -> NodeListener:
         asked = self._catalog.kept_project().nodes_listen
@@ -294,7 +313,7 @@ class Nodes:
     def _changed(self, link: NodeConnection, moved: bool) -> None:
         if moved:
             self._told.append((link.name, link.state.state, link.why))
-        self._look_again()
+        self.look_again()
 
     async def _tell(self) -> None:
         """Write down what happened to nodes."""
@@ -306,9 +325,6 @@ class Nodes:
                     await self._writer.commit(emit_log, "node.changed", data=data)
                 except Refused as refused:
                     logger.warning("nodes.untold %s", refused.text)
-
-    def _look_again(self) -> None:
-        self._again.set()
 
     def _state(self, name: str, wanted: Wanted) -> NodeState:
         kept = self._links.get(name)

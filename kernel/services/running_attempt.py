@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 import trio
@@ -23,6 +23,7 @@ from kernel.policy.budget import Allowance, Exhausted
 from kernel.policy.circuit_breaker import Endpoint, keys_of
 from kernel.policy.placement import HERE
 from kernel.policy.scheduling import may_yield
+from kernel.procs.handed_over import CannotHandOver, HandsOverProcess
 from kernel.procs.handle import TERM_SECONDS, Handle, stop
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import SpawnTransient
@@ -39,11 +40,13 @@ from kernel.services.completion import (
     of_lost,
     of_result,
 )
+from kernel.services.handed_attempt import HandedAttempt, without_prompt
 from kernel.services.kept_workers import KeptWorkers, Place, Worker
+from kernel.services.session_pause import HandedSession, PausableDeadline, SessionPause
 from kernel.services.start_frame import CannotStart, StartFrame, StartFrameBuilder
 from kernel.services.work_places import NodeLost, WorkPlaces
 from kernel.services.worker_link import DeltaBatch, Link, LiveData, PathWarnings, StderrTail, WorkerNotReading
-from kernel.services.worker_session import PausableDeadline, WorkerSession
+from kernel.services.worker_session import WorkerSession
 from kernel.store.attempts import Beginning, narrow, started
 from kernel.store.circuit_breakers import move_probe, probed_by, record_answer
 from kernel.store.errors import StorageFailed
@@ -66,7 +69,7 @@ from protocol.ndjson import LineTooLong
 
 logger = logging.getLogger(__name__)
 
-StopReason = Literal["cancelled", "stopped", "restarted", "made room", "shutdown"]
+StopReason = Literal["cancelled", "stopped", "restarted", "made room", "upgrade", "shutdown"]
 
 STARTING: Final = "waiting for its worker to start"
 """The activity that ``ps`` shows of an attempt that is leased and has no process yet."""
@@ -90,6 +93,14 @@ class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
     """A block of it is around whatever the kernel itself does for an instruction."""
 
 
+class Conversation(NamedTuple):
+    """A worker that is there, and what it is told. ``session``: an earlier program of this kernel has told it."""
+
+    frame: StartFrame
+    worker: Worker
+    session: HandedSession | None = None
+
+
 class RunningAttempt:
     """One attempt of one instruction, from its lease until its ending is written. ``run`` is its whole life.
 
@@ -99,9 +110,10 @@ class RunningAttempt:
     _frame: StartFrame
     _handle: Handle
     _link: Link
+    _worker: Worker
     _deltas: DeltaBatch
     _path_warnings: PathWarnings
-    """These five are set once the worker is spawned, before anything it says is handled."""
+    """These six are set once the worker is spawned, before anything it says is handled."""
 
     def __init__(self, leased: Leased, token: str, services: AttemptServices, place: Place, kept: KeptWorkers) -> None:
         self.leased = leased
@@ -121,6 +133,12 @@ class RunningAttempt:
         self.reached_mcp = False
         """Its token was shown at Daemon MCP."""
         self.at = services.places.of(leased)
+        self.pause = SessionPause()
+        """Of its conversation, while the kernel's program is replaced."""
+        self._session: WorkerSession | None = None
+        """The conversation, while it lasts."""
+        self._handed: HandedAttempt | None = None
+        """An earlier program of this kernel has begun it."""
         self._token = token
         self._services = services
         self._place = place
@@ -138,6 +156,9 @@ class RunningAttempt:
         """Its worker runs, and the log does not know it yet."""
         self._probing: tuple[str, ...] = ()
         """Circuit breakers: its first reply tells that what is behind them answers again."""
+        self._retry, self._restart = Retry(), Restart()
+        self._endpoint: Endpoint | None = None
+        """What its agent's file says of failures, and whom it calls, once that was read."""
         self._preempted = False
         """It was told to make room for something more urgent."""
 
@@ -162,6 +183,69 @@ class RunningAttempt:
             if self._nursery is not None:
                 self._nursery.start_soon(self._end_worker)
 
+    @property
+    def talks(self) -> bool:
+        """Return whether its worker, which runs here, is talked with, and nobody has asked it to leave.
+
+        A session with a node ends with this program: what runs there is waited for, or put back.
+        """
+        talked = self._session is not None and self._nursery is not None
+        return talked and self.stop_reason is None and self.at.name == HERE
+
+    @property
+    def handle(self) -> Handle | None:
+        """Its worker's, once that is there."""
+        return self._handle if self._nursery is not None else None
+
+    # -- another program of the kernel goes on with it -----------------------------------------------------
+
+    def export(self, *, standing: bool = True) -> HandedAttempt:
+        """Return what the next program of the kernel needs to go on. Raises CannotHandOver. Changes nothing.
+
+        Not ``standing`` it is a sample: how it would look about now.
+        """
+        session = self._session
+        if session is None or (standing and not self.pause.stands) or not self.talks:
+            raise CannotHandOver(f"{self.leased.attempt} is not between two frames")
+        if not isinstance(self._handle, HandsOverProcess):
+            raise CannotHandOver(f"{self.leased.attempt} runs where nothing can be handed over")
+        told = session.export()
+        return HandedAttempt(
+            leased=self.leased,
+            token=self._token,
+            provider=self._place.provider,
+            frame=without_prompt(self._frame) if told.ready else self._frame,
+            handle=self._handle.export(),
+            line=self._link.export(),
+            session=told,
+            budget=self._services.budgets.export(self.leased.instruction),
+            prepared=self.at.preparation.export(self.leased),
+            identity=self._worker.identity,
+            served=self._worker.served,
+            stderr=self._stderr.kept,
+            pid=self.pid,
+            doing=self.doing,
+            steps=self._steps,
+            probing=self._probing,
+            reached_mcp=self.reached_mcp,
+            warned=self._path_warnings.told,
+        )
+
+    def let_go(self) -> None:
+        """Touch its worker no more: the next program of the kernel has it."""
+        self._handle.let_go()
+        self.at.preparation.let_go(self.leased)
+
+    def take_over(self, handed: HandedAttempt) -> None:
+        """Have ``run`` go on where an earlier program of this kernel has stopped."""
+        self._handed = handed
+        self.processes = frozenset(handed.handle.processes)
+        self.pid, self.doing, self.reached_mcp = handed.pid, handed.doing, handed.reached_mcp
+        self._stderr = StderrTail(kept=handed.stderr)
+        self._steps, self._probing = handed.steps, handed.probing
+        self._services.budgets.adopt(handed.leased, handed.frame.definition, handed.budget)
+        self.at.preparation.adopt(handed.leased, handed.prepared)
+
     # -- its life ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -185,37 +269,17 @@ class RunningAttempt:
     async def _run(self) -> None:
         """Find out whether it may begin, have a worker do it, and write what came of it."""
         services, leased = self._services, self.leased
-        retry, restart, endpoint = Retry(), Restart(), None
         ending: Ending
         exited: Exited | None = None
         try:
-            if self.at.preparation.follows(leased):
-                await self._place.free()
-                await self.at.preparation.follow(leased)
-            with services.in_flight(leased.instruction):
-                frame = await services.start_frames.build(leased, self._token)
-                retry, restart, endpoint = frame.definition.retry, frame.definition.restart, frame.endpoint
-                admitted = await services.admission.admit(leased, frame)
-            if isinstance(admitted, Requeue):
-                self.completing = True
-                with contextlib.suppress(Refused):  # stale: somebody ended it meanwhile
-                    await services.completer.put_back(leased, admitted)
+            begun = await self._begin() if self._handed is None else self._resumed(self._handed)
+            if begun is None:
                 return
-            if isinstance(admitted, Ending):
-                ending = admitted
+            if isinstance(begun, Ending):
+                ending = begun
             else:
-                await self._claim_probes(frame.endpoint)
-                scopes = scopes_of(frame.definition.scopes)
-                if scopes != SCOPES:
-                    await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes)
-                self.at.launcher.need(frame.sdks)
-                spawned = await self._spawn(frame)
-                if spawned is None:
-                    ending = Ending("stopped", str(self.stop_reason))
-                else:
-                    frame, worker = spawned
-                    async with worker:
-                        ending, exited = await self._supervise(frame, worker, admitted)
+                async with begun.worker:
+                    ending, exited = await self._supervise(begun)
         except (CannotStart, CauseError) as error:
             ending = Ending("failed", str(error), cause=error.cause)
         except SpawnTransient as error:
@@ -223,9 +287,9 @@ class RunningAttempt:
         self.completing = True
         fault_point("attempt.settle")
         result = AttemptResult(
-            retry=retry,
-            restart=restart,
-            endpoint=endpoint,
+            retry=self._retry,
+            restart=self._restart,
+            endpoint=self._endpoint,
             exited=exited,
             stderr=self._stderr.text,
             preempted=self._preempted,
@@ -256,6 +320,49 @@ class RunningAttempt:
             return self._not_started(error)
         return ending
 
+    async def _begin(self) -> Conversation | Ending | None:
+        """Have a worker for it, where it may begin; None where it was put back. Raises as its steps do."""
+        services, leased = self._services, self.leased
+        if self.at.preparation.follows(leased):
+            await self._place.free()
+            await self.at.preparation.follow(leased)
+        with services.in_flight(leased.instruction):
+            frame = await services.start_frames.build(leased, self._token)
+            self._note_policies(frame)
+            admitted = await services.admission.admit(leased, frame)
+        if isinstance(admitted, Requeue):
+            self.completing = True
+            with contextlib.suppress(Refused):  # stale: somebody ended it meanwhile
+                await services.completer.put_back(leased, admitted)
+            return None
+        if isinstance(admitted, Ending):
+            return admitted
+        await self._claim_probes(frame.endpoint)
+        scopes = scopes_of(frame.definition.scopes)
+        if scopes != SCOPES:
+            await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes)
+        self.at.launcher.need(frame.sdks)
+        spawned = await self._spawn(frame)
+        return Ending("stopped", str(self.stop_reason)) if spawned is None else self._told(*spawned, admitted)
+
+    def _note_policies(self, frame: StartFrame) -> None:
+        self._retry, self._restart = frame.definition.retry, frame.definition.restart
+        self._endpoint = frame.endpoint
+
+    def _told(self, frame: StartFrame, worker: Worker, allowance: Allowance) -> Conversation:
+        """Return the conversation with a new worker: what it is told of its limits as they are now."""
+        usd_left = self._services.budgets.usd_left(self.leased.instruction)
+        reuse = worker.served + 1 < frame.definition.reuse
+        start = msgspec.structs.replace(frame.start, allowance=allowance.tokens, budget_usd=usd_left, reuse=reuse)
+        return Conversation(msgspec.structs.replace(frame, start=start), worker)
+
+    def _resumed(self, handed: HandedAttempt) -> Conversation:
+        """Return the conversation that an earlier program of this kernel has held so far."""
+        self._note_policies(handed.frame)
+        worker = self._kept.adopt(handed.handle, handed.identity, handed.served)
+        worker.link.resume(handed.line)
+        return Conversation(handed.frame, worker, handed.session)
+
     async def _claim_probes(self, endpoint: Endpoint) -> None:
         """Note which circuit breakers the first reply may close; leave to others what it was to probe and will not."""
         keys = keys_of(endpoint)
@@ -283,22 +390,20 @@ class RunningAttempt:
                 self.doing = ""
         return None if worker is None else (frame, worker)
 
-    async def _supervise(self, frame: StartFrame, worker: Worker, allowance: Allowance) -> tuple[Ending, Exited | None]:
+    async def _supervise(self, begun: Conversation) -> tuple[Ending, Exited | None]:
         """Talk with the worker to its end, and see it leave, unless it is kept: then nothing has exited.
 
-        Cancellation kills its tree (``worker``, as a context).
+        Cancellation kills its tree (the worker, as a context).
         """
-        instruction, limits = self.leased.instruction, frame.definition.limits
-        if (limits.memory, limits.processes) != (None, None):
-            await worker.handle.bound(memory_bytes=limits.memory, processes=limits.processes)
-        usd_left = self._services.budgets.usd_left(instruction)
-        reuse = worker.served + 1 < frame.definition.reuse
-        start = msgspec.structs.replace(frame.start, allowance=allowance.tokens, budget_usd=usd_left, reuse=reuse)
-        handle = worker.handle
-        self._frame, self._handle, self._link = frame, handle, worker.link
+        instruction, frame, worker = self.leased.instruction, begun.frame, begun.worker
+        limits, start, handle = frame.definition.limits, frame.start, worker.handle
+        if begun.session is None and (limits.memory, limits.processes) != (None, None):
+            await handle.bound(memory_bytes=limits.memory, processes=limits.processes)
+        self._frame, self._handle, self._link, self._worker = frame, handle, worker.link, worker
         if self.at.name == HERE:  # another machine's numbers say nothing of processes here
             self.processes = handle.processes
-        self._path_warnings = PathWarnings(frame.beside, start.cwd)
+        warned = () if self._handed is None else self._handed.warned
+        self._path_warnings = PathWarnings(frame.beside, start.cwd, warned)
         self._link.working = partial(self._services.in_flight, instruction)
         async with trio.open_nursery() as nursery:
             self._deltas = DeltaBatch(self._publish, nursery.start_soon)
@@ -307,7 +412,7 @@ class RunningAttempt:
             if self.stop_reason is not None:
                 nursery.start_soon(self._end_worker)
             try:
-                ending = await self._converse(start)
+                ending = await self._converse(begun)
                 if self._reply is not None:
                     try:
                         await self._write_reply(*self._reply)
@@ -355,26 +460,31 @@ class RunningAttempt:
             return Ending("failed", text, cause="network", ours=True)
         return ending
 
-    async def _converse(self, start: Start) -> Ending | None:
+    async def _converse(self, begun: Conversation) -> Ending | None:
         """Hold the session, within the budgets of time. Returns the ending that the worker or a limit gave it."""
         instruction = self.leased.instruction
         seconds_left = self._services.budgets.seconds_left(instruction)
         ending: Ending | None = None
         try:
-            session = WorkerSession(
+            session = self._session = WorkerSession(
                 link=self._link,
-                start=start,
-                timeouts=self._frame.definition.timeouts,
+                start=begun.frame.start,
+                timeouts=begun.frame.definition.timeouts,
                 handlers=self,
                 deadline=self.deadline,
+                pause=self.pause,
+                resumed=begun.session,
             )
-            if seconds_left is None:
-                ending = await session.run()
-            else:
-                with trio.move_on_after(max(0.0, seconds_left)) as budget:
+            try:
+                if seconds_left is None:
                     ending = await session.run()
-                if budget.cancelled_caught:
-                    ending = Ending("incomplete", "its budget of time is spent", cause="budget")
+                else:
+                    with trio.move_on_after(max(0.0, seconds_left)) as budget:
+                        ending = await session.run()
+                    if budget.cancelled_caught:
+                        ending = Ending("incomplete", "its budget of time is spent", cause="budget")
+            finally:
+                self._session = None
             self._deltas.flush()
             if ending is not None and ending.cause == "budget":
                 # A started workflow waits to be continued when its budget is spent.
@@ -536,6 +646,10 @@ class RunningAttempt:
         if isinstance(frame, Progress):
             self.doing = frame.what
         self._deltas.add(frame)
+
+    def on_pause(self) -> None:
+        """Show what was gathered of what is being said."""
+        self._deltas.flush()
 
     def _answer(self, entry: Entry, pressing: Pressing | None) -> Go | Yield:
         """Decide whether the worker goes on, once ``entry`` is durable, and what its next call may take."""

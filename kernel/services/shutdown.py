@@ -21,6 +21,8 @@ class ShutdownRequest:
         self._begun = trio.Event()
         self._grace_seconds = GRACE_SECONDS
         self._hurry = trio.Event()
+        self.hands_over = False
+        """Another program of this kernel goes on: nobody is answered in the place of who does not get his answer."""
         self.by = "request"
         """Who asked first: a request, or the name of a signal."""
 

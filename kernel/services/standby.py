@@ -27,7 +27,7 @@ from kernel.store.writer import Writer
 from protocol.errors import Refused
 from protocol.project import StandbySettings
 from protocol.standby import StandbyState
-from protocol.standby_frames import Anew, Frames, Heard, Look, Sent, packed
+from protocol.standby_frames import Anew, Frames, Heard, UpTo, packed
 
 logger = logging.getLogger(__name__)
 
@@ -178,8 +178,15 @@ class Standby:
         finally:
             self._writer.tap = None
             with trio.CancelScope(shield=True):
-                if process is not None:
-                    await _end(process)
+                if process is not None and process.stdin is not None:
+                    # A place that does not answer keeps it, and not us: it ends when that does.
+                    with trio.move_on_after(END_SECONDS):
+                        await process.stdin.aclose()
+                        await process.wait()
+                    if process.returncode is None:
+                        process.kill()
+                        with trio.move_on_after(END_SECONDS):
+                            await process.wait()
                 with suppress(Refused):
                     await self._writer.commit(tap.remove)
                 tap.close()
@@ -234,21 +241,21 @@ class Standby:
                     continue  # it would only be given more that it cannot bring
                 tap.begin()
                 self._begun += 1
-                await self._send(stdin, Anew(sent=self._sent + 1))
+                await stdin.send_all(packed(Anew(sent=self._sent + 1)))
             more = True
             while more:
                 found, more = await trio.to_thread.run_sync(tap.take)
                 for taken in found:
                     self._sent += 1
                     frames = Frames(sent=self._sent, wal=taken.header, start=taken.start, body=taken.body)
-                    await self._send(stdin, frames)
+                    await stdin.send_all(packed(frames))
             looked = _Looked(self._sent, began, event)
             if self._is_whole() and self._heard.done >= self._sent:
                 self._open.clear()
                 self._covered = looked
             elif not self._open or self._open[-1].sent != self._sent:
                 self._open.append(looked)
-            look = Look(
+            look = UpTo(
                 event=event,
                 at_ms=at_ms,
                 sent=self._sent,
@@ -256,19 +263,4 @@ class Standby:
                 copies=heard.copies if heard.begun == self._begun else 0,
                 last=self._ending,
             )
-            await self._send(stdin, look)
-
-    async def _send(self, stdin: trio.abc.SendStream, message: Sent) -> None:
-        await stdin.send_all(packed(message))
-
-
-async def _end(process: trio.Process) -> None:
-    """Let it end by itself, or end it. A place that does not answer keeps it, and not us: it ends when that does."""
-    assert process.stdin is not None
-    with trio.move_on_after(END_SECONDS):
-        await process.stdin.aclose()
-        await process.wait()
-    if process.returncode is None:
-        process.kill()
-        with trio.move_on_after(END_SECONDS):
-            await process.wait()
+            await stdin.send_all(packed(look))

@@ -22,7 +22,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.completion import commit_with_retry
 from kernel.services.logins import Logins
-from kernel.services.working_directory import Confinement
+from kernel.services.working_directory import Confinement, Prepared
 from kernel.services.worktrees import Worktrees
 from kernel.store import worktrees
 from kernel.store.attempts import Identity
@@ -98,15 +98,18 @@ class TreeWork:
         fault_point("tree.followed")
         await self._moved(tree, tip, leased.instruction, note)
 
-    async def finish(self, leased: Leased) -> None:
-        """Commit what the agent leaves in its tree, where its workflow wants that. Never fails the work itself."""
+    async def finish(self, leased: Leased, *, everything: bool = False) -> None:
+        """Commit what the agent leaves in its tree, where its workflow wants that. Never fails the work itself.
+
+        ``everything``: whatever it wants, for the agent works elsewhere next.
+        """
         tree = self._reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None or tree.state != "made":
             return
         message = f"{leased.name}: work of {leased.instruction} ({run_id(tree.run)})"
         try:
             tip = await self._branches.commit(
-                tree, self._trees.box(tree), message, leased.name, nothing=tree.commits == "manual"
+                tree, self._trees.box(tree), message, leased.name, nothing=tree.commits == "manual" and not everything
             )
             fault_point("tree.committed")
             await self._moved(tree, tip, leased.instruction, tree.note, patiently=True)
@@ -329,3 +332,20 @@ class AttemptPreparation:
         """Remove the placeholders that only this attempt needed, and bring its login home."""
         self._logins.give_back(leased.attempt)
         self._confinement.release(leased.attempt)
+
+    def export(self, leased: Leased) -> Prepared:
+        """Return the placeholders and the login that it has."""
+        placeholders = self._confinement.placeholders.held_by(leased.attempt)
+        return Prepared(placeholders=placeholders, login=self._logins.export(leased.attempt))
+
+    def let_go(self, leased: Leased) -> None:
+        """Take nothing down: the next program of the kernel does."""
+        self._logins.let_go(leased.attempt)
+        self._confinement.placeholders.let_go(leased.attempt)
+
+    def adopt(self, leased: Leased, prepared: Prepared) -> None:
+        """Know what an earlier program of this kernel has made ready."""
+        if prepared.placeholders:
+            self._confinement.placeholders.hold(leased.attempt, prepared.placeholders)
+        if prepared.login is not None:
+            self._logins.adopt(leased.attempt, prepared.login)

@@ -6,10 +6,11 @@ No queue between pipe and store: a slow commit throttles the worker. What is not
 import re
 import signal
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.procs.handle import Handle
@@ -25,6 +26,13 @@ STDERR_TAIL_BYTES: Final = 64 * 1024
 
 class WorkerNotReading(Exception):
     """The worker did not read what it was sent within the deadline, or closed its input."""
+
+
+class HandedLine(msgspec.Struct, frozen=True):
+    """The beginning of a line that a worker has not finished; ``dropping``: it is too long already."""
+
+    pending: bytes = b""
+    dropping: bool = False
 
 
 class Link:
@@ -61,6 +69,11 @@ class Link:
         """Return the next thing the worker said, if it has come already."""
         return self._arrived.popleft() if self._arrived else None
 
+    @property
+    def waits(self) -> bool:
+        """Return whether something that the worker said has come already."""
+        return bool(self._arrived)
+
     def result_at_hand(self) -> Result | None:
         """Return what the worker reports at its end, if that is the next thing it said and has come already."""
         following = self._arrived[0] if self._arrived else None
@@ -86,6 +99,14 @@ class Link:
                 await trio.sleep(DROPPED_PAUSE_SECONDS)
         return self._arrived.popleft()
 
+    def export(self) -> "HandedLine":
+        """Return what came of a frame that is not whole yet. Ask only while nothing else is at hand."""
+        return HandedLine(self._reader.pending, self._reader.dropping)
+
+    def resume(self, line: "HandedLine") -> None:
+        """Go on where an earlier program of this kernel stopped reading."""
+        self._reader.resume(line.pending, dropping=line.dropping)
+
     async def ready_again(self) -> bool:
         """Return whether the worker, which has said how it ended, says ``ready`` and no more; the next start hears it.
 
@@ -106,9 +127,9 @@ class Link:
 class StderrTail:
     """The last bytes of a stream that is always drained: an unread pipe would block the worker for ever."""
 
-    def __init__(self, limit_bytes: int = STDERR_TAIL_BYTES) -> None:
+    def __init__(self, limit_bytes: int = STDERR_TAIL_BYTES, kept: bytes = b"") -> None:
         self._limit = limit_bytes
-        self._kept = bytearray()
+        self._kept = bytearray(kept)
         self.ended = trio.Event()
 
     async def drain(self, stream: trio.abc.ReceiveStream) -> None:
@@ -120,9 +141,14 @@ class StderrTail:
         self.ended.set()
 
     @property
+    def kept(self) -> bytes:
+        """The tail as it came."""
+        return bytes(self._kept[-self._limit :])
+
+    @property
     def text(self) -> str:
         """The tail as text."""
-        return bytes(self._kept[-self._limit :]).decode("utf-8", "replace")
+        return self.kept.decode("utf-8", "replace")
 
 
 WINDOW_SECONDS: Final = 0.1
@@ -199,10 +225,15 @@ class PathWarnings:
     prevents. ``project`` is "" where the agent works in the project.
     """
 
-    def __init__(self, project: str, cwd: str) -> None:
+    def __init__(self, project: str, cwd: str, told: Iterable[str] = ()) -> None:
         self._pattern = re.compile(f"(?<![\\w./-]){re.escape(project)}{_END}") if project else None
         self._cwd = cwd
-        self._told: set[str] = set()
+        self._told = set(told)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The paths of which it was told."""
+        return tuple(sorted(self._told))
 
     def of(self, entry: Entry) -> tuple[str, ...]:
         """Return a warning for each path that the calls of ``entry`` name, once for each path."""

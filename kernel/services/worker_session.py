@@ -15,8 +15,7 @@ the worker waits for a person counts neither as silence nor for the total limit;
 
 import logging
 import math
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Final, Protocol, assert_never
 
@@ -24,6 +23,7 @@ import msgspec
 import trio
 
 from kernel.services.completion import Ending, of_error
+from kernel.services.session_pause import HandedSession, PausableDeadline, SessionPause
 from kernel.services.worker_link import Link
 from protocol.agent import Timeouts
 from protocol.errors import Cause
@@ -92,9 +92,15 @@ class Heartbeat:
         """The time at which the next ping is sent, or its answer has to be there."""
         return self._heard_at + self._pause if self._asked_at is None else self._asked_at + self.within_seconds
 
-    def begin(self, now: float) -> None:
-        """Note that the worker speaks frames from now on."""
+    @property
+    def pings(self) -> int:
+        """How often it has asked."""
+        return self._n
+
+    def begin(self, now: float, pings: int = 0) -> None:
+        """Note that the worker speaks frames from now on. It was asked ``pings`` times by an earlier program."""
         self._heard_at = now
+        self._n = max(self._n, pings)
 
     def heard(self, now: float) -> None:
         """Note that the worker said something."""
@@ -127,51 +133,6 @@ class Heartbeat:
         self._heard_at += seconds
         if self._asked_at is not None:
             self._asked_at += seconds
-
-
-class PausableDeadline:
-    """A deadline that stands still while calls of the worker are kept waiting for a person. Uses Trio's clock."""
-
-    def __init__(self) -> None:
-        self._calls = 0
-        self._ended_at = -math.inf
-        self._deadline = trio.CancelScope()
-        self._left_seconds = math.inf
-
-    @property
-    def lasts(self) -> bool:
-        """True while a call is kept waiting."""
-        return self._calls > 0
-
-    @contextmanager
-    def hold(self) -> Generator[None]:
-        """Count one more call that is kept waiting, while the block lasts."""
-        self._calls += 1
-        if self._calls == 1:
-            self._stop_clock()
-        try:
-            yield
-        finally:
-            self._calls -= 1
-            if not self._calls:
-                self._ended_at = trio.current_time()
-                self._deadline.deadline = self._ended_at + self._left_seconds
-
-    def excused_at(self) -> float:
-        """Return the time, by Trio's clock, until which silence is no fault of the worker's."""
-        return trio.current_time() if self.lasts else self._ended_at
-
-    @contextmanager
-    def move_on_after(self, seconds: float) -> Generator[trio.CancelScope]:
-        """Open a scope that is cancelled after ``seconds`` in which no call was kept waiting. One at a time."""
-        with trio.move_on_after(seconds) as self._deadline:
-            if self.lasts:
-                self._stop_clock()
-            yield self._deadline
-
-    def _stop_clock(self) -> None:
-        self._left_seconds = self._deadline.deadline - trio.current_time()
-        self._deadline.deadline = math.inf
 
 
 ENTRIES_BYTES: Final = LINE_LIMIT_BYTES // 4
@@ -213,6 +174,9 @@ class SessionHandlers(Protocol):
     def on_live(self, frame: Delta | Progress, /) -> None:
         """Show what is not durable."""
 
+    def on_pause(self) -> None:
+        """Show all that was gathered to be shown."""
+
 
 class WorkerSession:
     """One conversation. ``run`` returns the ending, or None where the worker left without a terminal frame."""
@@ -226,31 +190,51 @@ class WorkerSession:
         handlers: SessionHandlers,
         heartbeat: Heartbeat | None = None,
         deadline: PausableDeadline | None = None,
+        pause: SessionPause | None = None,
+        resumed: HandedSession | None = None,
     ) -> None:
-        """``deadline`` stands still while the worker waits for a person."""
+        """``deadline`` stands still while the worker waits for a person. ``resumed``: an earlier program of this kernel
+        has held it so far.
+        """
         self._link = link
         self._start = start
         self._timeouts = timeouts
         self._handlers = handlers
         self._heartbeat = heartbeat or Heartbeat()
         self._deadline = deadline or PausableDeadline()
-        self._ready = False
+        self._pause = pause or SessionPause()
+        self._resumed = resumed or HandedSession(ready=False, left_seconds=None)
+        self._ready = self._resumed.ready
         self._notice_at = math.inf
         self._progress_at = 0.0
-        self._tool_runs = False
-        self._doing = ""
+        self._tool_runs = self._resumed.tool_runs
+        self._doing = self._resumed.doing
         self._forgiven = False
         """The kernel was late, and nothing has been heard since."""
         self._pace_from = -math.inf
         self._paced_frames = 0
-        self._log_lines = 0
-        self._noise_lines = 0
-        self._noise_in_a_row = 0
+        self._log_lines = self._resumed.log_lines
+        self._noise_lines = self._resumed.noise_lines
+        self._noise_in_a_row = self._resumed.noise_in_a_row
+
+    def export(self) -> HandedSession:
+        """Return what the next program of the kernel needs. Ask only while it stands still."""
+        return HandedSession(
+            ready=self._ready,
+            left_seconds=self._deadline.left_seconds,
+            pings=self._heartbeat.pings,
+            tool_runs=self._tool_runs,
+            doing=self._doing,
+            log_lines=self._log_lines,
+            noise_lines=self._noise_lines,
+            noise_in_a_row=self._noise_in_a_row,
+        )
 
     async def run(self) -> Ending | None:
         """Talk until the worker's terminal frame, its end of output, or a time limit."""
         ending: Ending | None = None
-        with self._deadline.move_on_after(self._timeouts.total) as total:
+        left_seconds = self._resumed.left_seconds
+        with self._deadline.move_on_after(self._timeouts.total if left_seconds is None else left_seconds) as total:
             ending = await self._talk()
         if total.cancelled_caught:
             return Ending("incomplete", f"still running after {self._timeouts.total:g} s", cause="total_timeout")
@@ -258,13 +242,19 @@ class WorkerSession:
 
     async def _talk(self) -> Ending | None:
         self._progress_at = trio.current_time()
+        if self._ready:
+            self._heartbeat.begin(self._progress_at, self._resumed.pings)
         while True:
+            if self._pause.asked and not self._link.waits:
+                await self._stand_still()
             wake_at = min(self._progress_at + self._patience_seconds(), self._heartbeat.due_at, self._notice_at)
             frame, silent = self._link.at_hand(), False
             if frame is None:
-                with trio.move_on_at(wake_at) as nap:
+                with trio.move_on_at(wake_at) as nap, self._pause.may_interrupt(nap):
                     frame = await self._link.receive()
                 silent = nap.cancelled_caught
+                if frame is None and self._pause.asked and silent:
+                    continue
             now = trio.current_time()
             ending: Ending | None = None
             if frame is not None:
@@ -283,6 +273,16 @@ class WorkerSession:
             if frame is not None:
                 self._forgive(trio.current_time() - now)
                 await self._pace()
+
+    async def _stand_still(self) -> None:
+        """Tell all there is to tell, and stand still until released. The time does not count."""
+        began = trio.current_time()
+        if self._notice_at < math.inf:
+            self._notice_at = math.inf
+            await self._handlers.on_at_work()
+        self._handlers.on_pause()
+        await self._pause.wait()
+        self._forgive(trio.current_time() - began)
 
     def _note_life(self, frame: WorkerFrame | Noise, now: float) -> None:
         """Reset the clocks that ``frame`` resets, whatever it says."""

@@ -95,6 +95,14 @@ class Placeholders:
         if released:
             self._write()
 
+    def held_by(self, attempt: str) -> tuple[str, ...]:
+        """Return the names that ``attempt`` holds."""
+        return tuple(sorted(self._held.get(attempt, ())))
+
+    def let_go(self, attempt: str) -> None:
+        """Remove nothing that ``attempt`` holds: the next program of this kernel does."""
+        self._held.pop(attempt, None)
+
     def _now(self, name: str) -> _Made:
         facts = os.lstat(self._root / name)
         return _Made(inode=facts.st_ino, changed_ns=facts.st_ctime_ns)
@@ -263,6 +271,11 @@ class Confinement:
         """Remove the placeholders that only ``attempt`` needed, of which nothing runs any more."""
         self._placeholders.release(attempt)
 
+    @property
+    def placeholders(self) -> Placeholders:
+        """Those of all attempts."""
+        return self._placeholders
+
     async def check(self, sandbox: Sandbox) -> None:
         """Try it once. Raises CauseError where it fails, SpawnTransient."""
         if sandbox.program in self._works:
@@ -287,6 +300,27 @@ def _machine_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+class HandedLogin(msgspec.Struct, frozen=True, kw_only=True):
+    """A login that an attempt has: ``lock`` is a descriptor, ``record`` what its lender wrote down."""
+
+    lock: int
+    key: str
+    record: bytes
+    seen: tuple[int, int, int] | None = None
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """What was made ready for an attempt and is only known in memory, for the next program of the kernel."""
+
+    placeholders: tuple[str, ...] = ()
+    login: HandedLogin | None = None
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """All that have to stay open for it."""
+        return () if self.login is None else (self.login.lock,)
+
+
 class Preparation(Protocol):
     """Makes ready what an attempt works on, before anything is started there, and sees to what it leaves."""
 
@@ -309,6 +343,16 @@ class Preparation(Protocol):
     def release(self, leased: Leased) -> None:
         """Take it down, once nothing of the attempt is left, whether it was prepared or not."""
 
+    def export(self, leased: Leased) -> Prepared:
+        """Return what the next program of the kernel has to know of it."""
+        ...
+
+    def let_go(self, leased: Leased) -> None:
+        """Take nothing down: the next program of the kernel does."""
+
+    def adopt(self, leased: Leased, prepared: Prepared) -> None:
+        """Know what an earlier program of this kernel has made ready."""
+
 
 class NoPreparation:
     """For attempts in the project itself, which nothing confines."""
@@ -330,6 +374,16 @@ class NoPreparation:
         """Do nothing."""
 
     def release(self, leased: Leased) -> None:
+        """Do nothing."""
+
+    def export(self, leased: Leased) -> Prepared:
+        """Return nothing."""
+        return Prepared()
+
+    def let_go(self, leased: Leased) -> None:
+        """Do nothing."""
+
+    def adopt(self, leased: Leased, prepared: Prepared) -> None:
         """Do nothing."""
 
 

@@ -230,8 +230,13 @@ def _good_pieces(folder: str, found: Found, fault: list[str]) -> Iterator[tuple[
         try:
             piece, body, digest = _read_piece(folder, number)
             begins = piece.anew and piece.chain != found.base.chain
-            if not begins:
-                _check_order(piece, before, chain)
+            if not begins and piece.chain != chain:
+                raise BadPlace("it does not belong to the piece before it")
+            goes_on = before is not None and before.wal == piece.wal
+            start = before.start + before.frames if before is not None and goes_on else 0
+            after = None if before is None or goes_on else (checkpoint_of(before.wal) + 1) & 0xFFFFFFFF
+            if not begins and (piece.start != start or after not in (None, checkpoint_of(piece.wal))):
+                raise BadPlace("frames are missing before it")
         except (BadPlace, OSError, struct.error) as error:
             fault.append(f"{piece_name(number)}: {error}")
             return
@@ -263,14 +268,3 @@ def _read_piece(folder: str, number: int) -> tuple[Piece, bytes, str]:
     if piece.number != number or len(body) != piece.frames * (FRAME_HEADER_BYTES + page_bytes(piece.wal)) or not body:
         raise BadPlace("it is not what its head says")
     return piece, body, hashlib.sha256(head).hexdigest()
-
-
-def _check_order(piece: Piece, before: Piece | None, chain: str) -> None:
-    """Raises BadPlace where ``piece`` does not come right after the one before."""
-    if piece.chain != chain:
-        raise BadPlace("it does not belong to the piece before it")
-    goes_on = before is not None and before.wal == piece.wal
-    start = before.start + before.frames if before is not None and goes_on else 0
-    follows = before is None or goes_on or checkpoint_of(piece.wal) == (checkpoint_of(before.wal) + 1) & 0xFFFFFFFF
-    if piece.start != start or not follows:
-        raise BadPlace("frames are missing before it")

@@ -148,7 +148,14 @@ LAST_BOOT_STOPPED: Final = "SELECT stopped_ms IS NOT NULL FROM boots ORDER BY id
 class Database:
     """Hands out connections. Made by ``open_database``."""
 
-    def __init__(self, path: str, vfs: str | None = None, patience_seconds: float = BUSY_MILLISECONDS / 1000) -> None:
+    def __init__(
+        self,
+        path: str,
+        vfs: str | None = None,
+        patience_seconds: float = BUSY_MILLISECONDS / 1000,
+        *,
+        migrates: bool = True,
+    ) -> None:
         self.path = path
         self._vfs = vfs
         # An address of its own in SQLite's shared memory, so that readers see what the writer commits.
@@ -167,7 +174,10 @@ class Database:
             mode = self._writer.execute("PRAGMA journal_mode").get
             if mode not in ("wal", "memory"):
                 raise CannotOpen(f"{_without(self.path)} (journal_mode {mode})")
-            migrate(self._writer, path)
+            if migrates:
+                migrate(self._writer, path)
+            else:
+                missing_migrations(self._writer, path)
             self._patience_ms = BUSY_MILLISECONDS
             self._writer.set_busy_timeout(self._patience_ms)
             self._place = None if path == MEMORY else Place(path)
@@ -185,6 +195,14 @@ class Database:
         connection = self._connect(_READ, _READER_PRAGMAS)
         self._readers.append(connection)
         return connection
+
+    def migrate(self) -> None:
+        """Bring the schema up to date. Raises CannotOpen; then nothing was changed, or not all."""
+        migrate(self._writer, self.path)
+
+    def schema(self) -> int:
+        """Return the number of the migration that was applied last."""
+        return int(self._writer.execute(_VERSION).fetchone()[0])  # type: ignore[index]
 
     def misplaced(self) -> str | None:
         """Return why what is written does not reach the file that is at ``path`` now; None: it does. Cheap."""
@@ -285,16 +303,16 @@ def saved_notice(path: str) -> str | None:
     )
 
 
-def open_database(path: str, vfs: str | None = None) -> Database:
-    """Open ``path`` (or ``:memory:``) and bring its schema up to date. Raises CannotOpen.
+def open_database(path: str, vfs: str | None = None, *, migrates: bool = True) -> Database:
+    """Open ``path`` (or ``:memory:``) and bring its schema up to date, unless that is done later. Raises CannotOpen.
 
     ``vfs`` names a registered SQLite VFS to reach the disk by, None: the system's own.
     """
     try:
-        return Database(path, vfs, TOLD_SECONDS)
+        return Database(path, vfs, TOLD_SECONDS, migrates=migrates)
     except DatabaseBusy:
         logger.warning("database.busy another program has locked %s: waiting up to %.0f s", path, OPEN_SECONDS)
-    return Database(path, vfs, OPEN_SECONDS)
+    return Database(path, vfs, OPEN_SECONDS, migrates=migrates)
 
 
 _UNSUPPORTED: Final = frozenset(
@@ -352,6 +370,48 @@ _VERSION: Final = "PRAGMA user_version"
 _ANYTHING: Final = "SELECT 1 FROM sqlite_master LIMIT 1"
 
 
+def missing_migrations(connection: apsw.Connection, path: str) -> int:
+    """Return how many migrations it lacks. Raises CannotOpen where it has some that this program does not know."""
+    known = max(migrations())
+    found = int(connection.execute(_VERSION).fetchone()[0])  # type: ignore[index]
+    if found > known:
+        raise _too_new(path, found, known)
+    return known - found
+
+
+def _too_new(path: str, found: int, known: int) -> CannotOpen:
+    return CannotOpen(
+        f"the database {path} has schema {found}, newer than this program's {known}: "
+        f"upgrade agent-worker, or move the file away to start anew"
+    )
+
+
+def try_to_open(path: str, copy: str) -> None:
+    """Find out whether this program could go on with the database at ``path``, which another one has open: nothing of
+    it is changed. What it lacks is tried on a copy at ``copy``, which is removed. Raises CannotOpen.
+    """
+    try:
+        found = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+        found.set_busy_timeout(BUSY_MILLISECONDS)
+        try:
+            if not missing_migrations(found, path):
+                return
+            trial = apsw.Connection(copy)
+            try:
+                with trial.backup("main", found, "main") as backup:
+                    backup.step(-1)
+                migrate(trial, copy)
+            finally:
+                trial.close()
+        finally:
+            found.close()
+    except apsw.Error as error:
+        raise cannot_open(path, error) from error
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            Path(copy + suffix).unlink(missing_ok=True)
+
+
 def migrate(connection: apsw.Connection, path: str) -> None:
     """Apply what is missing, each migration in one transaction; to an empty database what all of them come to, in one.
     Raises CannotOpen; then nothing was changed.
@@ -373,10 +433,7 @@ def _apply_next(connection: apsw.Connection, scripts: dict[int, Traversable], pa
     try:
         found = int(connection.execute(_VERSION).fetchone()[0])  # type: ignore[index]
         if found > max(scripts):
-            raise CannotOpen(
-                f"the database {path} has schema {found}, newer than this program's {max(scripts)}: "
-                f"upgrade agent-worker, or move the file away to start anew"
-            )
+            raise _too_new(path, found, max(scripts))
         if found < max(scripts):
             empty = found == 0 and connection.execute(_ANYTHING).get is None
             script = newest_schema() if empty else scripts[found + 1].read_text("utf-8")

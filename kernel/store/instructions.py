@@ -48,6 +48,19 @@ ORDER BY head.lane, head.id LIMIT :limit
 """
 
 
+ELSEWHERE: Final = """
+SELECT 1 FROM instructions AS i
+CROSS JOIN agents AS a ON a.key = i.agent
+LEFT JOIN members AS m ON m.space = i.space AND m.name = i.name AND m.agent = i.agent
+WHERE i.id = ? AND json_array_length(coalesce(m.needs, a.needs), '$.labels') > 0
+"""
+
+
+def any_elsewhere(conn: apsw.Connection, ids: Iterable[str]) -> bool:
+    """Return whether one of ``ids`` is for an agent that works on nodes alone."""
+    return any(conn.execute(ELSEWHERE, (number_of(one, "i"),)).fetchone() is not None for one in ids)
+
+
 def ready(conn: apsw.Connection, now_ms: int, limit: int) -> tuple[Candidate, ...]:
     """Return the instructions that could be leased, most urgent first: the head of the queue of each agent that nothing
     holds back.

@@ -172,9 +172,12 @@ class LogTap:
         while self._active and self._now is not None and self._file is not None:
             header, frames = self._now
             if self._header != header:
-                if self._header is not None and not self._follows(header):
-                    self._active = False
-                    return
+                if self._header is not None:
+                    # It has to come right after the one that was being read, and that to be read to its end.
+                    ended = self._before == (self._header, self._position)
+                    if not ended or checkpoint_of(header) != (checkpoint_of(self._header) + 1) & 0xFFFFFFFF:
+                        self._active = False
+                        return
                 self._header, self._position, self._skipped = header, 0, False
             if self._position >= frames:
                 return
@@ -193,12 +196,6 @@ class LogTap:
                 return
             start, self._position = self._position, self._position + count
             yield Taken(header, start, body[: count * size])
-
-    def _follows(self, header: bytes) -> bool:
-        """Whether this log came right after the one that was being read, and that was read to its end."""
-        assert self._header is not None
-        ended = self._before == (self._header, self._position)
-        return ended and checkpoint_of(header) == (checkpoint_of(self._header) + 1) & 0xFFFFFFFF
 
 
 def _whole_commits(body: bytes, size: int) -> int:

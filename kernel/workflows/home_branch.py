@@ -13,9 +13,10 @@ from kernel.store.worktrees import Worktree
 from kernel.workflows.exchange import is_ancestor
 from kernel.workflows.git_directory import GitDirectory
 from kernel.workflows.git_view import View
-from kernel.workflows.project_git import ProjectGit
-from kernel.workflows.repository import Repository
+from kernel.workflows.project_git import ProjectGit, unusable_on_nodes
+from kernel.workflows.repository import Base, Repository
 from kernel.workflows.tree_commits import Author, author_of, commit_at, head_of, move
+from protocol.errors import Refused
 from protocol.ipc import Sandbox
 
 
@@ -81,6 +82,14 @@ async def view_of(home: HomeBranch) -> AsyncGenerator[View]:
     """A view of the repository, which goes with the block. Raises Refused."""
     async with home.git.view(home.directory) as view:
         yield view
+
+
+async def clone_base(repository: Repository) -> Base:
+    """The commit that clones of the project begin with. Raises Refused (bad_definition) where there can be none."""
+    try:
+        return await repository.base()
+    except Refused as refused:
+        raise unusable_on_nodes(refused) from refused
 
 
 async def author_at(home: HomeBranch, view: View, agent: str) -> Author:

@@ -185,10 +185,20 @@ def with_folder(sandbox: Sandbox, folder: str) -> Sandbox:
     return msgspec.structs.replace(sandbox, writable=(*sandbox.writable, folder))
 
 
+_UNUSABLE: Final = "workspace.git: worktree is not possible: "
+
+
 def unusable(error: NoRepository | OSError) -> Refused:
     """There can be no working trees."""
     hint = error.hint if isinstance(error, NoRepository) else "see what is there"
-    return Refused("bad_definition", f"workspace.git: worktree is not possible: {error}", hint)
+    return Refused("bad_definition", f"{_UNUSABLE}{error}", hint)
+
+
+def unusable_on_nodes(refused: Refused) -> Refused:
+    """There can be no clones on nodes either."""
+    why = refused.text.removeprefix(_UNUSABLE)
+    text = f"an agent that works on a node (needs.labels) works in a clone of the project's git repository: {why}"
+    return Refused(refused.code, text, refused.hint)
 
 
 def failed(text: str, hint: str = HINT) -> Refused:

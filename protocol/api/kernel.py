@@ -19,6 +19,34 @@ class ShutdownRequest(Ask, frozen=True, kw_only=True):
     """Seconds for running attempts to end by themselves."""
 
 
+class UpgradeRequest(Ask, frozen=True, kw_only=True):
+    """POST /upgrade. ``to``: absolute path of a virtual environment or its agent-worker; null: what is installed."""
+
+    to: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)] | None = None
+
+
+UpgradeState = Literal["none", "checking", "waiting", "replacing", "done", "failed"]
+"""``checking``: the new version is tried. ``waiting``: for work to come to where it can be handed over."""
+
+
+class UpgradeReport(Document, frozen=True, kw_only=True):
+    """The last upgrade, or the one under way. ``before``, ``to``: versions; ``to`` is a path until it is known."""
+
+    schema: str = "awk/upgrade/1"
+    id: str
+    state: UpgradeState
+    before: str
+    to: str
+    pid: int | None = None
+    """Of the kernel that goes on."""
+    attempts: int = 0
+    """So many went on."""
+    waited_seconds: float | None = None
+    """Nobody waited longer."""
+    reason: str | None = None
+    """Of one that failed: the old version goes on."""
+
+
 class Health(Body, frozen=True, kw_only=True, omit_defaults=True):
     """GET /health, the one route without a token. ``proof`` is HMAC-SHA256(token, nonce) in hex."""
 

@@ -67,6 +67,8 @@ class SendReceipt(Document, frozen=True, kw_only=True):
     """Instructions that wait for a person already, and for what (as ``waits_for`` of a result)."""
     unasked: dict[str, str] = {}
     """Those of them that wait for a key that is missing, and which."""
+    left_behind: int = 0
+    """Files of the project that are not committed, where an agent works on a node: they do not reach it."""
     schema: str = "awk/send/1"
 
 

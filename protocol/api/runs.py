@@ -124,6 +124,8 @@ class Accepted(Body, frozen=True, kw_only=True, omit_defaults=True):
     instruction_ids: tuple[str, ...] = ()
     seq: int = 0
     """Events of this work come after it."""
+    left_behind: int = 0
+    """Files that are not committed, where an agent works on a node and goes without."""
 
 
 class DiffStat(Body, frozen=True, kw_only=True):

@@ -42,6 +42,8 @@ class WorkflowRow(Body, frozen=True, kw_only=True):
     """Of this start: ``r12``."""
     reason: str | None = None
     paused: bool = False
+    left_behind: int = 0
+    """In the answer to its start: files that are not committed, where an agent works on a node and goes without."""
 
 
 class WorkflowList(Document, frozen=True, kw_only=True):

@@ -69,7 +69,7 @@ from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
 from kernel.workflows.setup import CheckOutcome
 from protocol.agent import AgentLimits
-from protocol.api.kernel import PruneReport, PruneRequest
+from protocol.api.kernel import PruneReport, PruneRequest, UpgradeReport
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 from protocol.errors import Refused
@@ -187,6 +187,9 @@ class NoNodes:
     def facts(self, name: str) -> NodeFacts | None:
         return NodeFacts(cpus=2) if name in self.known else None
 
+    def look_again(self) -> None:
+        """Nothing to look at."""
+
     def added_by_hand(self, name: str) -> bool:
         return name in self.known
 
@@ -207,11 +210,24 @@ class NoNodes:
             raise Refused("not_found", f"there is no node {name}, {force}")
 
 
+class NoUpgrade:
+    """Nothing is upgraded."""
+
+    def ask(self, to: str | None) -> UpgradeReport:
+        """As if it had begun."""
+        return UpgradeReport(id="u1", state="checking", before="0.0.0", to=to or "0.0.1")
+
+    def tell(self) -> UpgradeReport:
+        """None was asked for."""
+        return UpgradeReport(id="", state="none", before="0.0.0", to="")
+
+
 @dataclass
 class RecordedShutdown:
     """A shutdown that is asked for, written down and not begun; ``closing`` is the test's to set."""
 
     closing: trio.Event = field(default_factory=trio.Event)
+    hands_over: bool = False
     asked: list[float] = field(default_factory=list)
     """Seconds of grace, once for each time."""
 
@@ -425,6 +441,7 @@ async def serve_kernel(
                 free_bytes=lambda: 0,
             ),
             shutdown=shutdown,
+            upgrade=NoUpgrade(),
         ),
         nodes=NodeAccess(NoNodes(), NodeDoor()),
         memory=MemoryAccess(

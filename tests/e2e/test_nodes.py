@@ -7,11 +7,13 @@ they were called and then do what they were asked.
 import os
 import shlex
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.e2e.far_machines import AGENT_WORKER, Ray, Slurm, Sshd, end_node_processes, program
@@ -104,6 +106,8 @@ def test_a_node_that_dials_home_needs_only_the_command_that_add_printed(nodes: P
     box = nodes.spawn(*words[1:], env={"AGENT_WORKER_HOME": str(far)})
     try:
         assert until(nodes, "box", is_up)["labels"] == ["eu"]
+        shown = psutil.Process(box.pid).cmdline()
+        assert not any(word.startswith("awk1.") for word in shown), "every user of that machine reads the list"
         assert nodes.awk("node", "rm", "box").code == 0
         assert rows(nodes) == {}
     finally:
@@ -168,8 +172,6 @@ def test_a_node_over_ssh(nodes: Project, far: Path, tmp_path: Path) -> None:
 
 def kill_transport(project: Project) -> None:
     """kill -9 for the ssh that leads to the node."""
-    import psutil
-
     (transport,) = [
         child for child in psutil.Process(project.record()["pid"]).children() if child.name().startswith("ssh")
     ]
@@ -210,3 +212,45 @@ def test_a_node_in_an_actor_of_ray(nodes: Project, far: Path) -> None:
         )
         assert nodes.awk("start", "--trust").code == 0
         until(nodes, "actor", is_up)
+
+
+def gpu_agent(project: Project, name: str, *actions: str) -> None:
+    """An agent that works on a node labelled gpu, and nowhere else; all of it is committed."""
+    project.agent(name, *actions, more="needs: {labels: [gpu]}")
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
+        identity = ["-c", "user.name=n", "-c", "user.email=a@b.c"]
+        subprocess.run(["git", *identity, *words], cwd=project.root, check=True, timeout=60)
+
+
+def test_an_agent_works_on_a_node_and_uses_tools_of_the_kernel_there(nodes: Project, far: Path) -> None:
+    """Its worker is there, with the node's folders; Daemon MCP comes through the node's own stream."""
+    nodes.write("moniro.yaml", f"nodes:\n  g1: {command_node(far)}\n")
+    tool = "tool: resource_create, args: { content: far }"
+    gpu_agent(nodes, "alice", "shell: pwd > where; git add where", tool, "text: done")
+    assert nodes.awk("start", "--trust").code == 0
+    until(nodes, "g1", is_up)
+    shown = nodes.ended(nodes.send("alice"))
+    assert (shown["status"], shown["text"]) == ("done", "done")
+    assert [attempt["node"] for attempt in shown["attempts"]] == ["g1"]
+
+
+@pytest.mark.long("tests/kernel/services/test_nodes.py")
+def test_the_death_of_a_node_is_charged_to_nobody(nodes: Project, far: Path) -> None:
+    """Its process is killed under an attempt: after the lease the work is done again, as if it had not been begun."""
+    nodes.write("moniro.yaml", f"nodes:\n  g1: {command_node(far)}\n")
+    gpu_agent(
+        nodes,
+        "alice",
+        f"shell: test -e {far}/mark || (touch {far}/mark; sleep 600)",
+        "text: done",
+    )
+    assert nodes.awk("start", "--trust").code == 0
+    until(nodes, "g1", is_up)
+    asked = nodes.send("alice")
+    wait_until((far / "mark").exists, UP_SECONDS)
+    (lock,) = far.rglob("node.lock")
+    psutil.Process(int(lock.read_text("ascii"))).kill()
+    shown = nodes.ended(asked)
+    assert shown["status"] == "done"
+    assert shown["attempts"][0]["outcome"] == "node_lost"
+    assert len(shown["attempts"]) == 2

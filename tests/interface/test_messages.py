@@ -71,7 +71,7 @@ def test_the_receipt_is_a_document(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["POST /messages"] = RECEIPT
     assert cli("send", "alice", "hi", "--json").json() == {
         "schema": "awk/send/1", "message_id": "m1", "instruction_ids": ["i7"], "not_woken": [], "held": {},
-        "unasked": {},
+        "unasked": {}, "left_behind": 0,
     }  # fmt: skip
 
 
@@ -123,6 +123,15 @@ def test_a_message_is_sent_in_as_many_bytes_as_it_has(cli: Cli, kernel: KernelDo
     (asked,) = kernel.of("POST", "/messages")
     assert asked.body["text"] == "é" * 1000
     assert int(asked.headers["content-length"]) < 2100
+
+
+def test_files_that_do_not_reach_a_node_are_told_and_counted(cli: Cli, kernel: KernelDouble) -> None:
+    """They are not committed; the receipt is what it is."""
+    for count, said in ((1, "note: 1 file is not committed"), (7, "note: 7 files are not committed")):
+        kernel.answers["POST /messages"] = SendReceipt(message_id="m1", instruction_ids=("i7",), left_behind=count)
+        ran = cli("send", "alice", "hi")
+        assert (said in ran.err, ran.out) == (True, "m1 i7\n")
+        assert cli("send", "alice", "hi", "--json").json()["left_behind"] == count
 
 
 def test_who_is_not_woken_is_told(cli: Cli, kernel: KernelDouble) -> None:

@@ -15,6 +15,7 @@ from interface.failure import Failure
 from protocol.discovery import digest
 
 ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", re.ASCII)
+LONGEST_WORD: Final = 4096
 STEERING: Final = ("PYTHON", "LD_", "DYLD_")
 """Variables that would have our Python load something else."""
 
@@ -33,7 +34,7 @@ KEYS: Final = ("host", "image", "container", "pod", "namespace", "address", "com
 
 def configure_node(parser: argparse.ArgumentParser) -> None:
     """VERB and what it takes; without one this machine is a node, of the kernel at the other end of its streams."""
-    parser.add_argument("--join", metavar="WORD", help="be a node of the kernel that made this word, and dial it")
+    parser.add_argument("--join", metavar="WORD", help="be a node of the kernel that made this word (- reads it)")
     parser.add_argument("--project-id", metavar="ID", help="be a node of the kernel that is spoken to over our streams")
     VERBS.configure(parser)
 
@@ -52,7 +53,13 @@ def become_node(context: Context) -> NoReturn:
         raise Failure("usage", "say what to do", "awk node list shows the nodes; --join WORD makes this machine one")
     state = os.path.join(context.environ.get(HOME) or os.path.expanduser("~/.agent-worker"), "nodes")
     if args.join is not None:
-        given = ["--join", args.join, "--state", os.path.join(state, f"join-{digest(args.join.encode())[:16]}")]
+        word = context.stdin.readline().strip() if args.join == "-" else args.join
+        # It holds a token: what stays in the list of processes is a dash, and the word goes through a pipe.
+        reading, writing = os.pipe()
+        os.write(writing, f"{word}\n".encode("utf-8", "replace")[:LONGEST_WORD])
+        os.close(writing)
+        os.dup2(reading, 0)
+        given = ["--join", "-", "--state", os.path.join(state, f"join-{digest(word.encode())[:16]}")]
     else:
         if not ID.fullmatch(args.project_id):
             raise Failure("usage", "this is the id of no project", "the kernel that starts a node says it")

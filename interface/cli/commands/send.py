@@ -16,6 +16,7 @@ from typing import Any, Final
 from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure, worst
+from interface.cli.left_behind import left_behind_lines
 from interface.cli.output import Screen, escape, one_line
 from interface.cli.parsing import json_flag, jsonl_flag, message_argument, target_argument
 from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question, with_trust
@@ -78,6 +79,7 @@ def run_send(context: Context) -> int:
     receipt = json.loads(answer)
     if receipt.get("not_woken"):
         context.out.note(f"note: over the limit of eight mentions, not woken: {', '.join(receipt['not_woken'])}")
+    context.out.notes(left_behind_lines(receipt))
     if not receipt["instruction_ids"]:
         context.out.note("note: this wakes nobody; mention an agent (@name) to wake it")
     if not context.args.wait:

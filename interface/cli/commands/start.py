@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
+from interface.cli.left_behind import left_behind_lines
 from interface.cli.output import one_line
 from interface.cli.parsing import continue_flag, tag_flag, trust_flag, update_flag
 from interface.cli.prompts import with_trust
@@ -100,6 +101,7 @@ def _start_workflow(context: Context, client: Client, workflow: str) -> None:
         return client.post("/workflows", asked, key=new_key(), wait_seconds=None)
 
     row: dict[str, Any] = json.loads(with_trust(context, body, post))
+    context.out.notes(left_behind_lines(row))
     members = ", ".join(str(name) for name in row.get("members", ()))
     context.out.lines([one_line(f"{row['name']}:{row['tag']} runs: {members}")])
 

@@ -34,6 +34,7 @@ from kernel.store.missing_credentials import all_missing_credentials
 from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Appended, append_all
+from kernel.workflows.uncommitted import uncommitted
 from protocol.agent import AgentDefinition
 from protocol.api.messages import (
     BatchMessage,
@@ -111,7 +112,11 @@ async def send(call: Request[SendRequest], store: StoreAccess, files: ProjectFil
         return await _send_all(call, body.messages, store, files, say)
     if body.messages is not None or body.to is None or body.text is None:
         raise Refused("bad_request", "needs to and text", "or messages: a list of such")
-    return receipt_of(store, await deliver(store, files, OutsideMessage(body.to, body.text), call.request_key, say))
+    receipt = receipt_of(store, await deliver(store, files, OutsideMessage(body.to, body.text), call.request_key, say))
+    if store.reader.now(instructions.any_elsewhere, receipt.instruction_ids):
+        left_behind = await uncommitted(files.worktrees.repository.git, files.catalog.root)
+        return msgspec.structs.replace(receipt, left_behind=left_behind)
+    return receipt
 
 
 def receipt_of(store: StoreAccess, appended: Appended) -> SendReceipt:

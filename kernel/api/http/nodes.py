@@ -14,6 +14,7 @@ JOIN: str = "agent-worker node --join"
 
 async def list_nodes(_call: Request[None], nodes: NodeAccess) -> NodeList:
     """GET /nodes: those of the project file and those that were added."""
+    nodes.control.look_again()
     return _listed(nodes)
 
 

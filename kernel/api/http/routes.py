@@ -79,6 +79,8 @@ from protocol.api.kernel import (
     Ready,
     ShutdownRequest,
     StatusReport,
+    UpgradeReport,
+    UpgradeRequest,
     UsageReport,
 )
 from protocol.api.merges import CheckReport, CheckRequest, MergeInfo, MergeRequest
@@ -141,6 +143,18 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         "POST", "/shutdown", system.shutdown, Health, asks=ShutdownRequest, status=202, people_only=True, scope="admin"
+    ),
+    Route("GET", "/upgrade", system.upgrade_state, UpgradeReport),
+    Route(
+        "POST",
+        "/upgrade",
+        system.upgrade,
+        UpgradeReport,
+        asks=UpgradeRequest,
+        body_optional=True,
+        status=202,
+        people_only=True,
+        scope="admin",
     ),
     Route("GET", "/agents", agents.list_, AgentList),
     Route("POST", "/agents", agents.create, AgentMade, asks=AgentRequest, status=201, people_only=True, scope="admin"),

@@ -294,7 +294,9 @@ async def begin_run(
             return None
         return await store.reader.read(report_of, now, store.now_ms())
 
-    return StartedWork(Accepted(run=begun.place, id=run_id(begun.run), seq=begun.after), begun.place, outcome)
+    place, seq, left_behind = begun.place, begun.after, begun.left_behind
+    accepted = Accepted(run=place, id=run_id(begun.run), seq=seq, left_behind=left_behind)
+    return StartedWork(accepted, place, outcome)
 
 
 async def _send(call: Request[RunRequest], store: StoreAccess, files: ProjectFiles) -> Appended:

@@ -41,6 +41,8 @@ from protocol.api.kernel import (
     Ready,
     ShutdownRequest,
     StatusReport,
+    UpgradeReport,
+    UpgradeRequest,
     UsageReport,
     UsageRow,
 )
@@ -175,6 +177,16 @@ async def shutdown(call: Request[ShutdownRequest], kernel: KernelControl) -> Hea
     """POST /shutdown: begin to stop. Asking again makes it hurry, so it needs no idempotency key."""
     kernel.shutdown.ask(call.body.grace)
     return Health(status="stopping", version=kernel.identity.version)
+
+
+async def upgrade(call: Request[UpgradeRequest], kernel: KernelControl) -> UpgradeReport:
+    """POST /upgrade: begin to have another version go on in this one's place. GET /upgrade tells how it ends."""
+    return kernel.upgrade.ask(call.body.to)
+
+
+async def upgrade_state(_call: Request[None], kernel: KernelControl) -> UpgradeReport:
+    """GET /upgrade: the last one of this kernel, or the one under way."""
+    return kernel.upgrade.tell()
 
 
 async def prune(call: Request[PruneRequest], processes: ProcessControl) -> PruneReport:

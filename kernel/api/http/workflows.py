@@ -24,13 +24,16 @@ from kernel.store.workflows import WorkflowRecord
 from kernel.workflows import start as workflows_start
 from kernel.workflows.checkouts import Checkout, pin
 from kernel.workflows.find import workflow_names
+from kernel.workflows.home_branch import clone_base
 from kernel.workflows.prepare import Prepared, prepare
+from kernel.workflows.uncommitted import uncommitted
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, SpaceId, base_space, is_below, run_id, split_space, workflow_space
 from protocol.remote_ref import is_remote
 from protocol.target import Target
+from protocol.workflow import Workspace
 
 
 def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str = "") -> Refused:
@@ -89,6 +92,7 @@ async def start(
         started_at=rfc3339(begun.started_ms),
         run=begun.place if begun.mode == "run" else None,
         id=run_id(begun.run),
+        left_behind=begun.left_behind,
     )
 
 
@@ -137,8 +141,14 @@ async def launch(
                 pin(files.catalog.root, checkout)  # only what is trusted is pinned
             return prepared
 
-        return await workflows_start.start(
-            await trio.to_thread.run_sync(checked),
+        prepared = await trio.to_thread.run_sync(checked)
+        left_behind = 0
+        if any(member.definition.needs.labels for member in prepared.loaded.members):
+            _check_no_shared_tree(prepared)
+            await clone_base(files.worktrees.repository)
+            left_behind = await uncommitted(files.worktrees.repository.git, files.catalog.root)
+        begun = await workflows_start.start(
+            prepared,
             launcher=processes.launcher,
             writer=store.writer,
             environ=files.environ,
@@ -148,8 +158,17 @@ async def launch(
             repository=files.worktrees.repository,
             paths=partial(store.reader.now, worktrees.paths),
         )
+        return msgspec.structs.replace(begun, left_behind=left_behind)
 
     return await processes.single_flight.once(key, before, prepare_and_start)
+
+
+def _check_no_shared_tree(prepared: Prepared) -> None:
+    """Raise Refused where agents of one tree would work on different machines."""
+    workspace = prepared.loaded.definition.workspace
+    if isinstance(workspace, Workspace) and workspace.git == "shared":
+        text = "agents that share one working tree (workspace.git: shared) work on one machine, not on nodes"
+        raise Refused("bad_definition", text, "write git: worktree, or leave out needs.labels")
 
 
 async def show(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from kernel.procs.node.folder import FolderRefused, lock_folder, prepare_folder
+from kernel.procs.node.folder import FolderRefused, lock_folder, of_this_machine, prepare_folder
 from kernel.procs.node.guard import Guard
 from kernel.procs.node.relay import NoNode, relay
 from protocol.node import BEAT_SECONDS, LEASE_SECONDS, MARGIN_SECONDS, LeaseTimes, decode_join_word
@@ -17,6 +17,7 @@ from protocol.node import BEAT_SECONDS, LEASE_SECONDS, MARGIN_SECONDS, LeaseTime
 EX_CONFIG: Final = 78
 EX_UNAVAILABLE: Final = 69
 """sysexits.h."""
+_WORD_CHARACTERS: Final = 4096
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
@@ -26,9 +27,11 @@ def main() -> int:
     os.umask(0o077)
     try:
         prepare_folder(options.state)
+        state = of_this_machine(options.state)
+        prepare_folder(state)
         if options.serve or options.join is not None:
-            return _be_node(options)
-        return relay(options.state, _options_again(options))
+            return _be_node(options, state)
+        return relay(state, _options_again(options))
     except (FolderRefused, NoNode, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EX_UNAVAILABLE if isinstance(error, NoNode) else EX_CONFIG
@@ -38,12 +41,14 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="agent-worker node", allow_abbrev=False)
     parser.add_argument("--state", metavar="DIR", type=_folder, help="the node's folder (default: by the project)")
     parser.add_argument("--project", metavar="ID", help="serve this project, and no other")
-    parser.add_argument("--join", metavar="WORD", help="dial the kernel that gave this word, and serve it")
+    parser.add_argument("--join", metavar="WORD", help="dial and serve the kernel that gave this word (- reads it)")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--lease-seconds", type=float, default=LEASE_SECONDS, help=argparse.SUPPRESS)
     parser.add_argument("--beat-seconds", type=float, default=BEAT_SECONDS, help=argparse.SUPPRESS)
     parser.add_argument("--margin-seconds", type=float, default=MARGIN_SECONDS, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.join == "-":
+        options.join = sys.stdin.readline(_WORD_CHARACTERS).strip()
     if options.state is None:
         name = options.project
         if options.join is not None:
@@ -64,7 +69,7 @@ def _options_again(options: argparse.Namespace) -> list[str]:
     return again if options.project is None else [*again, "--project", options.project]
 
 
-def _be_node(options: argparse.Namespace) -> int:
+def _be_node(options: argparse.Namespace, state: Path) -> int:
     """Be the node process of the folder; where there is one already, leave it to that."""
     times = LeaseTimes(
         lease_seconds=options.lease_seconds,
@@ -76,14 +81,14 @@ def _be_node(options: argparse.Namespace) -> int:
     from kernel.procs.node.joining import Dialling  # noqa: PLC0415  (as above)
 
     dial = None if options.join is None else Dialling(decode_join_word(options.join)).run
-    lock = lock_folder(options.state)
+    lock = lock_folder(state)
     if lock is None:
-        print(f"a node process serves in {options.state} already", file=sys.stderr)
+        print(f"a node process serves in {state} already", file=sys.stderr)
         return 0
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", force=True
     )
-    serve(options.state, options.project, times, os.environ, guard, dial)
+    serve(state, options.project, times, os.environ, guard, dial)
     return 0
 
 

@@ -1,7 +1,12 @@
-"""The folder of a node: private, ours, and of one node process at a time."""
+"""The folder of a node: private, ours, and of one node process at a time. A home that machines share has one for each.
+
+Of a lock, a socket or a process in a shared folder, no machine can tell whether it is its own.
+"""
 
 import fcntl
 import os
+import re
+import socket
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +23,16 @@ _PASSED_ON: Final = frozenset(
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
+_ODD: Final = re.compile(r"[^A-Za-z0-9._-]", re.ASCII)
+
+
 class FolderRefused(Exception):
     """The folder is somebody else's, or none."""
+
+
+def of_this_machine(state: Path) -> Path:
+    """The part of ``state`` that belongs to this machine."""
+    return state / (_ODD.sub("_", socket.gethostname()).lstrip(".")[:64] or "machine")
 
 
 def prepare_folder(state: Path) -> None:

@@ -100,10 +100,9 @@ class NodeHost:
                 spoken = agree(SPOKEN, hello.protocol) or SPOKEN[1]
                 why = await tenancy.speak(transport, unpacker, hello, spoken, facts)
                 logger.info("node.disconnected %s", why)
+                self._served_at = trio.current_time()
         except (Garbled, OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError) as error:
             logger.warning("node.transport_broke %s", describe(error))
-        finally:
-            self._served_at = trio.current_time()
 
     async def _admit(self, hello: KernelHello) -> Tenancy | Refusal:
         current = self._tenancy if self._tenancy is not None and not self._tenancy.is_over else None
@@ -113,6 +112,8 @@ class NodeHost:
                 project=self._project,
                 highest_term=self._terms.highest(),
                 session=None if current is None else current.session,
+                term=0 if current is None else current.term,
+                holds_lease=current is not None and current.holds_lease,
             ),
         )
         if isinstance(verdict, Refusal):

@@ -16,6 +16,8 @@ from typing import Final
 from kernel.procs.node.folder import LOG, SOCKET
 
 START_SECONDS: Final = 60.0
+LOG_BYTES: Final = 1024 * 1024
+"""A log that is longer is begun anew with the next node process."""
 _PAUSE_SECONDS: Final = 0.02
 _AGAIN_SECONDS: Final = 5.0
 _CHUNK_BYTES: Final = 128 * 1024
@@ -77,6 +79,8 @@ def _reach(options: list[str]) -> socket.socket:
 
 def _start(options: list[str]) -> "subprocess.Popen[bytes]":
     log = os.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    if os.fstat(log).st_size > LOG_BYTES:
+        os.ftruncate(log, 0)
     try:
         return subprocess.Popen(
             [sys.executable, "-I", "-m", "kernel.procs.node", "--serve", *options],

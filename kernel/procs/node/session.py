@@ -58,8 +58,12 @@ class NodeSession(Listener):
         term: int,
         serve_mcp: ServeMcp,
         times: LeaseTimes = LeaseTimes(),  # noqa: B008  (frozen)
+        hello_seconds: float = HELLO_SECONDS,
     ) -> None:
-        """``serve_mcp`` serves a connection that a process of this node made, to its end."""
+        """``serve_mcp`` serves a connection that a process of this node made, to its end.
+
+        ``hello_seconds`` is for the node to answer.
+        """
         self.name = name
         self.id = secrets.token_hex(16)
         self.lost = trio.Event()
@@ -67,6 +71,7 @@ class NodeSession(Listener):
         self.facts: NodeFacts | None = None
         self._hello = KernelHello(project=project, term=term, session=self.id, version=VERSION)
         self._times = times
+        self._hello_seconds = hello_seconds
         self._serve_mcp = serve_mcp
         self.conversation = Conversation(name, NodeSays, self, times.silence_seconds)
         self.leased = Leased(self.conversation, self._serve)
@@ -78,6 +83,8 @@ class NodeSession(Listener):
         """There is a lease that can run out, or there never will be one."""
         self._echoed_at: float | None = None
         self._given_up = False
+        self._transport: trio.abc.Stream | None = None
+        """The one that is spoken over, or was last."""
         self.connected = False
         """It is spoken with, and has a lease."""
 
@@ -105,8 +112,11 @@ class NodeSession(Listener):
         Returns at once where the session is over, and where the node has left it behind, once ``lost`` is set.
         """
         await self._kept.wait()
+        self._transport = transport
         try:
             async with transport:
+                if self._given_up:
+                    return
                 unpacker = Unpacker()
                 answer = await self._introduce(transport, unpacker)
                 if answer is not None and not self._given_up:
@@ -118,7 +128,8 @@ class NodeSession(Listener):
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             logger.info("node.disconnected %s: %s", self.name, describe(error))
         finally:
-            self.connected = False
+            if self._transport is transport:
+                self.connected = False
         if self._given_up:
             await self._over.wait()
 
@@ -128,11 +139,11 @@ class NodeSession(Listener):
             self._hello, resume=self.facts is not None, received=self.conversation.numbers.received
         )
         try:
-            with trio.fail_after(HELLO_SECONDS):
+            with trio.fail_after(self._hello_seconds):
                 await transport.send_all(greet(hello))
                 answer = read_greeting((await _first_packet(transport, unpacker)).body)
         except trio.TooSlowError:
-            logger.warning("node.silent %s has said nothing for %.0f s", self.name, HELLO_SECONDS)
+            logger.warning("node.silent %s has said nothing for %.0f s", self.name, self._hello_seconds)
             return None
         if isinstance(answer, Refusal):
             if answer.code == "session":

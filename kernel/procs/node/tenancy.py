@@ -84,6 +84,11 @@ class Tenancy(Listener):
         """Return whether it can go on no more."""
         return self._conversation.over
 
+    @property
+    def holds_lease(self) -> bool:
+        """Return whether its kernel may count on it now."""
+        return not self._lease.is_over
+
     async def end(self, why: str) -> None:
         """End all that it runs, and return when nothing of it is left."""
         logger.info("node.ended session %s: %s", self.session[:8], why)

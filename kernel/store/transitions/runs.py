@@ -68,6 +68,8 @@ class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
     started_ms: int
     after: int
     message_id: str
+    left_behind: int = 0
+    """Files that were not committed, where an agent of it works on a node and goes without."""
 
     @property
     def place(self) -> SpaceId:

@@ -1,5 +1,6 @@
 """Launchers that run."""
 
+import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -30,6 +31,7 @@ async def launcher(request: pytest.FixtureRequest, run_dir: Path, nursery: trio.
     """Each of the two, serving; and that of a node whose folder this is."""
     if request.param == "node":
         node = FarNode(run_dir.parent)
+        os.symlink(node.state / "run", run_dir)  # where tests look
         async with node.session() as session:
             await connect(node, session, nursery)
             yield session.launcher

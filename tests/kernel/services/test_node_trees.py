@@ -27,7 +27,7 @@ from protocol.ipc import Limits, McpAddress, Start
 from protocol.node import NodeFacts
 from protocol.tools import Skill
 from tests.kernel.services.landing_project import LandingProject, attempt_of, stored_ground
-from tests.kernel.workflows.git_project import ground_in, launched
+from tests.kernel.workflows.git_project import at, ground_in, launched
 from tests.kernel.workflows.node_ground import FarMachine, far_machine
 
 MORE = ', "workspace": {"git": "worktree", "setup": [{"shell": "echo $AGENT_NAME in $AGENT_PROJECT >>.venv"}]}'
@@ -226,3 +226,35 @@ async def test_what_an_agent_asks_of_its_tree_is_answered_from_the_clone_that_it
         assert outcome.why is None
         await g.there.finish(g.alice)
         assert not work.away
+
+
+@pytest.mark.promise("P89")
+async def test_a_program_of_the_project_is_run_there_only_as_it_was_trusted(tmp_path: Path) -> None:
+    """What is not committed is not there; what its agent made of it is another program."""
+    async with ground(tmp_path) as g:
+        project = g.place.git_project
+        project.write("tool.sh", "#!/bin/sh\n", None)
+        pinned = {"tool.sh": digest("#!/bin/sh\n"), "later.js": ""}
+        start = g.start(backend="exec", command=(str(project.root / "tool.sh"),), pinned=pinned)
+        with pytest.raises(CauseError, match=r"tool.sh, which is to be run, is not what was trusted"):
+            await g.there.prepare(g.alice, start)
+        tree = Path(g.tree.path)
+        (tree / "tool.sh").write_text("#!/bin/sh\n")
+        await g.there.prepare(g.alice, start)
+        assert g.there.relocate(start, DEFINITION).command == (f"{g.far(f'trees/r{g.run}/alice/tree')}/tool.sh",)
+        g.far(f"trees/r{g.run}/alice/tree/later.js").write_text("mine\n")
+        await g.there.finish(g.alice)
+        with pytest.raises(CauseError, match=r"later.js, which is to be run"):
+            await g.there.prepare(g.alice, start)
+
+
+@pytest.mark.promise("P89")
+async def test_what_an_agent_left_here_goes_with_it_to_the_node(tmp_path: Path) -> None:
+    """It worked on this machine before, and nothing of that was committed."""
+    async with ground(tmp_path, more=', "workspace": {"git": "worktree", "commit": "manual"}') as g:
+        await g.work(g.start(), "true")
+        await g.there.finish(g.alice)
+        at(g.tree, "a.txt").write_text("left\n")
+        await g.work(g.start(), "cat a.txt >b.txt")
+        await g.there.finish(g.alice)
+        assert at(g.tree, "b.txt").read_text() == "left\n"

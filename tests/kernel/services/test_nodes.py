@@ -17,6 +17,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeRefused
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_connection import NodeSession
+from kernel.services.node_scaling import NodeScaling
 from kernel.services.nodes import Nodes
 from kernel.store import feed
 from kernel.store.database import MEMORY
@@ -116,8 +117,8 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
     reader, catalog = Reader(database=database), Catalog(tmp_path)
     sessions: dict[str, list[FakeSession]] = {}
 
-    def new_session(name: str, project: str) -> NodeSession:
-        assert project
+    def new_session(name: str, project: str, hello_seconds: float) -> NodeSession:
+        assert project and hello_seconds > 0
         sessions.setdefault(name, []).append(FakeSession(name))
         return sessions[name][-1]
 
@@ -214,8 +215,8 @@ async def test_a_node_that_refuses_is_off_and_says_why(bench: Bench, nursery: tr
     bench.write(echo())
     made = bench.service._new_session
 
-    def refusing(name: str, project: str) -> NodeSession:
-        session = made(name, project)
+    def refusing(name: str, project: str, hello_seconds: float) -> NodeSession:
+        session = made(name, project, hello_seconds)
         bench.sessions[name][-1].refuses = True
         return session
 
@@ -342,3 +343,17 @@ async def test_the_word_of_a_node_goes_on_with_the_next_kernel(bench: Bench, nur
         await listener.listens.wait()
     next_word = decode_join_word(listener.word("c", word.token, None))
     assert next_word == word
+
+
+async def test_a_group_grows_with_the_work_that_waits_and_keeps_who_has_some() -> None:
+    """Members are numbered; those that work are kept, whatever their number."""
+    database = open_migrated(MEMORY)
+    now = [0]
+    scaling = NodeScaling(Reader(database=database), lambda: now[0])
+    settings = NodeSettings(via="ray", least=1, most=4, workers=2)
+    assert scaling.members("r", settings, (), {}) == ("r-1",)
+    everybody = ("r-1", "r-2", "r-3")
+    assert scaling.members("r", settings, everybody, {"r-3": 1}) == ("r-3", "r-1", "r-2"), "not given back at once"
+    now[0] += 400_000
+    assert scaling.members("r", settings, everybody, {"r-3": 1}) == ("r-3",)
+    assert scaling.members("r", settings, everybody, {"r-2": 2, "r-3": 1}) == ("r-2", "r-3")

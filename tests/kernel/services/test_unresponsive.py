@@ -51,6 +51,9 @@ class Listener:
     def on_live(self, frame: Delta | Progress, /) -> None:
         self.works.set()
 
+    def on_pause(self) -> None:
+        """Nothing was gathered."""
+
 
 class WatchedHeartbeat(Heartbeat):
     """Tells when three pings have been answered."""

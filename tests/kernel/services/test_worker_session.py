@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from kernel.services.completion import Ending, of_result
+from kernel.services.session_pause import PausableDeadline
 from kernel.services.worker_link import Link
 from kernel.services.worker_session import (
     DUMP_SECONDS,
@@ -20,7 +21,6 @@ from kernel.services.worker_session import (
     PACE_FRAMES,
     PACE_SECONDS,
     WITHIN_SECONDS,
-    PausableDeadline,
     WorkerSession,
 )
 from protocol.agent import Timeouts
@@ -140,6 +140,9 @@ class Conversation:
     def on_live(self, frame: Delta | Progress, /) -> None:
         """Keep it."""
         self.heard.append(frame)
+
+    def on_pause(self) -> None:
+        """Nothing was gathered."""
 
 
 READY = Ready(pid=7, version="1")

@@ -11,6 +11,7 @@ from kernel.store.worktrees import Worktree
 from kernel.workflows.git_view import View
 from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.repository import INCLUDE, Changed, Repository
+from kernel.workflows.uncommitted import uncommitted
 from kernel.workflows.worktrees import copy_included
 from protocol.errors import Refused
 from tests.kernel.workflows.git_project import GitProject, at, ground_in, launched, made, planned, repository
@@ -42,6 +43,18 @@ async def test_a_tree_is_measured_with_what_is_new_and_changes_nothing_for_its_a
         assert git_project.git("status", "--porcelain", "-z", cwd=at(tree)) == before
         assert await git.losses(tree) == "changed or new files that are not committed: 2"
         assert list(git.place.glob(".index*")) == []
+
+
+async def test_what_is_not_committed_is_counted_and_what_git_ignores_is_not(git_project: GitProject) -> None:
+    """Changed or new; in a folder that is no repository there is nothing to count."""
+    async with repository(git_project) as git:
+        assert await uncommitted(git.git, git_project.root) == 0
+        git_project.write(".gitignore", "ignored/\n")
+        git_project.write("a.txt", "two\n")
+        git_project.write("new/b.txt", "new\n")
+        git_project.write("ignored/c.txt", "no\n")
+        assert await uncommitted(git.git, git_project.root) == 3
+        assert await uncommitted(git.git, git_project.folder) == 0
 
 
 async def test_settings_are_read_once_for_all_trees_and_anew_when_they_change(

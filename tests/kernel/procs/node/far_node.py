@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from kernel.procs.node.folder import LOCK
+from kernel.procs.node.folder import LOCK, of_this_machine
 from kernel.procs.node.session import NodeSession, ServeMcp
 from protocol.node import LeaseTimes
 from tests.kernel.procs.trees import ENV, PATIENCE
@@ -81,12 +81,13 @@ class FarNode:
     """One node, in a folder."""
 
     def __init__(self, state: Path, times: LeaseTimes = LeaseTimes()) -> None:  # noqa: B008  (frozen)
-        self.state = state
+        self.given = state
+        self.state = of_this_machine(state)
         self.times = times
 
     async def open(self, project: str = PROJECT) -> Way:
         """Run what an engine runs at the far end. It starts the node process, if there is none."""
-        argv = [sys.executable, "-I", "-m", "kernel.procs.node", "--state", str(self.state), "--project", project]
+        argv = [sys.executable, "-I", "-m", "kernel.procs.node", "--state", str(self.given), "--project", project]
         argv += ["--lease-seconds", str(self.times.lease_seconds), "--beat-seconds", str(self.times.beat_seconds)]
         argv += ["--margin-seconds", str(self.times.margin_seconds)]
         process = await trio.lowlevel.open_process(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV)

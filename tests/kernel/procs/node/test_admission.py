@@ -7,7 +7,8 @@ from protocol.node import JoinWord, KernelHello, Refusal, agree, decode_join_wor
 
 HELLO = KernelHello(project="p1", term=5, session="s1")
 FRESH = Standing(project=None, highest_term=0, session=None)
-SERVES = Standing(project="p1", highest_term=5, session="s1")
+SERVES = Standing(project="p1", highest_term=5, session="s1", term=5)
+LEASED = Standing(project="p1", highest_term=5, session="s1", term=5, holds_lease=True)
 
 
 def code(hello: KernelHello, standing: Standing) -> str:
@@ -26,6 +27,9 @@ def code(hello: KernelHello, standing: Standing) -> str:
         (KernelHello(project="p1", term=5, session="s2", resume=True), SERVES, "session"),
         (KernelHello(project="p1", term=5, session="s2"), SERVES, "new"),
         (KernelHello(project="p1", term=6, session="s2"), SERVES, "new"),
+        (KernelHello(project="p1", term=6, session="s2"), LEASED, "new"),
+        (KernelHello(project="p1", term=5, session="s2"), LEASED, "busy"),
+        (KernelHello(project="p1", term=5, session="s1", resume=True), LEASED, "resume"),
         (KernelHello(project="p1", term=4, session="s2"), SERVES, "term"),
         (KernelHello(project="p1", term=4, session="s1", resume=True), SERVES, "term"),
         (KernelHello(project="p2", term=9, session="s2"), SERVES, "project"),

@@ -50,8 +50,8 @@ from tests.kernel.procs.trees import PATIENCE
 
 TIMES = LeaseTimes(lease_seconds=0.3, beat_seconds=5, margin_seconds=0.1)
 SPEC = Spec(attempt="i1-1", argv=("true",), cwd="/", env={})
-_decoder = msgspec.msgpack.Decoder(KernelSays)
-_greetings = msgspec.msgpack.Decoder(Greeting)
+_decoder: msgspec.msgpack.Decoder[KernelSays] = msgspec.msgpack.Decoder(KernelSays)
+_greetings: msgspec.msgpack.Decoder[Greeting] = msgspec.msgpack.Decoder(Greeting)
 
 
 class Liar:
@@ -275,16 +275,17 @@ async def test_a_flood_of_beats_is_answered_by_few_words() -> None:
         assert there.session.conversation.numbers.kept_bytes == 0
 
 
-async def test_a_node_that_never_ends_a_process_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.promise("P86")
+async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing is bounded: the lease is not renewed any more, and runs out."""
-    del autojump_clock
+    monkeypatch.setattr("kernel.procs.node.launcher.DESTROY_SECONDS", 0.01)
     async with world() as there:
         liar = await there.dial()
         await liar.welcome()
         handle = await there.start(liar)
-        there.session.abandon("a test")
-        exited = await handle.destroy()
-        assert exited.lost
+        with trio.fail_after(PATIENCE):
+            exited = await handle.destroy()
+        assert exited.lost and there.session.lost.is_set()
         with pytest.raises(SpawnTransient):
             await there.session.launcher.spawn(SPEC)
 

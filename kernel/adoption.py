@@ -1,0 +1,124 @@
+"""The start of a program that goes on in the place of another one of the same kernel; and the trial of that.
+
+It is ready when nothing is left that could keep it from serving: everything imported, the database open and of a schema
+that it knows, the table read, each descriptor there. Up to then it gives way to the program that handed over. The
+schema is brought up to date after that.
+"""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kernel.agents.catalog import Catalog
+from kernel.app import Leaving, TakenOver, run
+from kernel.boot.arguments import Arguments, Boot
+from kernel.boot.discovery_record import publish, withdraw
+from kernel.boot.replacement import Held, boot_from, dismiss, give_up, keep_signals, replace, unpack
+from kernel.fault_injection import fault_point
+from kernel.services.handover import UnreadableHandover, decode, encode
+from kernel.store.database import Database, open_database, try_to_open
+from kernel.store.errors import CannotOpen
+from kernel.wiring import build
+from protocol.discovery import DATABASE
+from protocol.errors import Refused
+from protocol.version import VERSION
+
+logger = logging.getLogger(__name__)
+
+TRIAL_DATABASE: Final = "upgrade-trial.db"
+WORKERS: Final = ("worker.zygote", "worker.main")
+"""They are no part of the kernel, and have to be there as well."""
+EX_CONFIG: Final = 78
+
+
+def say_whether_it_could(arguments: Arguments, fd: int) -> int:
+    """Find out whether this program could take over what ``fd`` holds. Changes nothing. Returns the exit code."""
+    try:
+        decode(os.pread(fd, os.fstat(fd).st_size, 0))
+        Catalog(Path(arguments.project), Path.home()).project()
+        try_to_open(os.path.join(arguments.state, DATABASE), os.path.join(arguments.state, TRIAL_DATABASE))
+        subprocess.run([sys.executable, "-I", "-c", f"import {', '.join(WORKERS)}"], check=True)
+    except (UnreadableHandover, Refused, CannotOpen, OSError, subprocess.CalledProcessError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EX_CONFIG
+    sys.stdout.write(json.dumps({"version": VERSION}) + "\n")
+    sys.stdout.flush()
+    return 0
+
+
+def go_on(arguments: Arguments, fd: int) -> int:
+    """Be the kernel that another program has been so far. Returns the exit code."""
+    held, table = unpack(fd)
+    boot = boot_from(held, arguments, VERSION, keep_signals())
+    try:
+        taken, database = _get_ready(boot, held, table)
+    except BaseException as error:
+        logger.critical("upgrade.not_ready %s", error, exc_info=error)
+        return give_up(held, fd, f"version {VERSION} could not take over: {type(error).__name__}: {error}")
+    os.close(fd)
+    dismiss(held)
+    fault_point("upgrade.ready")
+    try:
+        return until_ended(boot, _serve(boot, taken._replace(returned=arguments.returned), database))
+    finally:
+        withdraw(boot)
+
+
+def _get_ready(boot: Boot, held: Held, table: bytes) -> tuple[TakenOver, Database]:
+    """Do all that can fail and changes nothing. Raises whatever it raises."""
+    handover = decode(table)
+    for descriptor in (*held.descriptors, *handover.descriptors):
+        os.fstat(descriptor)
+    fault_point("upgrade.decoded")
+    database = open_database(os.path.join(boot.arguments.state, DATABASE), migrates=False)
+    try:
+        fault_point("upgrade.opened")
+        return TakenOver(build(boot, database), handover), database
+    except BaseException:
+        database.close()
+        raise
+
+
+def _serve(boot: Boot, taken: TakenOver, database: Database) -> int | Leaving:
+    """Bring the schema up to date, say who runs now, and serve."""
+    database.migrate()
+    fault_point("upgrade.migrated")
+    publish(boot)
+    return run(boot, database, None, taken)
+
+
+def until_ended(boot: Boot, end: int | Leaving) -> int:
+    """Return the exit code of a kernel that has ended. One that is to be upgraded goes on as another program, and here
+    only where that comes to nothing.
+    """
+    while isinstance(end, Leaving):
+        handover, early = end.handover, tuple(end.signals)
+        held = Held(
+            pid=os.getpid(),
+            version=boot.version,
+            listener=end.listener,
+            lock=(boot.lock.file, boot.lock.directory),
+            token=boot.token,
+            started_at=boot.started_at,
+            clock_offset_ns=boot.clock_offset_ns,
+            kept_by=None if boot.kept_by is None else boot.kept_by.service,
+            descriptors=tuple(
+                fd
+                for fd in (end.listener, boot.lock.file, boot.lock.directory, *handover.descriptors)
+                if fd is not None
+            ),
+            program=() if end.program.python == sys.executable else end.program._replace(python=sys.executable).command,
+        )
+        table = encode(msgspec.structs.replace(handover, signals=(*handover.signals, *early)))
+        held, table, returned = replace(held, table, end.program.command)
+        logger.error("upgrade.returned pid=%d %s", os.getpid(), returned.why)
+        boot = boot_from(held, boot.arguments, VERSION, keep_signals())
+        taken, database = _get_ready(boot, held, table)
+        end = _serve(boot, taken._replace(returned=returned.why), database)
+    return end

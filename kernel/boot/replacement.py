@@ -1,0 +1,242 @@
+"""The replacement of this process's program by another one, with the same pid and descriptors, and the way back.
+
+What is handed over lies in a file in memory: a line of JSON that is read here, and the rest, which is not. Before the
+exec a *guardian* is forked, which holds duplicates of every descriptor. Where the new program ends or says nothing for
+PATIENCE_SECONDS, the guardian kills it if need be and goes on itself as the kernel: it has the old program in its
+memory, whatever lies on the disk by now. The new program dismisses it once nothing is left that could keep it from
+serving.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import warnings
+from typing import Any, Final, NamedTuple
+
+from kernel.boot.arguments import Arguments, Boot
+from kernel.boot.service_end import KeptBy
+from kernel.boot.state_dir import Locked
+from kernel.fault_injection import fault_point
+from kernel.procs.descriptors import restore_limit
+
+FORMAT: Final = 1
+"""Of the line. Of the rest its own reader knows."""
+PATIENCE_SECONDS: Final = 60.0
+PATIENCE: Final = "AGENT_WORKER_UPGRADE_SECONDS"
+"""Variable: another patience, for tests."""
+BLOCKED: Final = frozenset({signal.SIGTERM, signal.SIGINT})
+"""They wait while nobody can act on them."""
+_READY: Final = b"ready\n"
+_LINE_BYTES: Final = 4096
+
+
+class Held(NamedTuple):
+    """What the process has, whichever program runs in it. All but ``pid`` and ``guardian`` stays as it is."""
+
+    pid: int
+    """Of whoever wrote it."""
+    version: str
+    """Of the program that hands over."""
+    listener: int
+    lock: tuple[int, int | None]
+    token: str
+    started_at: str
+    clock_offset_ns: int
+    kept_by: str | None
+    descriptors: tuple[int, ...]
+    """All that stay open, with those above."""
+    guardian: tuple[int, int] | None = None
+    """Its pid, and the descriptor to speak to it by."""
+    program: tuple[str, ...] = ()
+    """The command line that runs the program which hands over, where it lies on the disk as it was."""
+
+
+class Returned(NamedTuple):
+    """The new program did not take over: this one goes on."""
+
+    why: str
+
+
+def patience() -> float:
+    """Return the seconds in which a new version has to say something."""
+    return float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
+
+
+def pack(held: Held, table: bytes) -> int:
+    """Write what is handed over into a file in memory. Returns its descriptor, which outlives an exec."""
+    fd = os.memfd_create("agent-worker-handover", 0)
+    _write(fd, held, table)
+    return fd
+
+
+def _write(fd: int, held: Held, table: bytes) -> None:
+    data = json.dumps({"format": FORMAT, **held._asdict()}).encode() + b"\n" + table
+    os.ftruncate(fd, 0)
+    view = memoryview(data)
+    at = 0
+    while at < len(data):
+        at += os.pwrite(fd, view[at:], at)
+
+
+def unpack(fd: int) -> tuple[Held, bytes]:
+    """Read it again. Raises ValueError for what is none of ours."""
+    data = os.pread(fd, os.fstat(fd).st_size, 0)
+    line, _, table = data.partition(b"\n")
+    found: dict[str, Any] = json.loads(line)
+    if found.pop("format", None) != FORMAT:
+        raise ValueError("what is handed over has another format: the two versions are too far apart")
+    held = Held(**{name: value for name, value in found.items() if name in Held._fields})
+    guardian = None if held.guardian is None else (held.guardian[0], held.guardian[1])
+    lock = held.lock[0], held.lock[1]
+    return held._replace(
+        guardian=guardian, lock=lock, descriptors=tuple(held.descriptors), program=tuple(held.program)
+    ), table
+
+
+def boot_from(held: Held, arguments: Arguments, version: str, early_signals: list[int]) -> Boot:
+    """Return the facts of a start that is none: all but the version are the earlier program's."""
+    for fd in held.descriptors:
+        os.set_inheritable(fd, False)
+    return Boot(
+        arguments=arguments,
+        listener=socket.socket(fileno=held.listener),
+        lock=Locked(*held.lock),
+        token=held.token,
+        version=version,
+        started_at=held.started_at,
+        kept_by=None if held.kept_by is None else KeptBy(held.kept_by),
+        clock_offset_ns=held.clock_offset_ns,
+        early_signals=early_signals,
+    )
+
+
+def keep_signals() -> list[int]:
+    """Keep the requests to stop that come from now on, until somebody acts on them."""
+    kept: list[int] = []
+    for number in BLOCKED:
+        signal.signal(number, lambda caught, _frame: kept.append(caught))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED)
+    return kept
+
+
+def tell_main_pid() -> None:
+    """Tell the service manager which process the kernel is now; a unit may let all its processes speak."""
+    pid, environ = str(os.getpid()), os.environ
+    if "WATCHDOG_PID" in environ:
+        environ["WATCHDOG_PID"] = pid
+    address = environ.get("NOTIFY_SOCKET", "")
+    if address.startswith(("/", "@")):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+            end.setblocking(False)
+            end.sendto(f"MAINPID={pid}".encode(), f"\0{address[1:]}" if address[0] == "@" else address)
+
+
+def replace(held: Held, table: bytes, command: tuple[str, ...]) -> tuple[Held, bytes, Returned]:
+    """Execute ``command`` in this process, with ``--handover`` and the descriptor added. Returns only to go on.
+
+    In the guardian, or where the command could not be executed.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    us = os.pidfd_open(os.getpid())
+    listens, speaks = os.pipe()
+    os.set_blocking(listens, False)
+    fd = pack(held, table)
+    fault_point("upgrade.packed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # all other threads are idle
+        guardian = os.fork()
+    if not guardian:
+        os.close(speaks)
+        os.close(fd)
+        why = _guard(us, listens)
+        return held._replace(pid=os.getpid(), guardian=None), table, Returned(why)
+    os.close(us)
+    os.close(listens)
+    _write(fd, held._replace(guardian=(guardian, speaks)), table)
+    for one in (*held.descriptors, speaks):
+        os.set_inheritable(one, True)
+    fault_point("upgrade.exec")
+    why = _execute((*command, "--handover", str(fd)))
+    os.close(fd)
+    dismiss(held._replace(guardian=(guardian, speaks)))
+    return held, table, Returned(why)
+
+
+def _execute(command: tuple[str, ...]) -> str:
+    """Become ``command``. Returns why that cannot be."""
+    with contextlib.suppress(OSError, ValueError):
+        restore_limit()
+    try:
+        os.execv(command[0], command)
+    except OSError as error:
+        return f"{command[0]} cannot be executed: {error.strerror}"
+
+
+def _guard(kernel: int, listens: int) -> str:
+    """Be the guardian of the process that ``kernel`` is a descriptor of. Returns why to go on in its place; ends this
+    process where that is not needed.
+    """
+    seconds = patience()
+    poll = select.poll()
+    for fd in (kernel, listens):
+        poll.register(fd, select.POLLIN)
+    heard = b""
+    why = f"the new version said nothing for {seconds:g} s"
+    while events := poll.poll(seconds * 1000):
+        if any(fd == listens for fd, _ in events):
+            piece = os.read(listens, _LINE_BYTES)
+            heard += piece
+            if heard.endswith(_READY):
+                fault_point("upgrade.dismissed")
+                os._exit(0)
+            if not piece:
+                poll.unregister(listens)
+        if any(fd == kernel for fd, _ in events):
+            said = heard.decode("utf-8", "replace").strip()
+            why = said or "the new version ended before it was ready"
+            break
+    fault_point("upgrade.guard")
+    tell_main_pid()  # before the main process ends
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(kernel, signal.SIGKILL)
+    gone = select.poll()
+    gone.register(kernel, select.POLLIN)
+    gone.poll()
+    os.close(kernel)
+    os.close(listens)
+    return why
+
+
+def dismiss(held: Held) -> None:
+    """Have the guardian end, and return when it has: from now on nobody holds what this process holds."""
+    if held.guardian is None:
+        return
+    pid, speaks = held.guardian
+    with contextlib.suppress(OSError):  # it was killed
+        os.write(speaks, _READY)
+    os.close(speaks)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def give_up(held: Held, fd: int, why: str) -> int:
+    """Give way to the program that handed over: executed anew, where it lies on the disk; else by the guardian, once
+    this process has ended. Returns the exit code to end with.
+    """
+    text = " ".join(why.split())[: _LINE_BYTES // 2]
+    if held.guardian is not None and not held.program:
+        with contextlib.suppress(OSError):
+            os.write(held.guardian[1], f"{text}\n".encode())
+        return os.EX_SOFTWARE
+    if held.program:
+        for one in (*held.descriptors, fd, *(held.guardian or ())[1:]):
+            os.set_inheritable(one, True)
+        text = _execute((*held.program, "--handover", str(fd), "--returned", text))
+    sys.stderr.write(f"error: {text}\n")
+    return os.EX_SOFTWARE

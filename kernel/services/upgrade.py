@@ -1,0 +1,299 @@
+"""The upgrade of a running kernel: another version is tried, work is brought to a point where nothing is half done, and
+the table of it is handed over. The replacement itself is kernel.boot's.
+
+Up to ``leaving`` everything can be taken back: what stood still goes on, and nothing has happened. A worker that is
+being started, or leaves, is waited for; so are commands (git, checks, setup). Work whose worker takes too long to start
+is put back uncharged; a command that takes too long refuses the upgrade for now.
+"""
+
+import logging
+import os
+import secrets
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import msgspec
+import trio
+
+from kernel.fault_injection import fault_point
+from kernel.procs.handed_over import CannotHandOver
+from kernel.procs.spawn_control import SpawnControl
+from kernel.services.attempts import Attempts
+from kernel.services.dispatcher import Dispatcher
+from kernel.services.handed_attempt import HandedAttempt
+from kernel.services.handover import HandedUpgrade, Handover, children_of, encode
+from kernel.services.version_trial import Program, TrialFailed, interpreter_at, try_version
+from kernel.store.transitions.upgrade import upgrade_failed, upgraded
+from kernel.store.writer import Writer
+from protocol.api.kernel import UpgradeReport, UpgradeState
+from protocol.errors import Refused
+
+logger = logging.getLogger(__name__)
+
+SETTLE_SECONDS: Final = 20.0
+"""For workers that are being started or leave, and for commands."""
+PUT_BACK_SECONDS: Final = 8.0
+"""For those to leave that could not be started in that time."""
+STOP_SECONDS: Final = 2.0
+PAUSE_SECONDS: Final = 2.0
+"""For commits under way, until all conversations stand still."""
+_LOOK_SECONDS: Final = 0.005
+
+Try = Callable[[Program, bytes], Awaitable[str]]
+"""Have a program say whether it can take this over. Returns its version; raises TrialFailed."""
+
+
+def boot_seconds() -> float:
+    """The seconds since the machine's boot, the same in every process."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class NotNow(Exception):
+    """Work could not be brought to where it can be handed over. The text says what keeps it."""
+
+
+class Upgrade:
+    """The upgrades of one kernel, one at a time. ``leaving`` is set where its program is to be replaced."""
+
+    def __init__(
+        self,
+        *,
+        attempts: Attempts,
+        dispatcher: Dispatcher,
+        spawns: SpawnControl,
+        writer: Writer,
+        version: str,
+        safe_mode: trio.Event,
+        trial: Try,
+        installed: Program,
+    ) -> None:
+        """``installed`` is the program that runs where nobody names another one."""
+        self._attempts = attempts
+        self._dispatcher = dispatcher
+        self._spawns = spawns
+        self._writer = writer
+        self._version = version
+        self._safe_mode = safe_mode
+        self._try = trial
+        self._installed = installed
+        self._asked = trio.Event()
+        self.program = installed
+        """The one that is asked for: what is to be executed, once it leaves."""
+        self.report = UpgradeReport(id="", state="none", before=version, to="")
+        self.leaving = trio.Event()
+        self._children: tuple[int, ...] = ()
+        self._began = 0.0
+        self._taken_over = 0
+
+    def ask(self, to: str | None) -> UpgradeReport:
+        """Begin with the program at ``to``, or the one that is installed. Raises Refused (busy, bad_request)."""
+        if not hasattr(os, "memfd_create"):
+            raise Refused("bad_request", "a kernel is upgraded under its workers on Linux only", "awk restart --kernel")
+        if self._asked.is_set():
+            raise Refused("busy", "an upgrade is under way", "see how it ends: awk upgrade --status")
+        python = self._installed.python if to is None else interpreter_at(to)
+        self.program = self._installed._replace(python=python)
+        self.report = UpgradeReport(
+            id=f"u{secrets.token_hex(6)}", state="checking", before=self._version, to=self.program.python
+        )
+        self._asked.set()
+        return self.report
+
+    def tell(self) -> UpgradeReport:
+        """Return how the last one went, or goes."""
+        return self.report
+
+    async def run(self) -> None:
+        """Carry out what is asked for, until one succeeds or this is cancelled."""
+        while True:
+            await self._asked.wait()
+            try:
+                await self._prepare()
+            except (TrialFailed, NotNow) as error:
+                await self._fail(str(error))
+            except Exception as error:
+                logger.exception("upgrade.broke")
+                await self._fail(f"the kernel failed in it ({type(error).__name__}); see kernel.log")
+            else:
+                self.leaving.set()
+                await trio.sleep_forever()
+            self._asked = trio.Event()
+
+    async def _fail(self, reason: str) -> None:
+        logger.warning("upgrade.refused %s", reason)
+        self.report = msgspec.structs.replace(self.report, state="failed", reason=reason)
+        with suppress(Refused):
+            await self._writer.commit(
+                upgrade_failed, pid=os.getpid(), version=self._version, to=self.report.to, reason=reason
+            )
+
+    def _samples(self) -> tuple[HandedAttempt, ...]:
+        """What would be handed over of the attempts that talk now: whether another version can read it."""
+        found: list[HandedAttempt] = []
+        for attempt in self._attempts.running.values():
+            with suppress(CannotHandOver):
+                found.append(attempt.export(standing=False))
+        return tuple(found)
+
+    def _step(self, state: UpgradeState) -> None:
+        self.report = msgspec.structs.replace(self.report, state=state)
+
+    async def _prepare(self) -> None:
+        """Try the new version, and bring all work to a stop. Raises TrialFailed, NotNow; then all goes on."""
+        version = await self._try(self.program, encode(self._table(self._samples(), ())))
+        self.report = msgspec.structs.replace(self.report, to=version)
+        fault_point("upgrade.tried")
+        self._step("waiting")
+        self._dispatcher.hold_back()
+        try:
+            await self._settle()
+            await self._bring_to_a_stop()
+        except BaseException:
+            self._go_on()
+            raise
+        fault_point("upgrade.stopped")
+        self._step("replacing")
+
+    def _go_on(self) -> None:
+        """Have everything go on as if nothing had been asked."""
+        for attempt in self._attempts.running.values():
+            attempt.pause.release()
+        self._spawns.open()
+        self._dispatcher.go_on()
+
+    async def _settle(self) -> None:
+        """Wait until every attempt talks with its worker, and no command runs. Raises NotNow."""
+        if await _until(lambda: not self._unsettled(), SETTLE_SECONDS):
+            return
+        for attempt in self._attempts.running.values():
+            if not attempt.talks and not attempt.completing:
+                attempt.stop("upgrade", STOP_SECONDS)
+        if not await _until(lambda: not self._unsettled(), PUT_BACK_SECONDS):
+            raise NotNow(f"{', '.join(self._unsettled()[:5])}: try again")
+
+    def _unsettled(self) -> list[str]:
+        """What cannot be handed over yet, in words."""
+        running = self._attempts.running.values()
+        between = [f"{one.leased.attempt} is being started, or ends" for one in running if not one.talks]
+        if not between and self._dispatcher.unsettled():
+            between = ["an attempt is being leased"]
+        return [*between, *(f"the command {name or 'that is being started'} runs" for name in self._commands())]
+
+    def _commands(self) -> tuple[str, ...]:
+        workers = [one.handle for one in self._attempts.running.values()]
+        kept = [one.worker.handle for one in self._attempts.kept.waiting.values()]
+        return self._spawns.under_way([handle for handle in (*workers, *kept) if handle is not None])
+
+    async def _bring_to_a_stop(self) -> None:
+        """Have all conversations stand still at once, and start nothing. Raises NotNow."""
+        self._spawns.shut_off()
+        self._began = boot_seconds()
+        for attempt in self._attempts.running.values():
+            attempt.pause.ask()
+
+        def stands() -> bool:
+            return not self._unsettled() and all(one.pause.stands for one in self._attempts.running.values())
+
+        if not await _until(stands, PAUSE_SECONDS):
+            raise NotNow(f"{', '.join(self._unsettled()[:5]) or 'a commit takes long'}: try again")
+        try:
+            for attempt in self._attempts.running.values():
+                attempt.export()
+        except CannotHandOver as error:
+            raise NotNow(f"{error}: try again") from error
+
+    async def retire(self) -> None:
+        """Have the launcher leave alone what it has started. There is no way back from here within this program."""
+        self._children += await self._spawns.hand_over()
+        self._attempts.kept.close()
+
+    def hand_over(self, signals: tuple[int, ...]) -> Handover:
+        """Return the table, and touch no worker any more. Cancel everything then, without another turn of the loop."""
+        attempts: list[HandedAttempt] = []
+        for attempt in self._attempts.running.values():
+            try:
+                attempts.append(attempt.export())
+            except CannotHandOver as error:  # it was ended meanwhile: the next program finds it as after a death
+                logger.warning("upgrade.left_behind %s", error)
+                continue
+            attempt.let_go()
+        return self._table(tuple(attempts), signals)
+
+    def _table(self, attempts: tuple[HandedAttempt, ...], signals: tuple[int, ...]) -> Handover:
+        return Handover(
+            upgrade=HandedUpgrade(id=self.report.id, before=self._version, to=self.report.to, began=self._began),
+            attempts=attempts,
+            children=children_of(attempts, self._children),
+            safe_mode=self._safe_mode.is_set(),
+            signals=signals,
+        )
+
+    async def finish(self, returned: str | None) -> float:
+        """Tell how it ended, once all goes on: ``returned`` says why it is the old program. Returns the wait."""
+        waited_seconds = round(boot_seconds() - self._began, 3)
+        told = self.report
+        common = {"pid": os.getpid(), "attempts": self._taken_over, "waited_seconds": waited_seconds}
+        if returned is None:
+            self.report = msgspec.structs.replace(told, state="done", to=self._version, **common)
+        else:
+            logger.error("upgrade.returned %s", returned)
+            self.report = msgspec.structs.replace(told, state="failed", reason=returned, **common)
+            with suppress(Refused):
+                await self._writer.commit(
+                    upgrade_failed, pid=os.getpid(), version=self._version, to=told.to, reason=returned
+                )
+        if returned is None:
+            with suppress(Refused):
+                await self._writer.commit(
+                    upgraded,
+                    pid=os.getpid(),
+                    version=self._version,
+                    before=told.before,
+                    attempts=self._taken_over,
+                    waited_seconds=waited_seconds,
+                )
+        return waited_seconds
+
+    def take_over(self, handover: Handover) -> None:
+        """Know what an earlier program has begun, and what it is to be told of in the end."""
+        told = handover.upgrade
+        self.report = UpgradeReport(id=told.id, state="replacing", before=told.before, to=told.to)
+        self._began, self._taken_over, self._children = told.began, len(handover.attempts), handover.children
+        self._dispatcher.take_over(handover.attempts)
+
+
+async def _until(holds: Callable[[], bool], seconds: float) -> bool:
+    """Wait until it ``holds``; False if that takes longer. Nobody tells of all of it, and it lasts milliseconds."""
+    deadline = trio.current_time() + seconds
+    while not holds():
+        if trio.current_time() >= deadline:
+            return False
+        await trio.sleep(_LOOK_SECONDS)
+    return True
+
+
+def upgrade_of(
+    attempts: Attempts,
+    dispatcher: Dispatcher,
+    spawns: SpawnControl,
+    writer: Writer,
+    safe_mode: trio.Event,
+    version: str,
+    words: tuple[str, ...],
+    patience_seconds: float,
+) -> Upgrade:
+    """Make it for a kernel that was started with ``words``: what is installed is the program that runs it."""
+    return Upgrade(
+        attempts=attempts,
+        dispatcher=dispatcher,
+        spawns=spawns,
+        writer=writer,
+        version=version,
+        safe_mode=safe_mode,
+        trial=partial(try_version, patience_seconds=patience_seconds),
+        installed=Program(sys.executable, words),
+    )

@@ -1,0 +1,176 @@
+"""Copies of a log elsewhere, under load and killed: ``python -m tests.e2e.standby_soak [ROUNDS] [SEED]``.
+
+In each round a kernel that copies its log works for a while. It is killed by SIGKILL then, or ends at one of its points;
+or the process that copies is, at one of its points or at a random moment, again and again. Then the copy is put
+together: it has to be a prefix of the original's log that some commit ended. In every fifth round another project goes
+on with it, and has to bring all work to its end, once. Says what it found; exits 1 where that differs.
+"""
+
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from kernel.fault_injection import AT
+from kernel.inspect.standby import promote, put_together
+from protocol.discovery import DATABASE
+from tests.e2e.backup_soak import AGENTS, MOST_OPEN, OPEN, fails, numbers, rows, run_on
+from tests.e2e.processes import wait_until
+from tests.project import Project, empty_project
+
+ROUNDS: Final = 100
+POINTS: Final = (
+    "standby.written", "standby.named", "standby.base", "standby.based", "standby.removed",
+    "store.commit", "store.committed", "tap.checkpoint", "store.job",
+)  # fmt: skip
+HALVES: Final = """
+SELECT (SELECT count(*) FROM messages WHERE sender = 'user') - (SELECT count(*) FROM instructions),
+  (SELECT count(*) FROM instructions) - (SELECT count(*) FROM deliveries),
+  (SELECT count(*) FROM instructions WHERE state = 'done') - (SELECT count(*) FROM messages WHERE kind = 'reply')
+"""
+
+
+class Load(threading.Thread):
+    """Says something to agents of ``project`` until its kernel is gone, and notes when each was accepted."""
+
+    def __init__(self, project: Project, first: int) -> None:
+        super().__init__(daemon=True)
+        self.accepted: list[tuple[float, str]] = []
+        self._project, self._number, self._ended = project, first, threading.Event()
+
+    def run(self) -> None:
+        with suppress(Exception):
+            while not self._ended.wait(0.02):
+                if numbers(str(self._project.state / DATABASE), OPEN)[0] >= MOST_OPEN:
+                    continue
+                self._number += 1
+                text = f"n{self._number} " + "x" * random.choice((10, 2000, 50_000))
+                self._project.send(random.choice(AGENTS), text)
+                self.accepted.append((time.monotonic(), text))
+
+    def stop(self) -> int:
+        self._ended.set()
+        self.join(30)
+        return self._number
+
+
+class Trial:
+    """An original whose log is copied, and a project that goes on with copies."""
+
+    def __init__(self, base: Path) -> None:
+        (base / "a").mkdir()
+        (base / "far").mkdir()
+        self.base, self.far, self.said = base, base / "far", 0
+        self.original = empty_project(base / "a")
+        self.told: Counter[str] = Counter()
+        self.lags: list[float] = []
+        self.outfit(self.original)
+        (self.original.root / ".agents.yaml").write_text(f"standby: {{to: {self.far}, every: 100ms}}\n")
+
+    def outfit(self, project: Project) -> None:
+        for agent in AGENTS:
+            project.agent(agent, "sleep: 0.1", 'text: "did ${{ message.text }}"')
+
+    def copier(self) -> int | None:
+        """The process that copies."""
+        for entry in os.listdir("/proc"):
+            with suppress(OSError, ValueError):
+                words = Path("/proc", entry, "cmdline").read_bytes().split(b"\0")
+                if b"kernel.inspect.copier" in words and str(self.far).encode() in words:
+                    return int(entry)
+        return None
+
+    def one_round(self, number: int) -> None:
+        """Have it work, kill something, and judge the copy."""
+        kind = random.choice(("kernel", "kernel", "copier", "point", "point"))
+        point = f"{random.choice(POINTS)}:{random.randint(1, 12)}" if kind == "point" else None
+        env = {"AGENT_WORKER_TRUST": "1"} | ({AT: point} if point else {})
+        if self.original.awk("start", env=env, seconds=120).code and not point:
+            fails("the original does not start")
+        load = Load(self.original, self.said)
+        load.start()
+        until = time.monotonic() + random.uniform(1.0, 6.0)
+        while time.monotonic() < until:
+            time.sleep(0.2)
+            if kind == "copier" and random.random() < 0.15 and (found := self.copier()) is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(found, signal.SIGKILL)
+                    self.told["copiers killed"] += 1
+        with suppress(OSError, KeyError, ValueError):
+            os.kill(int(self.original.record()["pid"]), signal.SIGKILL)
+            self.told["kernels killed"] += 1
+        killed = time.monotonic()
+        self.said = load.stop()
+        self.told[f"rounds of {kind}"] += 1
+        wait_until(lambda: self.copier() is None, seconds=60)
+        if not any(name.endswith(".json") and name.startswith("base-") for name in os.listdir(self.far)):
+            self.told["no copy yet"] += 1
+            return
+        self.judge(number, load, killed if kind == "kernel" else None)
+
+    def judge(self, number: int, load: Load, killed: float | None) -> None:
+        folder = self.base / f"round{number}"
+        folder.mkdir()
+        whole = put_together(str(self.far), str(folder / DATABASE))
+        if whole.faults:
+            fails(f"the copy is damaged: {whole.faults}")
+        held, log = rows(str(folder / DATABASE)), rows(str(self.original.state / DATABASE))
+        if held != log[: len(held)]:
+            fails("the copy is no prefix of the log")
+        if numbers(str(folder / DATABASE), HALVES) != (0, 0, 0):
+            fails("the copy has half a commit")
+        texts = {text for _, _, text in held}
+        missing = [at for at, text in load.accepted if text not in texts]
+        if killed is not None:
+            self.lags.append(killed - min(missing) if missing else 0.0)
+        self.told["copies judged"] += 1
+        self.told["pieces"] += whole.pieces
+        if number % 5 == 4:
+            self.go_on(folder, len(held))
+        shutil.rmtree(folder)
+
+    def go_on(self, folder: Path, held: int) -> None:
+        """Another project takes the copy, and ends all work that was under way."""
+        shutil.copytree(self.far, folder / "far")
+        (folder / "p").mkdir()
+        other = empty_project(folder / "p")
+        self.outfit(other)
+        other.state.mkdir(parents=True, mode=0o700, exist_ok=True)
+        promote(other.root, other.state, str(folder / "far"), now=time.time(), force=True)
+        run_on(other)
+        if len(rows(str(other.state / DATABASE))) < held:
+            fails("what was promoted has less than the copy")
+        self.told["promoted, and run to the end"] += 1
+
+
+def main(rounds: int, seed: int) -> int:
+    """Returns the exit code."""
+    random.seed(seed)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        trial = Trial(Path(name).resolve())
+        try:
+            for number in range(rounds):
+                trial.one_round(number)
+        finally:
+            trial.original.stop()
+            lags = sorted(trial.lags) or [0.0]
+            print(  # noqa: T201
+                {
+                    "rounds": rounds, "seed": seed, "accepted": trial.said, **trial.told,
+                    "lag p50 s": round(lags[len(lags) // 2], 3), "lag max s": round(lags[-1], 3),
+                }
+            )  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    given = [int(word) for word in sys.argv[1:]]
+    sys.exit(main(given[0] if given else ROUNDS, given[1] if len(given) > 1 else 1))

@@ -1,0 +1,273 @@
+"""The kernel's program is replaced while agents work, and none of them notices."""
+
+import http.client
+import json
+import signal
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+import pytest
+
+from kernel.boot.replacement import PATIENCE
+from kernel.fault_injection import AT
+from protocol.version import VERSION
+from tests.e2e.processes import wait_until
+from tests.e2e.versions import append, make_version
+from tests.project import Project
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="an exec keeps what a file in memory holds")
+
+HOLD = "sh -c 'while [ ! -e go ]; do sleep 0.02; done'"
+"""A shell action that the worker waits for until the file is there."""
+
+
+def upgrade(project: Project, to: str | None = None) -> dict[str, Any]:
+    """Ask for an upgrade, and return how it ended."""
+    asked = project.ask("POST", "/upgrade", {} if to is None else {"to": to})
+    told: list[dict[str, Any]] = []
+
+    def over() -> bool:
+        told.append(project.ask("GET", "/upgrade"))
+        return told[-1]["id"] == asked["id"] and told[-1]["state"] in ("done", "failed")
+
+    wait_until(over, seconds=90)
+    return told[-1]
+
+
+def attempts_of(project: Project, instruction: str) -> tuple[int, list[str]]:
+    """The attempts of an instruction at its end: how many were charged, and how each has ended."""
+
+    def shown() -> dict[str, Any]:
+        found: dict[str, Any] = project.ask("GET", f"/instructions/{instruction}")
+        return found
+
+    project.ended(instruction)
+    wait_until(lambda: all(one["outcome"] for one in shown()["attempts"]))
+    return shown()["tried"], [one["outcome"] for one in shown()["attempts"]]
+
+
+@pytest.mark.promise("P92")
+def test_an_agent_at_work_goes_on_where_it_was(project: Project) -> None:
+    """The same process, port and token; one attempt, whose tool ran while the kernel was replaced."""
+    project.agent("alice", "text: first", f'shell: "{HOLD}"', "text: finished")
+    assert project.awk("start", "--trust").code == 0
+    before = project.record()
+    instruction = project.send("alice")
+    project.until("attempt.started")
+    told = upgrade(project)
+    assert (told["state"], told["attempts"], told["reason"]) == ("done", 1, None)
+    after = project.record()
+    assert [after[name] for name in ("pid", "port", "token")] == [before[name] for name in ("pid", "port", "token")]
+    (project.root / "go").touch()
+    assert attempts_of(project, instruction) == (1, ["done"])
+    assert project.ended(instruction)["text"] == "finished"
+
+
+@pytest.mark.promise("P92")
+def test_another_version_takes_over_and_starts_new_workers_itself(project: Project, tmp_path: Path) -> None:
+    """Who works finishes on the old code; who begins afterwards is a worker of the new version."""
+    other = make_version(tmp_path / "other", "9.9.9")
+    project.agent("alice", f'shell: "{HOLD}"', "text: finished")
+    project.agent("bob", "text: of the new")
+    assert project.awk("start", "--trust").code == 0
+    before = project.record()
+    old = project.send("alice")
+    project.until("attempt.started")
+    ran = project.awk("upgrade", "--to", str(other))
+    assert (ran.code, ran.out.split(": ")[0]) == (0, f"upgraded from {VERSION} to 9.9.9")
+    assert project.record()["version"] == "9.9.9"
+    assert project.record()["pid"] == before["pid"]
+    assert project.ended(project.send("bob"))["text"] == "of the new"
+    (project.root / "go").touch()
+    assert attempts_of(project, old) == (1, ["done"])
+    told = project.until("kernel.upgraded")["data"]
+    assert (told["from"], told["to"], told["attempts"]) == (VERSION, "9.9.9", 1)
+    back = upgrade(project, str(Path(sys.executable).parent.parent))
+    assert (back["before"], back["to"], back["state"]) == ("9.9.9", VERSION, "done")
+
+
+BROKEN: Final = {
+    "cannot be imported": ({"kernel__app": "import nothing_of_that_name"}, "nothing_of_that_name"),
+    "ends at once": ({"kernel__boot__arguments": "raise SystemExit(3)"}, "exit code 3"),
+    "says nothing": ({"kernel__boot__arguments": "import time; time.sleep(600)"}, "said nothing for"),
+    "has no workers": ({"worker__zygote": "import nothing_for_workers"}, "nothing_for_workers"),
+    "cannot read the table": ({"kernel__services__handover": "OLDEST = FORMAT = 2"}, "it hands over format 1"),
+    "raises when it takes over": (
+        {"kernel__adoption": "def _get_ready(*_): raise RuntimeError('not me')"},
+        "could not take over: RuntimeError: not me",
+    ),
+    "dies when it takes over": (
+        {"kernel__adoption": "def _get_ready(boot, *_):\n    boot.token and os._exit(9)"},
+        "ended before it was ready",
+    ),
+    "hangs when it takes over": (
+        {"kernel__adoption": "import time\ndef _get_ready(*_): time.sleep(600)"},
+        "said nothing for",
+    ),
+}
+
+
+@pytest.mark.promise("P93")
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_version_that_cannot_take_over_leaves_the_old_one_at_work(
+    project: Project, tmp_path: Path, kind: str
+) -> None:
+    """Whatever it breaks at, the work that was under way goes on in its one attempt."""
+    broken, said = BROKEN[kind]
+    other = make_version(tmp_path / "other", "9.9.9", **broken)
+    project.agent("alice", f'shell: "{HOLD}"', "text: finished")
+    project.agent("bob", "text: still here")
+    assert project.awk("start", "--trust", env={PATIENCE: "4"}).code == 0
+    instruction = project.send("alice")
+    project.until("attempt.started")
+    ran = project.awk("upgrade", "--to", str(other / "bin" / "python"))
+    assert (ran.code, said in ran.err) == (1, True), ran
+    assert project.record()["version"] == VERSION
+    assert project.ended(project.send("bob"))["text"] == "still here"
+    (project.root / "go").touch()
+    assert attempts_of(project, instruction) == (1, ["done"])
+    assert said in project.until("kernel.upgrade_failed")["data"]["reason"]
+
+
+def at_work(project: Project, **env: str) -> str:
+    """Start a kernel, and an agent whose second step waits for a file. Returns its instruction."""
+    project.agent("alice", "text: first", f'shell: "{HOLD}"', "text: finished")
+    assert project.awk("start", "--trust", env=env).code == 0
+    instruction = project.send("alice")
+    project.until("instruction.step")
+    return instruction
+
+
+@pytest.mark.promise("P92")
+@pytest.mark.parametrize(
+    "point",
+    ["upgrade.tried", "upgrade.stopped", "upgrade.packed", "upgrade.decoded", "upgrade.opened", "upgrade.ready"],
+)
+def test_a_kernel_killed_in_an_upgrade_is_recovered_like_any_other(project: Project, point: str) -> None:
+    """What was at work is put back uncharged, and nothing runs twice: also where both programs die."""
+    instruction = at_work(project, **{AT: f"{point}:1"})
+    project.ask("POST", "/upgrade", {})
+    wait_until(lambda: not project.alive())
+    (project.root / "go").touch()
+    assert project.awk("start", "--trust").code == 0
+    assert attempts_of(project, instruction) == (1, ["kernel_restart", "done"])
+    assert project.ended(instruction)["text"] == "finished"
+
+
+@pytest.mark.promise("P93")
+def test_a_program_killed_in_the_moment_of_its_exec_is_followed_by_its_guardian(project: Project) -> None:
+    """It has another pid, and the same port, token and attempts."""
+    instruction = at_work(project, **{AT: "upgrade.exec:1"})
+    before = project.record()
+    project.ask("POST", "/upgrade", {})
+    wait_until(lambda: project.record()["pid"] != before["pid"])
+    assert [project.record()[name] for name in ("port", "token")] == [before[name] for name in ("port", "token")]
+    (project.root / "go").touch()
+    assert attempts_of(project, instruction) == (1, ["done"])
+    assert project.ask("GET", "/upgrade")["reason"] == "the new version ended before it was ready"
+
+
+def test_a_guardian_that_is_killed_is_missed_by_nobody(project: Project) -> None:
+    """The new version needs none once it is ready."""
+    instruction = at_work(project, **{AT: "upgrade.dismissed:1"})
+    assert upgrade(project)["state"] == "done"
+    (project.root / "go").touch()
+    assert attempts_of(project, instruction) == (1, ["done"])
+
+
+@pytest.mark.promise("P93")
+def test_a_version_installed_over_the_one_that_runs_need_not_work_either(project: Project, tmp_path: Path) -> None:
+    """The old program lies on no disk any more, and goes on out of the guardian's memory."""
+    other = make_version(tmp_path / "other", "9.9.9")
+    instruction = at_work(project)
+    assert upgrade(project, str(other))["state"] == "done"
+    append(other, "protocol__version", 'VERSION = "10.0.0"')
+    append(other, "kernel__adoption", "def _get_ready(*_): raise RuntimeError('not me')")
+    told = upgrade(project)
+    assert (told["before"], told["to"], told["state"]) == ("9.9.9", "10.0.0", "failed")
+    assert told["reason"] == "version 10.0.0 could not take over: RuntimeError: not me"
+    assert project.record()["version"] == "9.9.9"
+    (project.root / "go").touch()
+    assert attempts_of(project, instruction) == (1, ["done"])
+
+
+@pytest.mark.promise("P92")
+def test_a_call_that_waits_for_a_person_is_made_again_and_asks_once(project: Project) -> None:
+    """It is cut off without an answer, comes to the new version with its key, and waits on there."""
+    asks = 'agent-worker call auth_request \'{\\"tool\\": \\"deploy\\", \\"input\\": {}}\' > said'
+    project.agent("alice", f'shell: "{asks}"', "text: finished")
+    assert project.awk("start", "--trust").code == 0
+    instruction = project.send("alice")
+    asked = str(project.until("approval.requested")["data"]["id"])
+    for _ in range(2):
+        assert upgrade(project)["state"] == "done"
+    rows = project.awk("pending", "--json").json()["approvals"]
+    assert [row["id"] for row in rows] == [asked]
+    assert project.awk("approve", asked).code == 0
+    assert attempts_of(project, instruction) == (1, ["done"])
+    assert json.loads((project.root / "said").read_text())["decision"] == "granted"
+
+
+@pytest.mark.promise("P92")
+def test_who_follows_the_work_and_who_speaks_meanwhile_notices_nothing(project: Project) -> None:
+    """A stream that ends is taken up after its last event, and what is said while the program changes is kept."""
+    project.agent("alice", f'shell: "{HOLD}"', "text: finished")
+    project.agent("bob", "text: heard")
+    assert project.awk("start", "--trust").code == 0
+    with project.spawn("send", "alice", "go", "--wait", env={"AGENT_WORKER_TRUST": "1"}) as following:
+        project.until("attempt.started")
+        asked = project.ask("POST", "/upgrade", {})
+        said = [project.send("bob", f"{n}") for n in range(20)]
+        wait_until(lambda: project.ask("GET", "/upgrade")["state"] == "done", seconds=60)
+        assert project.ask("GET", "/upgrade")["id"] == asked["id"]
+        (project.root / "go").touch()
+        out, err = following.communicate(timeout=60)
+    assert (following.returncode, out.strip().splitlines()[-1]) == (0, "finished"), err
+    assert [project.ended(one)["text"] for one in said] == ["heard"] * 20
+
+
+@pytest.mark.promise("P92")
+def test_workers_of_the_exec_launcher_go_on_too(project: Project) -> None:
+    """Their keepers are children of the kernel itself, which has to reap them whoever started them."""
+    project.agent("alice", f'shell: "{HOLD}"', "text: finished")
+    assert project.awk("start", "--trust", env={"AGENT_WORKER_LAUNCHER": "exec"}).code == 0
+    instruction = project.send("alice")
+    project.until("attempt.started")
+    assert upgrade(project)["attempts"] == 1
+    (project.root / "go").touch()
+    assert attempts_of(project, instruction) == (1, ["done"])
+    kernel = psutil.Process(project.record()["pid"])
+    wait_until(lambda: not kernel.children())
+
+
+def test_a_kernel_that_is_told_to_stop_in_an_upgrade_stops(project: Project) -> None:
+    """Whichever program is there to hear it."""
+    instruction = at_work(project)
+    kernel = psutil.Process(project.record()["pid"])
+    project.ask("POST", "/upgrade", {})
+    wait_until(lambda: project.ask("GET", "/upgrade")["state"] != "checking")
+    kernel.send_signal(signal.SIGTERM)
+    wait_until(lambda: not project.alive())
+    assert "kernel.stopped" in (project.state / "kernel.log").read_text()
+    (project.root / "go").touch()
+    assert project.awk("start", "--trust").code == 0
+    assert attempts_of(project, instruction)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [("relative", "is not an absolute path"), ("/nowhere/at/all", "neither a virtual environment nor")],
+)
+def test_what_is_no_version_is_refused_before_anything_happens(shared_kernel: Project, to: str, said: str) -> None:
+    """The route wants a place of this machine."""
+    record = shared_kernel.record()
+    connection = http.client.HTTPConnection(record["host"], record["port"], timeout=20)
+    with closing(connection):
+        headers = {"Authorization": f"Bearer {record['token']}", "Content-Type": "application/json"}
+        connection.request("POST", "/upgrade", json.dumps({"to": to}), headers)
+        answer = connection.getresponse()
+        assert (answer.status, said in json.loads(answer.read())["detail"]) == (400, True)
+    assert shared_kernel.ask("GET", "/upgrade")["state"] == "none"

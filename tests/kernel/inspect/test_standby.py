@@ -1,0 +1,390 @@
+"""A copy of the log elsewhere: a prefix of it that some commit ended, whatever dies, and told where it is not."""
+
+import errno
+import fcntl
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from kernel import fault_injection
+from kernel.inspect import standby_copier
+from kernel.inspect.standby import Whole, check_standby, promote, put_together
+from kernel.source.standby_place import BEAT, PROMOTED
+from kernel.store import log_tap
+from kernel.store.transitions.clear import clear
+from kernel.store.transitions.close import close
+from kernel.store.transitions.recovery import recover
+from protocol.discovery import DATABASE, LOCK
+from protocol.errors import Refused
+from tests.kernel.inspect.copied_store import AT, Copied, Place, copied_store, texts_in
+from tests.kernel.store.running_store import open_store
+
+LATER = AT + 3600
+TOKEN = "INSERT INTO tokens (name, scope, digest, created_ms) VALUES ('ci', 'operate', ?, 0)"
+
+
+def refused(call: Callable[[], object]) -> Refused:
+    with pytest.raises(Refused) as caught:
+        call()
+    return caught.value
+
+
+def promoted(folder: Path, base: Path, *, force: bool = False) -> list[str]:
+    """What was said, in a new project that the copy was put in the place of."""
+    there = Place(base)
+    promote(there.root, there.state, str(folder), now=LATER, force=force)
+    return there.said()
+
+
+@pytest.mark.promise("P90", "P91")
+async def test_a_copy_is_gone_on_with_elsewhere(tmp_path: Path) -> None:
+    """The log, what agents keep, no token; with a term that the original does not come to, and once."""
+    async with copied_store(tmp_path / "a") as copied:
+        digest = os.urandom(32)
+        await copied.store.writer.commit(lambda tx: tx.conn.execute(TOKEN, (digest,)).fetchall())
+        term = (await copied.store.writer.commit(recover)).term
+        memory = copied.place.root / ".agents/alice/memory/core.yaml"
+        memory.parent.mkdir(parents=True)
+        memory.write_text("auth: JWT\n")
+        await copied.say("one", "two")
+        copied.bring()
+        await copied.say("three")
+        copied.bring()
+    there = Place(tmp_path / "b")
+    lock = os.open(there.state / LOCK, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    folder = str(copied.folder)
+    assert "runs" in refused(lambda: promote(there.root, there.state, folder, now=LATER)).text
+    os.close(lock)
+    told = promote(there.root, there.state, folder, now=LATER)
+    assert there.said() == ["one", "two", "three"]
+    assert (there.root / ".agents/alice/memory/core.yaml").read_text() == "auth: JWT\n"
+    assert digest not in (there.state / DATABASE).read_bytes()
+    assert (told.backup.message, told.backup.project) == (3, str(copied.place.root))
+    assert "answered after event" in told.notes[0]
+    assert "must not run any more" in told.notes[1]
+    async with open_store(str(there.state / DATABASE)) as store:
+        assert (await store.writer.commit(recover)).term > term + 900_000
+    again = Place(tmp_path / "c")
+    assert (
+        "took its original's place already" in refused(lambda: promote(again.root, again.state, folder, now=LATER)).text
+    )
+    with pytest.raises(Refused):
+        check_standby(str(tmp_path / "nowhere"), now=LATER)
+
+
+@pytest.mark.promise("P90")
+async def test_the_original_must_be_known_to_be_dead_or_have_ended(tmp_path: Path) -> None:
+    """A beat that is young refuses; one that says that it ended in order does not; whoever is sure may force it."""
+    async with copied_store(tmp_path / "a") as copied:
+        await copied.say("one")
+        copied.bring()
+        copied.now += 10
+        copied.bring()
+        folder, there = copied.folder, Place(tmp_path / "b")
+        for now in (copied.now + 30, copied.now - 30):  # its clock may differ from ours
+            why = refused(lambda now=now: promote(there.root, there.state, str(folder), now=now))  # type: ignore[misc]
+            assert (why.code, "may still run" in why.text) == ("busy", True)
+        assert check_standby(str(folder), now=copied.now + 30).alive
+        forced = tmp_path / "forced"
+        shutil.copytree(folder, forced)
+        promote(there.root, there.state, str(forced), now=copied.now + 30, force=True)
+        await copied.say("two")
+        copied.bring(last=True)
+        assert copied.heard.ended
+    ended = Place(tmp_path / "c")
+    told = promote(ended.root, ended.state, str(folder), now=copied.now + 1)
+    assert ended.said() == ["one", "two"]
+    assert "all it answered is here" in told.notes[0]
+
+
+@pytest.mark.promise("P90")
+@pytest.mark.parametrize(
+    ("seed", "rounds"), [(0, 25), *(pytest.param(seed, 150, marks=pytest.mark.long) for seed in range(1, 9))]
+)
+async def test_a_copy_is_a_prefix_at_every_moment_of_a_long_life(
+    seed: int, rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through many write-ahead logs, new bases and new copiers, with commits while the file is being copied."""
+    chance = random.Random(seed)
+    monkeypatch.setattr(log_tap, "DUE_FRAMES", 40)
+    monkeypatch.setattr(standby_copier, "ROOM_BYTES", 200_000)
+    monkeypatch.setattr(standby_copier, "_CHUNK_BYTES", 16 * 4096)
+    seen: set[str] = set()
+    async with copied_store(tmp_path / "a") as copied:
+        number = 0
+        for _ in range(rounds):
+            for _ in range(chance.randint(0, 4)):
+                number += 1
+                await copied.say(f"m{number} " + "x" * chance.choice((10, 1000, 30_000)))
+            copied.now += chance.choice((1, 10))
+            if chance.random() < 0.05:
+                copied.new_copier()
+            whole = chance.random() < 0.4
+            if whole:
+                copied.bring()
+            else:
+                copied.send()
+                copied.copier.turn()
+            if any(name.endswith(".json") and name.startswith("base") for name in os.listdir(copied.folder)):
+                report, held = looked(copied.folder, tmp_path / "look")
+                said = copied.place.said()
+                assert not report.faults
+                assert held == said[: len(held)]
+                assert not whole or held == said
+                seen.add(report.found.base_name)
+        copied.bring()
+        assert looked(copied.folder, tmp_path / "look")[1] == copied.place.said()
+    assert len(seen) >= 2, "there were new bases"
+    size = sum(path.stat().st_size for path in copied.folder.iterdir())
+    assert size < 8 * (copied.place.state / DATABASE).stat().st_size + 1_000_000
+
+
+def looked(folder: Path, base: Path) -> tuple[Whole, list[str]]:
+    """What a copy comes to, without a change to it, and what was said in it."""
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    base.mkdir(exist_ok=True)
+    (base / DATABASE).unlink(missing_ok=True)
+    whole = put_together(str(folder), str(base / DATABASE))
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    held = texts_in(base / DATABASE)
+    assert len(held) == whole.mark.message
+    return whole, held
+
+
+class Killed(BaseException):
+    """In place of the end of the process."""
+
+
+@pytest.mark.promise("P90")
+async def test_a_copier_that_is_killed_at_any_point_leaves_a_prefix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the copy before, or of the new one; and the next copier brings it up to date."""
+    monkeypatch.setattr(log_tap, "DUE_FRAMES", 40)
+    async with copied_store(tmp_path / "a") as copied:
+        await copied.say("first")
+        copied.bring()
+        killed = 0
+        for point in range(1, 40):
+            copied.new_copier()
+            left = point
+
+            def reached(name: str) -> None:
+                nonlocal left
+                left -= name.startswith("standby.")
+                if left == 0:
+                    raise Killed
+
+            before = len(copied.place.said())
+            copied.now += 10
+            died = False
+            with monkeypatch.context() as patched:
+                patched.setattr(fault_injection, "_reached", reached)
+                try:
+                    copied.send()
+                    copied.copier.turn()
+                    await copied.say(f"{point}a", f"{point}b")
+                    copied.bring()
+                except Killed:
+                    died = True
+            report, held = looked(copied.folder, tmp_path / "look")
+            said = copied.place.said()
+            assert not report.faults
+            assert held == said[: len(held)]
+            assert len(held) >= before
+            killed += died
+            if not died:
+                break
+            copied.new_copier()
+            copied.bring()
+            assert looked(copied.folder, tmp_path / "look")[1] == said
+        assert killed > 8
+
+
+def why(copied: Copied) -> str | None:
+    """What keeps the copier, as it said last."""
+    return copied.heard.why
+
+
+def flip(path: Path, at: float) -> None:
+    """Turn one bit of a file over."""
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * at)] ^= 1
+    path.write_bytes(data)
+
+
+def swap(one: Path, other: Path) -> None:
+    beside = one.with_suffix(".beside")
+    one.rename(beside)
+    other.rename(one)
+    beside.rename(other)
+
+
+@pytest.mark.promise("P90")
+async def test_what_is_damaged_missing_or_swapped_is_found_and_all_before_it_is_good(tmp_path: Path) -> None:
+    """It is told which, nothing is promoted of it without being asked to, and nothing behind it ever."""
+    async with copied_store(tmp_path / "a") as copied:
+        for number in range(6):
+            await copied.say(f"m{number}")
+            copied.bring()
+        copied.now += 10
+        copied.bring()
+        copied.copier.turn()
+        said = copied.place.said()
+    pieces = sorted(copied.folder.glob("log-*"))
+    assert len(pieces) == 6
+    broken: dict[str, Callable[[Path], object]] = {
+        "a bit of a body": lambda far: flip(far / pieces[3].name, 0.9),
+        "a bit of a head": lambda far: flip(far / pieces[3].name, 0.004),
+        "a piece that is gone": lambda far: (far / pieces[3].name).unlink(),
+        "the last piece that is gone": lambda far: (far / pieces[5].name).unlink(),
+        "two that are swapped": lambda far: swap(far / pieces[3].name, far / pieces[4].name),
+        "one that is cut": lambda far: os.truncate(far / pieces[3].name, pieces[3].stat().st_size - 7),
+        "one that is another's": lambda far: (far / pieces[3].name).write_bytes(pieces[2].read_bytes()),
+        "one that is a link": lambda far: os.symlink(
+            (far / pieces[3].name).rename(far / "elsewhere"), far / pieces[3].name
+        ),
+    }
+    for name, damage in broken.items():
+        far = tmp_path / name / "far"
+        shutil.copytree(copied.folder, far)
+        damage(far)
+        report = check_standby(str(far), now=LATER)
+        assert not report.ok, name
+        assert report.faults, name
+        there = Place(tmp_path / name / "b")
+        assert "damaged" in refused(lambda: promote(there.root, there.state, str(far), now=LATER)).text  # noqa: B023
+        assert not (there.state / DATABASE).exists()
+        held = promoted(far, tmp_path / name / "c", force=True)
+        expected = 5 if name.startswith("the last") else 3
+        assert held == said[:expected], name
+    for base in ("db", "json"):
+        far = tmp_path / base
+        shutil.copytree(copied.folder, far)
+        flip(next(far.glob(f"base-*.{base}")), 0.05)
+        assert refused(lambda: check_standby(str(far), now=LATER)).code == "conflict"  # noqa: B023
+
+
+@pytest.mark.promise("P90")
+async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was committed meanwhile is brought then, also where that was more than is kept for it."""
+    monkeypatch.setattr(standby_copier, "RETRY_SECONDS", (0.0,))
+    away = tmp_path / "away"
+
+    def full(_folder: str, *_rest: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with copied_store(tmp_path / "a") as copied:
+        await copied.say("one")
+        copied.bring()
+        with monkeypatch.context() as patched:
+            patched.setattr(standby_copier, "write_piece", full)
+            await copied.say("two")
+            copied.send()
+            copied.copier.turn()
+            assert why(copied) == f"the disk of {copied.folder} is full"
+            assert "goes on by itself" in (copied.heard.fix or "")
+        assert looked(copied.folder, tmp_path / "look")[1] == ["one"]
+        copied.bring()
+        assert why(copied) is None
+        assert looked(copied.folder, tmp_path / "look")[1] == ["one", "two"]
+
+        copied.folder.rename(away)
+        copied.now += 10
+        await copied.say("three")
+        copied.send()
+        copied.copier.turn()
+        assert "is not there" in (why(copied) or "")
+        monkeypatch.setattr(standby_copier, "QUEUE_BYTES", 1000)
+        await copied.say("four", "five")
+        copied.send()
+        assert copied.heard.lost
+        assert looked(away, tmp_path / "look")[1] == ["one", "two"]
+        away.rename(copied.folder)
+        monkeypatch.setattr(standby_copier, "QUEUE_BYTES", 1_000_000)
+        copied.bring()
+        assert looked(copied.folder, tmp_path / "look")[1] == ["one", "two", "three", "four", "five"]
+
+        shutil.rmtree(copied.folder)
+        copied.folder.mkdir()
+        copied.now += 10
+        await copied.say("six")
+        copied.send()
+        copied.copier.turn()
+        copied.bring()
+        assert looked(copied.folder, tmp_path / "look")[1][-1] == "six"
+
+
+async def test_a_folder_that_is_anothers_or_was_promoted_is_left_alone(tmp_path: Path) -> None:
+    """Two that were one project never write into one folder."""
+    async with copied_store(tmp_path / "a") as copied, copied_store(tmp_path / "b") as other:
+        await copied.say("one")
+        copied.bring()
+        promoted(copied.folder, tmp_path / "c", force=True)
+        before = sorted(os.listdir(copied.folder))
+        assert PROMOTED in before
+        copied.new_copier()
+        copied.send()
+        copied.copier.turn()
+        assert "took this project's place" in (why(copied) or "")
+        (copied.folder / PROMOTED).unlink()
+        other.folder = copied.folder
+        other.new_copier()
+        other.send()
+        other.copier.turn()
+        assert "another project" in (other.heard.why or "")
+        assert sorted(os.listdir(copied.folder)) == [name for name in before if name != PROMOTED]
+        assert BEAT in before
+
+
+async def test_what_is_erased_is_erased_in_the_copy(tmp_path: Path) -> None:
+    """A new base, and nothing is left of the older one and its log."""
+    async with copied_store(tmp_path / "a") as copied:
+        (instruction,) = (await copied.store.said("dm:alice", "a secret that nobody should read")).instruction_ids
+        leased = await copied.store.take(instruction)
+        await copied.store.writer.commit(close, instruction, leased.epoch, status="done", text="ok")
+        copied.bring()
+        assert any(b"a secret that nobody" in path.read_bytes() for path in copied.folder.iterdir())
+        await copied.store.writer.commit(clear, "dm:alice")
+        await copied.say("another")
+        copied.bring()
+        assert not any(b"a secret that nobody" in path.read_bytes() for path in copied.folder.iterdir())
+        assert looked(copied.folder, tmp_path / "look")[1][-1] == "another"
+
+
+async def test_a_commit_that_is_larger_than_what_is_kept_begins_a_new_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing waits for it, and memory is bounded."""
+    monkeypatch.setattr(log_tap, "DUE_FRAMES", 20)
+    monkeypatch.setattr(log_tap, "CHUNK_BYTES", 60_000)
+    monkeypatch.setattr(log_tap, "PENDING_BYTES", 150_000)
+    async with copied_store(tmp_path / "a") as copied:
+        await copied.say("small")
+        copied.bring()
+        await copied.say("y" * 250_000)
+        copied.bring()
+        await copied.say("last")
+        copied.bring()
+        assert copied.begun > 1
+        assert looked(copied.folder, tmp_path / "look")[1][::2] == ["small", "last"]
+
+
+async def test_a_writer_that_copies_its_log_back_by_itself_does_so_as_before(tmp_path: Path) -> None:
+    """The log does not grow without end while it is tapped, nor once it is not any more."""
+    async with copied_store(tmp_path / "a") as copied:
+        log = f"{copied.store.database.path}-wal"
+        for number in range(30):
+            await copied.say(f"{number}" + "z" * 200_000)
+        assert os.stat(log).st_size < 8 * 1024 * 1024
+        copied.bring()
+        assert len(texts_in(copied.place.state / DATABASE)) == 30
+    assert apsw.Connection(str(copied.place.state / DATABASE)).execute("PRAGMA integrity_check").get == "ok"
