@@ -1,7 +1,7 @@
 """Three nodes with agents at work, killed and cut off at random: nothing is lost, charged, or done twice.
 
-``python -m tests.crash.node_trial [KILLS] [PARTITIONS] [KERNELS] [SEED]``. The judge reads the log over the API, and what
-the agents themselves wrote down beside it: a line for every fifth of a second in which a command of theirs ran.
+The judge reads the log over the API, and what the agents themselves wrote down beside it: a line for every fifth of a
+second in which a command of theirs ran.
 """
 
 import json
@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -278,7 +279,7 @@ def overlaps(beats: Path) -> Iterator[str]:
         first, _last = spans.get(pid, (int(at), 0))
         spans[pid] = (first, int(at))
     ordered = sorted(spans.items(), key=lambda one: one[1])
-    for (before, (_, end)), (after, (begin, _last)) in zip(ordered, ordered[1:], strict=False):
+    for (before, (_, end)), (after, (begin, _last)) in pairwise(ordered):
         if begin < end:
             yield f"{after} began {(end - begin) / 1e9:.2f} s before {before} had ended"
 
@@ -301,18 +302,20 @@ def main(words: list[str]) -> int:
     """Run one trial, and say what was found."""
     kills, partitions, kernels, *rest = (*map(int, words), *(100, 100, 0)[len(words) :])
     seed = rest[0] if rest else random.SystemRandom().randrange(2**32)
-    print(f"seed {seed}", flush=True)
+    sys.stdout.write(f"seed {seed}\n")
+    sys.stdout.flush()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nodes-") as folder, trial(Path(folder), seed) as one:
         found = one.run(kills, partitions, kernels)
-    print(
-        f"{found.kills} nodes killed ({found.hosts} with all they had), {found.partitions} cut off ({found.long} beyond their "
-        f"lease), {found.kernels} kernels killed; {found.done} instructions done in {found.attempts} attempts, "
-        f"{found.lost_attempts} lost with a node, {time.monotonic() - began:.0f} s"
-    )
-    for text in found.wrong[:50]:
-        print(f"WRONG {text}")
-    print(f"{len(found.wrong)} things wrong")
+    lines = [
+        f"{found.kills} nodes killed ({found.hosts} with all they had), {found.kernels} kernels killed",
+        f"{found.partitions} nodes cut off ({found.long} beyond their lease)",
+        f"{found.done} instructions done in {found.attempts} attempts, {found.lost_attempts} of them lost with a node",
+        f"{time.monotonic() - began:.0f} s",
+        *(f"WRONG {text}" for text in found.wrong[:50]),
+        f"{len(found.wrong)} things wrong",
+    ]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 1 if found.wrong else 0
 
 
