@@ -26,7 +26,7 @@ from kernel.policy.scheduling import may_yield
 from kernel.procs.handed_over import CannotHandOver, HandsOverProcess
 from kernel.procs.handle import TERM_SECONDS, Handle, stop
 from kernel.procs.procfs import ProcessId
-from kernel.procs.spec import SpawnTransient
+from kernel.procs.spec import NodeLost, SpawnTransient
 from kernel.rule.draft import Author
 from kernel.services.admission import Admission
 from kernel.services.budgets import BudgetEnforcer
@@ -44,7 +44,7 @@ from kernel.services.handed_attempt import HandedAttempt, without_prompt
 from kernel.services.kept_workers import KeptWorkers, Place, Worker
 from kernel.services.session_pause import HandedSession, PausableDeadline, SessionPause
 from kernel.services.start_frame import CannotStart, StartFrame, StartFrameBuilder
-from kernel.services.work_places import NodeLost, WorkPlaces
+from kernel.services.work_places import WorkPlaces
 from kernel.services.worker_link import DeltaBatch, Link, LiveData, PathWarnings, StderrTail, WorkerNotReading
 from kernel.services.worker_session import WorkerSession
 from kernel.store.attempts import Beginning, narrow, started
