@@ -19,6 +19,7 @@ from scripts.benchmarks import (
     recall,
     replies,
     scheduling,
+    standby,
     workers,
 )
 from scripts.benchmarks.figure import Figure
@@ -40,6 +41,7 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "recall": recall.measure,
         "indexing": indexing.measure,
         "peers": peers.measure,
+        "standby": standby.measure,
     }
 )
 
