@@ -400,3 +400,39 @@ async def test_a_writer_that_copies_its_log_back_by_itself_does_so_as_before(tmp
         copied.bring()
         assert len(texts_in(copied.place.state / DATABASE)) == 30
     assert apsw.Connection(str(copied.place.state / DATABASE)).execute("PRAGMA integrity_check").get == "ok"
+
+
+@pytest.mark.promise("P90")
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long("[0]")) for seed in range(1, 30))])
+async def test_a_place_that_fails_at_any_moment_holds_a_prefix(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step of writing there may fail, before or after it was done, again and again."""
+    chance = random.Random(seed)
+    monkeypatch.setattr(standby_copier, "RETRY_SECONDS", (0.0,))
+    monkeypatch.setattr(standby_copier, "ROOM_BYTES", 300_000)
+    monkeypatch.setattr(log_tap, "DUE_FRAMES", 40)
+    fails = True
+
+    def reached(name: str) -> None:
+        if name.startswith("standby.") and fails and chance.random() < 0.2:
+            raise OSError(chance.choice((errno.ENOSPC, errno.EIO, errno.EROFS)), "failed")
+
+    monkeypatch.setattr(fault_injection, "_reached", reached)
+    async with copied_store(tmp_path / "a") as copied:
+        for number in range(40):
+            await copied.say(f"m{number} " + "x" * chance.choice((10, 20_000)))
+            copied.now += 3
+            for _ in range(3):
+                copied.send()
+                copied.copier.turn()
+            if any(name.endswith(".json") and name.startswith("base") for name in os.listdir(copied.folder)):
+                whole, held = looked(copied.folder, tmp_path / "look")
+                assert not whole.faults
+                assert held == copied.place.said()[: len(held)]
+        fails = False
+        copied.bring()
+        copied.copier.turn()
+        assert why(copied) is None
+        assert looked(copied.folder, tmp_path / "look")[1] == copied.place.said()
+        assert len(list(copied.folder.glob("base-*.json"))) == 1
