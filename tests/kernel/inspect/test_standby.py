@@ -16,6 +16,7 @@ from kernel.inspect import standby_copier
 from kernel.inspect.standby import Whole, check_standby, promote, put_together
 from kernel.source.standby_place import BEAT, PROMOTED
 from kernel.store import log_tap
+from kernel.store.transaction import Transaction
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
 from kernel.store.transitions.recovery import recover
@@ -34,6 +35,11 @@ def refused(call: Callable[[], object]) -> Refused:
     return caught.value
 
 
+def with_token(tx: Transaction, digest: bytes) -> None:
+    """A token that somebody made."""
+    tx.conn.execute(TOKEN, (digest,))
+
+
 def promoted(folder: Path, base: Path, *, force: bool = False) -> list[str]:
     """What was said, in a new project that the copy was put in the place of."""
     there = Place(base)
@@ -46,7 +52,7 @@ async def test_a_copy_is_gone_on_with_elsewhere(tmp_path: Path) -> None:
     """The log, what agents keep, no token; with a term that the original does not come to, and once."""
     async with copied_store(tmp_path / "a") as copied:
         digest = os.urandom(32)
-        await copied.store.writer.commit(lambda tx: tx.conn.execute(TOKEN, (digest,)).fetchall())
+        await copied.store.writer.commit(with_token, digest)
         term = (await copied.store.writer.commit(recover)).term
         memory = copied.place.root / ".agents/alice/memory/core.yaml"
         memory.parent.mkdir(parents=True)
