@@ -22,8 +22,9 @@ from kernel.boot.discovery_record import publish, withdraw
 from kernel.boot.replacement import Held, boot_from, dismiss, give_up, keep_signals, replace, unpack
 from kernel.fault_injection import fault_point
 from kernel.services.handover import UnreadableHandover, decode, encode
-from kernel.store.database import Database, open_database, try_to_open
+from kernel.store.database import Database, open_database
 from kernel.store.errors import CannotOpen
+from kernel.store.trial_opening import try_to_open
 from kernel.wiring import build
 from protocol.discovery import DATABASE
 from protocol.errors import Refused
@@ -102,12 +103,12 @@ def until_ended(boot: Boot, end: int | Leaving) -> int:
         held = Held(
             pid=os.getpid(),
             version=boot.version,
-            listener=end.listener,
-            lock=(boot.lock.file, boot.lock.directory),
+            listening=end.listener,
+            locks=(boot.lock.file, boot.lock.directory),
             token=boot.token,
             started_at=boot.started_at,
             clock_offset_ns=boot.clock_offset_ns,
-            kept_by=None if boot.kept_by is None else boot.kept_by.service,
+            service=None if boot.kept_by is None else boot.kept_by.service,
             descriptors=tuple(
                 fd
                 for fd in (end.listener, boot.lock.file, boot.lock.directory, *handover.descriptors)

@@ -197,7 +197,7 @@ def test_a_version_installed_over_the_one_that_runs_need_not_work_either(project
 @pytest.mark.promise("P92")
 def test_a_call_that_waits_for_a_person_is_made_again_and_asks_once(project: Project) -> None:
     """It is cut off without an answer, comes to the new version with its key, and waits on there."""
-    asks = "agent-worker call auth_request '{\\\"tool\\\": \\\"deploy\\\", \\\"input\\\": {}}' > said"
+    asks = 'agent-worker call auth_request \'{\\"tool\\": \\"deploy\\", \\"input\\": {}}\' > said'
     project.agent("alice", f'shell: "{asks}"', "text: finished")
     assert project.awk("start", "--trust").code == 0
     instruction = project.send("alice")

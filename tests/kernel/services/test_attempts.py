@@ -16,7 +16,7 @@ from kernel.agents.trust import agent_units
 from kernel.procs.spec import SpawnTransient, Spec
 from kernel.services import start_frame
 from kernel.services.kept_workers import Place
-from kernel.services.working_directory import NoPreparation
+from kernel.services.preparation import NoPreparation
 from kernel.store import circuit_breakers, instructions
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import cancel
