@@ -132,6 +132,7 @@ class RunningAttempt:
             self.stop_reason = reason
             self._grace_seconds = grace_seconds
             self._spawning.cancel()
+            self.pause.release()
             if self._nursery is not None:
                 self._nursery.start_soon(self._end_worker)
 
@@ -139,6 +140,11 @@ class RunningAttempt:
     def talks(self) -> bool:
         """Return whether its worker is talked with, and nobody has asked it to leave."""
         return self._session is not None and self.stop_reason is None and self._nursery is not None
+
+    @property
+    def hands_over(self) -> bool:
+        """Return whether it talks with a worker that another program of the kernel could go on with."""
+        return self.talks and isinstance(self._handle, HandsOverProcess)
 
     @property
     def handle(self) -> Handle | None:
