@@ -56,9 +56,11 @@ def say_whether_it_could(arguments: Arguments, fd: int) -> int:
 def go_on(arguments: Arguments, fd: int) -> int:
     """Be the kernel that another program has been so far. Returns the exit code."""
     held, table = unpack(fd)
-    boot = boot_from(held, arguments, VERSION, keep_signals())
+    signals = keep_signals()
+    boot = boot_from(held, arguments, VERSION, signals)
     try:
         taken, database = _get_ready(boot, held, table)
+        signals.extend(taken.handover.signals)
     except BaseException as error:
         logger.critical("upgrade.not_ready %s", error, exc_info=error)
         return give_up(held, fd, f"version {VERSION} could not take over: {type(error).__name__}: {error}")
@@ -119,7 +121,9 @@ def until_ended(boot: Boot, end: int | Leaving) -> int:
         table = encode(msgspec.structs.replace(handover, signals=(*handover.signals, *early)))
         held, table, returned = replace(held, table, end.program.command)
         logger.error("upgrade.returned pid=%d %s", os.getpid(), returned.why)
-        boot = boot_from(held, boot.arguments, VERSION, keep_signals())
+        signals = keep_signals()
+        boot = boot_from(held, boot.arguments, VERSION, signals)
         taken, database = _get_ready(boot, held, table)
+        signals.extend(taken.handover.signals)
         end = _serve(boot, taken._replace(returned=returned.why), database)
     return end
