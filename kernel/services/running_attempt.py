@@ -21,7 +21,7 @@ from kernel.fault_injection import fault_point
 from kernel.policy.budget import Allowance, Exhausted
 from kernel.policy.circuit_breaker import Endpoint, keys_of
 from kernel.policy.scheduling import may_yield
-from kernel.procs.handed_over import CannotHandOver, HandsOverProcess
+from kernel.procs.handed_over import CannotHandOver, can_be_handed_over
 from kernel.procs.handle import TERM_SECONDS, Handle, stop
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import SpawnTransient
@@ -144,7 +144,7 @@ class RunningAttempt:
     @property
     def hands_over(self) -> bool:
         """Return whether it talks with a worker that another program of the kernel could go on with."""
-        return self.talks and isinstance(self._handle, HandsOverProcess)
+        return self.talks and can_be_handed_over(self._handle)
 
     @property
     def handle(self) -> Handle | None:
@@ -161,7 +161,7 @@ class RunningAttempt:
         session = self._session
         if session is None or (standing and not self.pause.stands) or not self.talks:
             raise CannotHandOver(f"{self.leased.attempt} is not between two frames")
-        if not isinstance(self._handle, HandsOverProcess):
+        if not can_be_handed_over(self._handle):
             raise CannotHandOver(f"{self.leased.attempt} runs where nothing can be handed over")
         told = session.export()
         return HandedAttempt(
