@@ -45,6 +45,19 @@ class Attempt:
         raise CannotHandOver("a double") if not standing else AssertionError
 
 
+class PauseThatTells(SessionPause):
+    """A pause that sets ``told`` when it is asked for."""
+
+    def __init__(self, told: trio.Event) -> None:
+        super().__init__()
+        self._told = told
+
+    def ask(self) -> None:
+        """Tell."""
+        super().ask()
+        self._told.set()
+
+
 class Kernel:
     """All that an upgrade needs, and the upgrade."""
 
@@ -52,6 +65,8 @@ class Kernel:
         self.running: dict[str, Attempt] = {}
         self.kept = type("Kept", (), {"waiting": {}})()
         self.said: list[str] = []
+        self.told = trio.Event()
+        """Why it failed, was committed."""
         self.commands: list[str] = []
         self.upgrade = Upgrade(
             attempts=self,  # type: ignore[arg-type]
@@ -74,6 +89,7 @@ class Kernel:
         """Keep what is told."""
         await trio.lowlevel.checkpoint()
         self.said.append(f"told {told['reason']}")
+        self.told.set()
 
     def hold_back(self) -> None:
         """Of the dispatcher."""
@@ -102,12 +118,13 @@ class Kernel:
 
 async def failing(kernel: Kernel) -> str:
     """Ask for an upgrade that fails. Returns the reason."""
+    kernel.told = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kernel.upgrade.run)
         kernel.upgrade.ask(None)
         with trio.fail_after(600):
-            while kernel.upgrade.tell().state != "failed":  # noqa: ASYNC110 - nobody tells of it
-                await trio.sleep(0.01)
+            await kernel.told.wait()
+        assert kernel.upgrade.tell().state == "failed"
         nursery.cancel_scope.cancel()
     return str(kernel.upgrade.tell().reason)
 
@@ -173,11 +190,11 @@ async def test_a_conversation_that_does_not_come_to_a_stop_lets_all_go_on(
     kernel = Kernel()
     stands, never = Attempt(), Attempt()
     kernel.running = {"i1": stands, "i2": never}
-    went_on = trio.Event()
+    asked, went_on = trio.Event(), trio.Event()
+    stands.pause = PauseThatTells(asked)
 
     async def converse() -> None:
-        while not stands.pause.asked:  # noqa: ASYNC110 - as above
-            await trio.sleep(0.01)
+        await asked.wait()
         await stands.pause.wait()
         went_on.set()
 
