@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import trio
@@ -300,6 +300,7 @@ def _machine_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+<<<<<<< HEAD
 class HandedLogin(msgspec.Struct, frozen=True, kw_only=True):
     """A login that an attempt has: ``lock`` is a descriptor, ``record`` what its lender wrote down."""
 
@@ -390,6 +391,8 @@ class NoPreparation:
 NO_PREPARATION: Final = NoPreparation()
 
 
+=======
+>>>>>>> n_upg
 class CliHomes:
     """The homes of a project's CLIs, ``sessions/<agent>/<space>/``, below ``root``; None: there are none.
 
