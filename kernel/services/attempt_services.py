@@ -7,14 +7,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from kernel.procs.launcher import Launcher
 from kernel.services.admission import Admission
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.kept_workers import Worker
-from kernel.services.preparation import NO_PREPARATION, Preparation
 from kernel.services.session_pause import HandedSession
 from kernel.services.start_frame import StartFrame, StartFrameBuilder
+from kernel.services.work_places import WorkPlaces
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.writer import Writer
@@ -28,13 +27,12 @@ class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
     writer: Writer
     reader: Reader
     feed: Feed
-    launcher: Launcher
+    places: WorkPlaces
     start_frames: StartFrameBuilder
     admission: Admission
     budgets: BudgetEnforcer
     completer: Completer
     now_text: Callable[[], str]
-    preparation: Preparation = NO_PREPARATION
     in_flight: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
     """A block of it is around whatever the kernel itself does for an instruction."""
 

@@ -18,12 +18,8 @@ from kernel.rule.draft import Draft
 from kernel.services.attempt_services import AttemptServices, StopReason
 from kernel.services.handed_attempt import HandedAttempt
 from kernel.services.kept_workers import KeptWorkers, Place
-<<<<<<< HEAD
 from kernel.services.node_search import NodeSearch
-from kernel.services.running_attempt import AttemptServices, RunningAttempt, StopReason
-=======
 from kernel.services.running_attempt import RunningAttempt
->>>>>>> n_upg
 from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.append import Appended, append, append_and_lease
 from kernel.store.transitions.lease import Leased, lease

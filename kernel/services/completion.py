@@ -105,9 +105,11 @@ def of_bug(error: Exception) -> Ending:
 
 
 def judged(
-    ending: Ending | None, exited: Exited | None, stopped: str | None, backend: str, *, reached_mcp: bool
+    ending: Ending | None, exited: Exited | None, stopped: str | None, backend: str, node: str, *, reached_mcp: bool
 ) -> Ending:
     """Return the ending that counts, of what the worker said and how it left. ``stopped``: why we asked it to."""
+    if exited is not None and exited.lost:
+        return Ending("stopped", stopped) if stopped is not None else of_lost(node)
     if ending is None or ending.ended_as == "failed":
         if stopped is not None:
             return Ending("stopped", stopped)

@@ -45,6 +45,9 @@ class Preparation(Protocol):
     async def finish(self, leased: Leased) -> None:
         """Keep what the attempt has done, before anybody hears that it is done."""
 
+    async def abandon(self, leased: Leased) -> None:
+        """Keep what an attempt has done that ended otherwise, where it would be lost else."""
+
     def release(self, leased: Leased) -> None:
         """Take it down, once nothing of the attempt is left, whether it was prepared or not."""
 
@@ -70,6 +73,9 @@ class NoPreparation:
         """Do nothing."""
 
     async def finish(self, leased: Leased) -> None:
+        """Do nothing."""
+
+    async def abandon(self, leased: Leased) -> None:
         """Do nothing."""
 
     async def prepare(self, leased: Leased, start: Start) -> None:

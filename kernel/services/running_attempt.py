@@ -27,32 +27,12 @@ from kernel.procs.handle import TERM_SECONDS, Handle, stop
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import NodeLost, SpawnTransient
 from kernel.rule.draft import Author
-<<<<<<< HEAD
-from kernel.services.admission import Admission
-from kernel.services.budgets import BudgetEnforcer
-from kernel.services.completion import (
-    AttemptResult,
-    Completer,
-    Ending,
-    commit_with_retry,
-    of_bug,
-    of_exit,
-    of_lost,
-    of_result,
-)
-from kernel.services.handed_attempt import HandedAttempt, without_prompt
-from kernel.services.kept_workers import KeptWorkers, Place, Worker
-from kernel.services.session_pause import HandedSession, PausableDeadline, SessionPause
-from kernel.services.start_frame import CannotStart, StartFrame, StartFrameBuilder
-from kernel.services.work_places import WorkPlaces
-=======
 from kernel.services.attempt_services import AttemptServices, Conversation, StopReason
-from kernel.services.completion import AttemptResult, Ending, commit_with_retry, judged, of_bug, of_result
+from kernel.services.completion import AttemptResult, Ending, commit_with_retry, judged, of_bug, of_lost, of_result
 from kernel.services.handed_attempt import HandedAttempt, without_prompt
 from kernel.services.kept_workers import KeptWorkers, Place, Worker
 from kernel.services.session_pause import PausableDeadline, SessionPause
 from kernel.services.start_frame import CannotStart, StartFrame
->>>>>>> n_upg
 from kernel.services.worker_link import DeltaBatch, Link, LiveData, PathWarnings, StderrTail, WorkerNotReading
 from kernel.services.worker_session import WorkerSession
 from kernel.store.attempts import Beginning, narrow, started
@@ -80,33 +60,6 @@ LEAVE_SECONDS: Final = 2.0
 """Time for a worker to leave after its last frame, and for its stderr to end after it left."""
 
 
-<<<<<<< HEAD
-class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
-    """The services that every attempt of a kernel uses."""
-
-    writer: Writer
-    reader: Reader
-    feed: Feed
-    places: WorkPlaces
-    start_frames: StartFrameBuilder
-    admission: Admission
-    budgets: BudgetEnforcer
-    completer: Completer
-    now_text: Callable[[], str]
-    in_flight: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
-    """A block of it is around whatever the kernel itself does for an instruction."""
-
-
-class Conversation(NamedTuple):
-    """A worker that is there, and what it is told. ``session``: an earlier program of this kernel has told it."""
-
-    frame: StartFrame
-    worker: Worker
-    session: HandedSession | None = None
-
-
-=======
->>>>>>> n_upg
 class RunningAttempt:
     """One attempt of one instruction, from its lease until its ending is written. ``run`` is its whole life.
 
@@ -447,7 +400,9 @@ class RunningAttempt:
             self._place.kept = self._kept.keep(worker, self.leased, frame.definition.reuse)
         if exited is None and self._place.kept is None:
             exited = await stop(handle, grace_seconds=0.0)
-        return judged(ending, exited, self.stop_reason, start.backend, reached_mcp=self.reached_mcp), exited
+        return judged(
+            ending, exited, self.stop_reason, start.backend, self.at.name, reached_mcp=self.reached_mcp
+        ), exited
 
     async def _left(self, handle: Handle, grace_seconds: float) -> Exited:
         """See the worker leave, and its standard error end."""
@@ -457,24 +412,6 @@ class RunningAttempt:
                 await self._stderr.ended.wait()
         return exited
 
-<<<<<<< HEAD
-    def _judged(self, ending: Ending | None, exited: Exited | None, start: Start) -> Ending:
-        """Return the ending that counts, of what the worker said and how it left."""
-        if exited is not None and exited.lost:
-            return Ending("stopped", self.stop_reason) if self.stop_reason is not None else of_lost(self.at.name)
-        if ending is None or ending.ended_as == "failed":
-            if self.stop_reason is not None:
-                return Ending("stopped", self.stop_reason)
-            assert exited is not None, "only one that has done its work is kept"
-            return of_exit(exited) if ending is None or exited.exceeded is not None else ending
-        if ending.ended_as == "done" and start.backend in CLIS and not self.reached_mcp:
-            # A CLI that never came to Daemon MCP has not done its work, whatever it says; some say nothing of it.
-            text = f"{BACKENDS[start.backend].title} never connected to Daemon MCP, so what it says is not believed"
-            return Ending("failed", text, cause="network", ours=True)
-        return ending
-
-=======
->>>>>>> n_upg
     async def _converse(self, begun: Conversation) -> Ending | None:
         """Hold the session, within the budgets of time. Returns the ending that the worker or a limit gave it."""
         instruction = self.leased.instruction
