@@ -21,9 +21,10 @@ from kernel.procs.handed_over import CannotHandOver
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles
+from kernel.services.preparation import Prepared
 from kernel.services.relocation import NodePlace, private_bytes, relocate, skill_folders
 from kernel.services.tree_work import Away, TreeWork
-from kernel.services.working_directory import Prepared, folder_name
+from kernel.services.working_directory import folder_name
 from kernel.services.worktrees import Worktrees
 from kernel.store import workflows, worktrees
 from kernel.store.reader import Reader

@@ -15,7 +15,7 @@ import trio
 from kernel.policy.placement import HERE, Machine
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import NodeLost, SpawnTransient, Spec
-from kernel.services.working_directory import NO_PREPARATION, Preparation
+from kernel.services.preparation import NO_PREPARATION, Preparation
 from kernel.store.transitions.lease import Leased
 from protocol.agent import AgentDefinition
 from protocol.ipc import Start
