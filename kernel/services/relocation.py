@@ -5,7 +5,6 @@ file names; of its machine no path does. What was said (entries, and text of oth
 folders of the project and of the agent's tree are called in it what they are called on the node.
 """
 
-import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -46,6 +45,7 @@ def relocate(start: Start, definition: AgentDefinition, there: NodePlace, tops: 
     known = {**tops, start.attempt_dir: there.attempt_dir, start.session_dir: there.session_dir, **folders}
     known.pop("", None)
     moved = sorted(known.items(), key=lambda pair: -len(pair[0]))  # what is deeper comes first
+    told = [_told(word, moved) for word in start.command[:1]]  # one of the project's own is in the clone
     return msgspec.structs.replace(
         start,
         cwd=there.cwd,
@@ -55,7 +55,7 @@ def relocate(start: Start, definition: AgentDefinition, there: NodePlace, tops: 
         secrets=tuple(name for name in start.secrets if name in definition.env and name in start.env),
         mcp=msgspec.structs.replace(start.mcp, url=f"{kernel_url(there.facts)}/mcp"),
         skills=tuple(msgspec.structs.replace(one, folder=folders[one.folder]) for one in start.skills),
-        command=_command(start.command, there, moved),
+        command=(told[0] if told[0] != start.command[0] else there.program, *start.command[1:]) if told else (),
         pinned={_told(word, moved): digest for word, digest in start.pinned.items()},
         project_tools={
             name: msgspec.structs.replace(tool, command=tuple(_told(word, moved) for word in tool.command))
@@ -128,12 +128,3 @@ def _told(text: str, moved: Iterable[tuple[str, str]]) -> str:
         return text
     pattern = "|".join(f"{re.escape(folder)}{_NOT_IN_NAME}" for folder in table)
     return re.sub(pattern, lambda found: table[found[0]], text)
-
-
-def _command(command: tuple[str, ...], there: NodePlace, moved: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    if not command:
-        return ()
-    for folder, place in moved:
-        if command[0] == folder or command[0].startswith(f"{folder}/"):
-            return (posixpath.normpath(place + command[0].removeprefix(folder)), *command[1:])
-    return (there.program or posixpath.basename(command[0]), *command[1:])

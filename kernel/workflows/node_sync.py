@@ -64,8 +64,13 @@ class NodeSync:
             tip = await home.tip(view)
             if not there:
                 await clone.make(len(tip), (author.name, author.email))
+            known = await self._known(view, [head, await clone.here()]) if head != tip else []
+            if head != tip and tip not in known:
+                async with home.git.folder() as folder:
+                    pack, shallow = Path(folder, "pack"), trio.Path(view.folder, "shallow")
+                    await pack_commits(home.git, view, tip, known, pack)
+                    await clone.take(pack, await shallow.read_bytes() if await shallow.exists() else b"")
             if head != tip:
-                await self._send(view, tip, head)
                 await clone.check_out(tip, head)
         return Synced(tip, tuple(notes))
 
@@ -153,18 +158,6 @@ class NodeSync:
             pack = Path(folder, "pack")
             await clone.send_back(made, here, pack)
             await take_commits(home.git, view, made, [tip, home.tree.base], pack)
-
-    async def _send(self, view: View, tip: str, head: str | None) -> None:
-        home, clone = self._home, self._clone
-        known = await self._known(view, [head, await clone.here()])
-        if tip in known:
-            return
-        async with home.git.folder() as folder:
-            pack = Path(folder, "pack")
-            await pack_commits(home.git, view, tip, known, pack)
-            shallow = trio.Path(view.folder, "shallow")
-            await clone.take(pack, await shallow.read_bytes() if await shallow.exists() else b"")
-            await trio.Path(pack).unlink()
 
     async def _known(self, view: View, claimed: Sequence[str | None]) -> list[str]:
         """Those of the commits that the clone says to have which are here as well."""

@@ -144,7 +144,10 @@ async def launch(
         prepared = await trio.to_thread.run_sync(checked)
         left_behind = 0
         if any(member.definition.needs.labels for member in prepared.loaded.members):
-            _check_no_shared_tree(prepared)
+            workspace = prepared.loaded.definition.workspace
+            if isinstance(workspace, Workspace) and workspace.git == "shared":
+                text = "agents that share one working tree (workspace.git: shared) work on one machine, not on nodes"
+                raise Refused("bad_definition", text, "write git: worktree, or leave out needs.labels")
             await clone_base(files.worktrees.repository)
             left_behind = await uncommitted(files.worktrees.repository.git, files.catalog.root)
         begun = await workflows_start.start(
@@ -161,14 +164,6 @@ async def launch(
         return msgspec.structs.replace(begun, left_behind=left_behind)
 
     return await processes.single_flight.once(key, before, prepare_and_start)
-
-
-def _check_no_shared_tree(prepared: Prepared) -> None:
-    """Raise Refused where agents of one tree would work on different machines."""
-    workspace = prepared.loaded.definition.workspace
-    if isinstance(workspace, Workspace) and workspace.git == "shared":
-        text = "agents that share one working tree (workspace.git: shared) work on one machine, not on nodes"
-        raise Refused("bad_definition", text, "write git: worktree, or leave out needs.labels")
 
 
 async def show(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
