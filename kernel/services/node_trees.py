@@ -147,7 +147,13 @@ class NodePreparation:
 
     async def _prepare(self, leased: Leased, start: Start, git: NodeGit) -> None:
         facts = git.facts
-        _check_goes(start)
+        # What is this machine's alone would not be the same there.
+        if start.login and BACKENDS[start.backend].login is not None:
+            text = f"login: true lends your login of {BACKENDS[start.backend].title}, which stays on this machine"
+            raise Refused("setup_failed", text, "give the agent a key (env:), or have it work here: no needs.labels")
+        if bytes(start.hooks) != bytes(NULL):
+            text = "cli.hooks are commands of this machine, and are not run on another"
+            raise Refused("setup_failed", text, "leave them out, or have the agent work here: no needs.labels")
         home, folder = await self._home(leased, confined=start.sandbox is not None)
         place, top = f"{facts.state_dir}/{TREES}/{folder}", f"{facts.state_dir}/{TREES}/{folder}/tree"
         files = NodeFiles(git, f"{facts.state_dir}/{LENT}/{leased.attempt}")
@@ -299,13 +305,3 @@ class FilesOnNodes:
     def relocate(self, node: str, _leased: Leased, /) -> Callable[[Start, AgentDefinition], Start]:
         """Return what has a start frame name the places of ``node``: for an attempt that was made ready there."""
         return self.preparation(node).relocate
-
-
-def _check_goes(start: Start) -> None:
-    """Raise Refused for what is this machine's alone, and would not be the same on a node."""
-    if start.login and BACKENDS[start.backend].login is not None:
-        text = f"login: true lends your login of {BACKENDS[start.backend].title}, which stays on this machine"
-        raise Refused("setup_failed", text, "give the agent a key (env:), or have it work here: no needs.labels")
-    if bytes(start.hooks) != bytes(NULL):
-        text = "cli.hooks are commands of this machine, and are not run on another"
-        raise Refused("setup_failed", text, "leave them out, or have the agent work here: no needs.labels")

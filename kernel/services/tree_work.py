@@ -240,19 +240,14 @@ class WorkChecks:
             if confined and away.box is None:
                 text = "a check that is to be confined is not run for an agent that is not, on another machine"
                 raise Refused("setup_failed", text, "write sandbox: on for it")
-            return await self._checked_away(away, command, env, limits)
+            given = {**away.env, **env, "AGENT_PROJECT": away.cwd}
+            run = CheckRun(away.launcher, f"check-of-work-{next(_numbers)}", given, tightest([limits]))
+            try:
+                return await run_check(run, command, away.cwd, away.box)
+            except SpawnTransient as error:
+                raise Refused("busy", f"the check could not be started now: {error}", _BUSY) from error
         box = None if tree is None else self._trees.box(tree)
         return await self._checked(command, cwd, env, [limits], box, top if confined else None)
-
-    @staticmethod
-    async def _checked_away(away: Away, command: str, env: Mapping[str, str], limits: AgentLimits) -> CheckOutcome:
-        """Run it where the caller works. Raises Refused."""
-        given = {**away.env, **env, "AGENT_PROJECT": away.cwd}
-        run = CheckRun(away.launcher, f"check-of-work-{next(_numbers)}", given, tightest([limits]))
-        try:
-            return await run_check(run, command, away.cwd, away.box)
-        except SpawnTransient as error:
-            raise Refused("busy", f"the check could not be started now: {error}", _BUSY) from error
 
     async def check_run(
         self, record: WorkflowRecord, command: str, limits: Iterable[AgentLimits], *, confined: bool
