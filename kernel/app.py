@@ -135,6 +135,7 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
         await nursery.start(_serve_to_end, kernel.services, boot, responder.close(), nursery.cancel_scope)
         keep = kernel.boundary.keep
         await nursery.start(keep, "runs", kernel.runs.run)
+        nursery.start_soon(keep, "standby", kernel.standby.run)
         if kernel.safe_mode.is_set():
             logger.warning("kernel.safe_mode %s", WAY_OUT)
         else:
@@ -151,7 +152,6 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
             nursery.start_soon(keep, "purse", kernel.budgets.run)
             await nursery.start(keep, "webhooks", kernel.webhooks.run)
             await nursery.start(keep, "traces", kernel.traces.run)
-            nursery.start_soon(keep, "standby", kernel.standby.run)
             await nursery.start(keep, "alarms", kernel.deadlines.run)
             await nursery.start(keep, "timers", kernel.schedules.run)
             nursery.start_soon(keep, "reload", kernel.reload.run)
