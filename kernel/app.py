@@ -240,6 +240,7 @@ async def _start_services(kernel: Kernel, nursery: trio.Nursery) -> None:
     """Start all that waits or repeats, in order; the dispatcher last."""
     keep = kernel.boundary.keep
     await nursery.start(keep, "runs", kernel.runs.run)
+    nursery.start_soon(keep, "standby", kernel.standby.run)
     nursery.start_soon(keep, "upgrade", kernel.upgrade.run)
     if kernel.safe_mode.is_set():
         logger.warning("kernel.safe_mode %s", WAY_OUT)
@@ -259,7 +260,6 @@ async def _start_services(kernel: Kernel, nursery: trio.Nursery) -> None:
     await nursery.start(keep, "nodes", kernel.nodes.run)
     nursery.start_soon(keep, "node_cleanup", kernel.node_cleanup.run)
     await nursery.start(keep, "traces", kernel.traces.run)
-    nursery.start_soon(keep, "standby", kernel.standby.run)
     await nursery.start(keep, "alarms", kernel.deadlines.run)
     await nursery.start(keep, "timers", kernel.schedules.run)
     nursery.start_soon(keep, "reload", kernel.reload.run)

@@ -125,12 +125,17 @@ class Standby:
         """Copy until cancelled, or nothing: as the project file and the trust in it say."""
         while True:
             settings = self._usable()
+            if settings != self._settings:
+                self._covered = _Looked(0, trio.current_time(), 0)
             self._settings = settings
             if settings is None:
                 await trio.sleep(LOOK_SECONDS)
                 continue
-            with suppress(Refused):  # a disk that is full: it is tried again
+            try:
                 await self._copy(settings)
+            except* (Refused, OSError, msgspec.MsgspecError, trio.BrokenResourceError, trio.ClosedResourceError) as why:
+                # Nothing of it is a reason to end a kernel: how long it lasts is told to whoever asks.
+                logger.warning("standby.failed %s", "; ".join(map(repr, why.exceptions)))
             await trio.sleep(AGAIN_SECONDS)
 
     def _usable(self) -> StandbySettings | None:
@@ -154,13 +159,13 @@ class Standby:
         self._asked = trio.Event()
         root, log = str(self._catalog.root), self._reader.now(log_name)
         words = ("--project", root, "--state", str(self._state_dir), "--to", settings.to, "--log", log)
-        await self._writer.commit(tap.install)
-        self._writer.tap = tap
         self._heard, self._begun, self._sent = Heard(), 0, 0
         self._open.clear()
-        self._covered = _Looked(0, trio.current_time(), 0)
+        self._open.append(_Looked(_NEVER, trio.current_time(), 0))
         process: trio.Process | None = None
+        self._writer.tap = tap  # from now on it is the one that copies the log back
         try:
+            await self._writer.commit(tap.install)
             process = await trio.lowlevel.open_process(
                 [*_PROGRAM, *words],
                 stdin=subprocess.PIPE,
@@ -181,7 +186,7 @@ class Standby:
                     await self._speak(process.stdin, tap, settings.every)
                 nursery.cancel_scope.cancel()
         finally:
-            self._writer.tap = None
+            tap.stop()
             with trio.CancelScope(shield=True):
                 if process is not None and process.stdin is not None:
                     # A place that does not answer keeps it, and not us: it ends when that does.
@@ -194,7 +199,8 @@ class Standby:
                             await process.wait()
                 with suppress(Refused):
                     await self._writer.commit(tap.remove)
-                tap.close()
+                    self._writer.tap = None
+                    tap.close()
 
     async def _until_changed(self, settings: StandbySettings, scope: trio.CancelScope) -> None:
         while True:

@@ -2,14 +2,17 @@
 
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.processes import wait_for_mark, wait_until
+from tests.e2e import processes
+from tests.e2e.processes import wait_for_mark
 from tests.project import Project, empty_project
 
+wait_until = partial(processes.wait_until, seconds=60)
 REPLIES = 'text: "did ${{ message.text }}"'
 
 
@@ -52,7 +55,7 @@ def test_a_project_elsewhere_goes_on_with_the_work_of_a_kernel_that_was_killed(
     away.rename(far)
     open_work = project.send("bob", "three")
     wait_until(lambda: follows(project))
-    (copier,) = wait_for_mark("kernel.inspect.copier", 1)
+    (copier,) = wait_for_mark(f"kernel.inspect.copier --project {project.root} ", 1, seconds=60)
     copier.kill()  # another is started, with a new copy
     project.ended(project.send("alice", "four"))
     wait_until(lambda: project.awk("standby", "check", str(far), "--json").json()["message"] == 10)

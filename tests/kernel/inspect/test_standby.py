@@ -111,7 +111,7 @@ async def test_the_original_must_be_known_to_be_dead_or_have_ended(tmp_path: Pat
 
 @pytest.mark.promise("P90")
 @pytest.mark.parametrize(
-    ("seed", "rounds"), [(0, 25), *(pytest.param(seed, 150, marks=pytest.mark.long("[0-25]")) for seed in range(1, 9))]
+    ("seed", "rounds"), [(0, 25), *(pytest.param(seed, 80, marks=pytest.mark.long("[0-25]")) for seed in range(1, 9))]
 )
 async def test_a_copy_is_a_prefix_at_every_moment_of_a_long_life(
     seed: int, rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
