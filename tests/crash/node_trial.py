@@ -204,7 +204,8 @@ class Trial:
         with suppress(OSError, ValueError, psutil.NoSuchProcess):
             psutil.Process(self.project.record()["pid"]).send_signal(signal.SIGKILL)
             wait_until(lambda: not self.project.alive())
-        assert self.project.awk("ps", "-q").code == 0, "the next kernel did not start"
+        ran = self.project.awk("start", "--trust")
+        assert ran.code == 0, ran.err
         self.found.kernels += 1
 
     def has_ended(self, instruction: str) -> bool:
