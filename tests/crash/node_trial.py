@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -292,7 +292,7 @@ def overlaps(beats: Path) -> Iterator[str]:
 
 
 @contextmanager
-def trial(base: Path, seed: int) -> Iterator[Trial]:
+def trial(base: Path, seed: int) -> Generator[Trial]:
     """A trial, of which nothing is left."""
     made = Trial(base, seed)
     try:
