@@ -16,7 +16,7 @@ Gpus = Annotated[int, msgspec.Meta(ge=0, le=1024)]
 
 
 class PlaceNeeds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What the machine must have that the agent works on. Nothing of it given: it works on the kernel's own."""
+    """Demands on the machine that the agent works on. Without any it works on the kernel's own."""
 
     labels: tuple[Label, ...] = ()
     """Labels that a node must have, all of them: the agent works on such a node and nowhere else."""
@@ -26,7 +26,7 @@ class PlaceNeeds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """GPUs that are set aside for it there. Without labels the kernel's own machine will do, if it has them."""
 
     def __bool__(self) -> bool:
-        """Whether anything is asked for."""
+        """Return whether anything is asked for."""
         return bool(self.labels or self.memory or self.gpus)
 
 

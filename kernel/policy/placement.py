@@ -48,7 +48,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What is taken of a machine by all that runs there."""
+    """The part of a machine that is taken by all that runs there."""
 
     workers: int = 0
     memory_bytes: int = 0

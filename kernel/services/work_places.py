@@ -37,7 +37,7 @@ class NodeStanding(Protocol):
 
     @property
     def state(self) -> str:
-        """Whether it is there."""
+        """Its standing, in a word."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class NodeStanding(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many attempts may run there at once."""
+        """The number of attempts that may run there at once."""
         ...
 
 
@@ -61,7 +61,7 @@ class NodeCapacity(Protocol):
 
     @property
     def gpus(self) -> int:
-        """How many GPUs it has."""
+        """The number of its GPUs."""
         ...
 
 
@@ -73,7 +73,7 @@ class NodeSource(Protocol):
         ...
 
     def facts(self, name: str, /) -> NodeCapacity | None:
-        """What the node says of itself; None: it has said nothing yet."""
+        """The node's own account of itself; None: it has said nothing yet."""
         ...
 
     def launcher(self, name: str, /) -> Launcher:
@@ -89,7 +89,7 @@ Relocate = Callable[[Start, AgentDefinition], Start]
 
 
 class NodeFiles(Protocol):
-    """What brings an agent's files to a node and back."""
+    """Brings an agent's files to a node and back."""
 
     def preparation(self, node: str, /) -> Preparation:
         """Makes ready there what an attempt works on."""

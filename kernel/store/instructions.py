@@ -79,7 +79,7 @@ _ANYWHERE: Final = PlaceNeeds()
 
 
 def needs_of(asked: str | None) -> PlaceNeeds:
-    """What the place must have, as its row says: by the agent's file, or by the workflow it is a member of."""
+    """Read what the place must have, as its row says: by the agent's file, or by the workflow it is a member of."""
     return _ANYWHERE if asked is None else _decode_needs(asked)
 
 
