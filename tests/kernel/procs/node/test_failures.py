@@ -225,7 +225,7 @@ async def test_what_is_used_again_elsewhere_is_not_on_a_node(node: FarNode, nurs
         async with await session.launcher.spawn(Spec(attempt="i1-1")) as handle:
             assert await handle.count() == 0
             assert not handle.is_bare()
-            with pytest.raises(OSError, match="keeps its attempt"):
+            with pytest.raises(OSError, match="is on a node"):
                 handle.assign("i2-1")
             assert handle.is_quiet() and handle.processes == frozenset()
 
