@@ -104,7 +104,7 @@ class NodeHost:
         except (Garbled, OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError) as error:
             logger.warning("node.transport_broke %s", describe(error))
         except TermUnreadable as error:
-            logger.error("node.term_unreadable %s", error)  # noqa: TRY400  (the text says all)
+            logger.error("node.term_unreadable %s", error)
 
     async def _admit(self, hello: KernelHello) -> Tenancy | Refusal:
         current = self._tenancy if self._tenancy is not None and not self._tenancy.is_over else None
