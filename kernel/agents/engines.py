@@ -173,7 +173,7 @@ def command_line(settings: NodeSettings, far: Sequence[str], fresh: str) -> tupl
 
 
 def hello_seconds(settings: NodeSettings) -> float:
-    """How long the node may take until it answers for the first time."""
+    """The time for a node to answer for the first time."""
     engine = engine_of(settings)
     return 60.0 if engine is None else engine.hello_seconds
 

@@ -6,6 +6,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from protocol.project import NodeSettings
+
 Reach = Literal["off", "connecting", "up", "lost"]
 """``off``: nothing is tried, ``why`` says what has to be done first. ``connecting``: it is looked for, and what may run
 there still has its lease. ``lost``: the lease is over, nothing runs there, and it is looked for."""
@@ -36,8 +38,9 @@ TRANSITIONS: Final[Mapping[tuple[Reach, NodeEvent], Reach]] = MappingProxyType(
 
 FIRST_PAUSE_SECONDS: Final = 0.25
 LONGEST_PAUSE_SECONDS: Final = 30.0
-REFUSED_PAUSE_SECONDS: Final = 60.0
-"""A node of another version stays so until somebody installs something there."""
+REFUSED_PAUSE_SECONDS: Final = 4.0
+LONGEST_REFUSED_SECONDS: Final = 64.0
+"""A node of another version stays so until somebody installs something there; one that is busy is so for a lease."""
 STEADY_SECONDS: Final = 10.0
 """A connection that held so long had not failed."""
 
@@ -46,16 +49,23 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     """One node as the kernel knows it now."""
 
     name: str
-    via: str
+    settings: NodeSettings
     state: NodeStanding
-    labels: tuple[str, ...]
-    workers: int
-    """How many attempts may run there at once."""
     since_ms: int
     draining: bool = False
     """It is given nothing new, whatever its state."""
     why: str | None = None
     """What keeps it from being up."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that it was given."""
+        return self.settings.labels
+
+    @property
+    def workers(self) -> int:
+        """How many attempts may run there at once."""
+        return self.settings.workers
 
     @property
     def takes_work(self) -> bool:
@@ -80,6 +90,11 @@ def pause_seconds(failures: int, chance: float) -> float:
     """
     longest = FIRST_PAUSE_SECONDS * 2.0 ** min(max(failures - 1, 0), 20)
     return min(longest, LONGEST_PAUSE_SECONDS) * (0.75 + 0.25 * min(max(chance, 0.0), 1.0))
+
+
+def refused_seconds(refusals: int) -> float:
+    """Seconds until a node that refused so often in a row is asked again."""
+    return min(REFUSED_PAUSE_SECONDS * 2.0 ** min(max(refusals - 1, 0), 20), LONGEST_REFUSED_SECONDS)
 
 
 def failures_after(failures: int, held_seconds: float) -> int:

@@ -64,7 +64,7 @@ class PipedCommand(trio.abc.Stream):
         if code is None:
             ended = f"{self._program} closed the stream"
         elif code < 0:
-            ended = f"{self._program} was ended by {_signal_name(-code)}"
+            ended = f"{self._program} was ended by signal {-code}"
         else:
             ended = f"{self._program} ended with exit code {code}"
         return f"{ended}: {said.strip()[:LINE_CHARACTERS]}" if said.strip() else ended
@@ -115,9 +115,3 @@ async def piped_command(argv: Sequence[str], env: Mapping[str, str], cwd: str) -
         finally:
             await command.aclose()
             nursery.cancel_scope.cancel()
-
-
-def _signal_name(number: int) -> str:
-    with suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"

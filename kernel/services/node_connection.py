@@ -112,10 +112,8 @@ class NodeConnection:
         """The node as it is now."""
         return NodeState(
             name=self.name,
-            via=self.settings.via,
+            settings=self.settings,
             state=node_states.standing(self.reach, draining=self.draining),
-            labels=self.settings.labels,
-            workers=self.settings.workers,
             since_ms=self.since_ms,
             draining=self.draining,
             why=None if self.reach == "up" else self.why,
@@ -129,7 +127,7 @@ class NodeConnection:
             self.session = session = self._new_session(self.name)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(session.keep)
-                nursery.start_soon(self._connect_or_leave, session, nursery.cancel_scope)
+                nursery.start_soon(self._connect, session, nursery.cancel_scope)
                 await session.lost.wait()
                 self._move("fenced", "it did not answer for longer than its lease: nothing runs there any more")
                 nursery.cancel_scope.cancel()
@@ -137,55 +135,43 @@ class NodeConnection:
 
     def leave(self) -> None:
         """Connect no more. ``run`` ends once nothing can run there."""
-        self._leaving = True
-        self._connecting.cancel()
+        if not self._leaving:
+            self._leaving = True
+            self._connecting.cancel()
+            self._move("broke", "it is not wanted any more, or in another way")
 
-    async def _connect_or_leave(self, session: NodeSession, all_of_it: trio.CancelScope) -> None:
+    async def _connect(self, session: NodeSession, all_of_it: trio.CancelScope) -> None:
+        """Open transports for ``session``, one after the other, until told to leave."""
+        failures = refusals = 0
         with trio.CancelScope() as self._connecting:
-            if not self._leaving:
-                await self._connect(session)
+            while not self._leaving:
+                began = trio.current_time()
+                refused = await self._speak(session)
+                failures = node_states.failures_after(failures, trio.current_time() - began if self._was_up else 0.0)
+                refusals = refusals + 1 if refused else 0
+                pause = node_states.pause_seconds(failures, self._chance())
+                await trio.sleep(node_states.refused_seconds(refusals) if refused else pause)
+                self._move("began", self.why)
         if not self._was_up:
             all_of_it.cancel()
-
-    async def _connect(self, session: NodeSession) -> None:
-        """Open transports for ``session``, one after the other."""
-        failures = 0
-        while True:
-            began = trio.current_time()
-            refused = await self._speak(session)
-            failures = node_states.failures_after(failures, trio.current_time() - began if self._was_up else 0.0)
-            pause = node_states.pause_seconds(failures, self._chance())
-            if refused:
-                pause = node_states.REFUSED_PAUSE_SECONDS
-            await trio.sleep(pause)
-            self._move("began", self.why)
 
     async def _speak(self, session: NodeSession) -> bool:
         """Speak over one transport until it breaks. Returns whether the node was refused, or refused."""
         refusal: str | None = None
         why = "the stream ended"
         try:
-            async with self._opener() as transport:
-                refusal = await self._talk(session, transport)
+            async with self._opener() as transport, trio.open_nursery() as nursery:
+                nursery.start_soon(self._tell_when_up, session)
+                try:
+                    await session.run(transport.stream)
+                except NodeRefused as refused:
+                    refusal = str(refused)
+                nursery.cancel_scope.cancel()
                 why = transport.why()
         except (SpawnTransient, CommandMissing) as error:
             why = str(error)
-        if refusal is not None:
-            self._move("refused", refusal)
-        else:
-            self._move("broke", why)
+        self._move("broke" if refusal is None else "refused", refusal or why)
         return refusal is not None
-
-    async def _talk(self, session: NodeSession, transport: Transport) -> str | None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._tell_when_up, session)
-            refusal: str | None = None
-            try:
-                await session.run(transport.stream)
-            except NodeRefused as refused:
-                refusal = str(refused)
-            nursery.cancel_scope.cancel()
-        return refusal
 
     async def _tell_when_up(self, session: NodeSession) -> None:
         while not session.connected:  # noqa: ASYNC110  (a session tells nobody)

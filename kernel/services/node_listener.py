@@ -70,7 +70,10 @@ class NodeListener:
     async def run(self) -> None:
         """Let nodes in until cancelled. Where the port cannot be had it says so in the log, and tries again."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        context, self._sha256 = await trio.to_thread.run_sync(_server_context, self._folder)
+        path, self._sha256 = await trio.to_thread.run_sync(certificate_in, self._folder)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_cert_chain(path)
         while True:
             try:
                 listeners = await self._open()
@@ -144,11 +147,3 @@ class NodeListener:
         if now_ms - self._refused_since_ms >= REFUSALS_MS:
             logger.warning("nodes.refused %d connections, the last: %s", self._refused, why)
             self._refused, self._refused_since_ms = 0, now_ms
-
-
-def _server_context(folder: Path) -> tuple[ssl.SSLContext, str]:
-    path, sha256 = certificate_in(folder)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_cert_chain(path)
-    return context, sha256

@@ -29,9 +29,11 @@ class NodeScaling:
         own = [f"{name}-{index}" for index in range(1, settings.most + 1)]
         held = [member for member in own if member in there]
         now_ms = self._now_ms()
+        ready = self._reader.now(instructions.ready, now_ms, LOOKED_AT)
+        asks = [one.needs for one in (*ready, *self._reader.now(waiting_for_node))]
         work = sum(running.get(member, 0) for member in held)
         demand = Demand(
-            waiting=self._waiting(frozenset(settings.labels)),
+            waiting=sum(1 for needs in asks if needs and set(settings.labels).issuperset(needs.labels)),
             running=work,
             each=settings.workers,
             least=settings.least,
@@ -45,9 +47,3 @@ class NodeScaling:
         by_use = sorted(own, key=lambda member: (-running.get(member, 0), member not in held, own.index(member)))
         busy = [member for member in held if running.get(member, 0)]
         return tuple(dict.fromkeys([*busy, *by_use[:wanted]]))
-
-    def _waiting(self, labels: frozenset[str]) -> int:
-        """How much work asks for a machine, has none, and could run on one with these labels."""
-        ready = self._reader.now(instructions.ready, self._now_ms(), LOOKED_AT)
-        asks = [one.needs for one in (*ready, *self._reader.now(waiting_for_node))]
-        return sum(1 for needs in asks if needs and labels.issuperset(needs.labels))

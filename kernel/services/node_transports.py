@@ -1,5 +1,6 @@
 """Transports to nodes: the command of an engine, run here, or a connection that the node itself opened."""
 
+import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
@@ -27,9 +28,13 @@ class EngineTransport(NamedTuple):
 
 @asynccontextmanager
 async def engine_transport(
-    settings: NodeSettings, far: tuple[str, ...], fresh: str, environ: Mapping[str, str], cwd: str
+    settings: NodeSettings, far: tuple[str, ...], name: str, environ: Mapping[str, str], cwd: str
 ) -> AsyncIterator[Transport]:
-    """Start the engine's command while the block lasts. Raises CommandMissing, SpawnTransient."""
+    """Start the engine's command while the block lasts. Raises CommandMissing, SpawnTransient.
+
+    What it makes is called like no other: the pod of the time before may still be going.
+    """
+    fresh = f"awk-{name.replace('_', '-')}-{secrets.token_hex(3)}"
     argv = command_line(settings, far, fresh)
     async with piped_command(argv, engine_environment(settings, environ), cwd) as command:
         yield EngineTransport(command)
@@ -56,9 +61,18 @@ class DialledNode:
         self._next: Dialled | None = None
         self._now: Dialled | None = None
         self._arrived = trio.Event()
+        self._closed = False
+
+    def close(self) -> None:
+        """Have nobody wait any more: nothing is spoken over what has come and will come."""
+        self._closed = True
+        if self._next is not None:
+            self._next.done.set()
 
     async def carry(self, stream: trio.abc.Stream) -> None:
         """Have ``stream`` spoken over; return when nobody does any more. Closing it is the caller's."""
+        if self._closed:
+            return
         dialled = Dialled(stream)
         for older in (self._now, self._next):
             if older is not None:

@@ -153,12 +153,13 @@ class Nodes:
         else:
             await self._writer.commit(nodes.add, name, settings, digest)
         self.look_again()
-        return None if token is None else await self._word(name, token, host)
-
-    async def _word(self, name: str, token: str, host: str | None) -> str:
+        if token is None:
+            return None
         with trio.move_on_after(LISTENS_SECONDS):
-            listener = await self._listening()
-            return listener.word(name, token, host)
+            while self._listener is None:
+                await self._taken_up.wait()
+            await self._listener.listens.wait()
+            return self._listener.word(name, token, host)
         raise Refused("conflict", "no port for nodes could be opened", "kernel.log says why")
 
     async def drain(self, name: str, *, draining: bool) -> None:
@@ -182,12 +183,6 @@ class Nodes:
             raise Refused("conflict", f"{at_work} attempts run on {name}", hint)
         await self._writer.commit(nodes.remove, name)
         self.look_again()
-
-    async def _listening(self) -> NodeListener:
-        while self._listener is None:
-            await self._taken_up.wait()
-        await self._listener.listens.wait()
-        return self._listener
 
     def _known(self) -> dict[str, Wanted]:
         """The nodes that are kept; before the service has begun those that it will keep."""
@@ -224,9 +219,12 @@ class Nodes:
         kept = {one.name: one for one in self._reader.now(nodes.all_)}
         single: dict[str, Wanted] = {}
         for name, settings in project.nodes.items():
-            missing = not self._trusted and missing_grants((node_unit(name, settings),), self._granted)
-            draining = name in kept and kept[name].draining
-            single[name] = Wanted(settings, draining, added=False, why=UNTRUSTED if missing else None)
+            why = None
+            if not self._trusted and missing_grants((node_unit(name, settings),), self._granted):
+                why = UNTRUSTED
+            elif settings.via == "join" and not (name in kept and kept[name].joins):
+                why = f"it has no word yet: awk node add {name} --join prints the command to type there"
+            single[name] = Wanted(settings, name in kept and kept[name].draining, added=False, why=why)
         for one in kept.values():
             if one.settings is not None and one.name not in single:
                 single[one.name] = Wanted(one.settings, one.draining, added=True)
@@ -264,7 +262,7 @@ class Nodes:
             engine_transport,
             wanted.settings,
             ("node", "--project-id", self._id_at(name)),
-            f"awk-{name.replace('_', '-')}-{secrets.token_hex(3)}",
+            name,
             self._environ,
             str(self._catalog.root),
         )
@@ -288,6 +286,7 @@ class Nodes:
         try:
             await kept.link.run()
         finally:
+            kept.dialled.close()
             if self._links.get(name) is kept:
                 del self._links[name]
             self.look_again()
@@ -330,13 +329,10 @@ class Nodes:
         kept = self._links.get(name)
         if kept is not None:
             return kept.link.state
-        settings = wanted.settings
         return NodeState(
             name=name,
-            via=settings.via,
+            settings=wanted.settings,
             state="off",
-            labels=settings.labels,
-            workers=settings.workers,
             since_ms=self._since_ms,
             draining=wanted.draining,
             why=wanted.why,

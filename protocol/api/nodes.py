@@ -22,6 +22,16 @@ class NodeDrain(Ask, frozen=True, kw_only=True):
     undo: bool = False
 
 
+class NodeMachine(Body, frozen=True, kw_only=True):
+    """The machine of a node, by its own account."""
+
+    version: str
+    """Of agent-worker there."""
+    cpus: int
+    memory_bytes: int
+    gpus: int
+
+
 class NodeRow(Body, frozen=True, kw_only=True):
     """One node as it is now."""
 
@@ -40,11 +50,8 @@ class NodeRow(Body, frozen=True, kw_only=True):
     """What keeps it from being up."""
     added: bool = False
     """By hand: it is not in the project file."""
-    version: str = ""
-    platform: str = ""
-    cpus: int | None = None
-    memory_bytes: int | None = None
-    gpus: int | None = None
+    machine: NodeMachine | None = None
+    """By its own account; null: it was not up yet."""
 
 
 class NodeList(Document, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from scripts.benchmarks import (
     recall,
     replies,
     scheduling,
+    standby,
     workers,
 )
 from scripts.benchmarks.figure import Figure
@@ -42,6 +43,7 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "indexing": indexing.measure,
         "peers": peers.measure,
         "nodes": nodes.measure,
+        "standby": standby.measure,
     }
 )
 

@@ -194,9 +194,7 @@ class NoNodes:
         return name in self.known
 
     async def add(self, name: str, settings: NodeSettings, host: str | None) -> str | None:
-        self.known[name] = NodeState(
-            name=name, via=settings.via, state="connecting", labels=settings.labels, workers=8, since_ms=0
-        )
+        self.known[name] = NodeState(name=name, settings=settings, state="connecting", since_ms=0)
         return f"awk1.{host}" if settings.via == "join" else None
 
     async def drain(self, name: str, *, draining: bool) -> None:

@@ -67,8 +67,8 @@ class Sshd:
 
     @staticmethod
     @contextmanager
-    def running(folder: Path) -> Iterator["Sshd"]:
-        """An sshd with keys of its own, while the block lasts."""
+    def running(folder: Path, setenv: str = "") -> Iterator["Sshd"]:
+        """An sshd with keys of its own, while the block lasts. ``setenv``: what who comes in has in his environment."""
         folder.mkdir()
         for name in ("host", "user"):
             subprocess.run(
@@ -79,6 +79,7 @@ class Sshd:
         (folder / "config").write_text(
             f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile none\nUsePAM no\nStrictModes no\n"
             f"AuthorizedKeysFile {folder}/authorized\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+            + (f"SetEnv {setenv}\n" if setenv else "")
         )
         host_key = (folder / "host.pub").read_text().split()[:2]
         (folder / "known").write_text(f"[127.0.0.1]:{port} {' '.join(host_key)}\n")
@@ -122,7 +123,11 @@ class Ray:
         address = f"127.0.0.1:{port}"
         words = [str(Path(python).parent / "ray"), "start", "--head", "--block", f"--port={port}", "--num-cpus=4"]
         words += ["--node-ip-address=127.0.0.1", "--include-dashboard=false", "--disable-usage-stats"]
-        environ = {"PATH": f"{Path(python).parent}:{SBIN}", "HOME": str(folder), "RAY_TMPDIR": str(folder)}
+        environ = {
+            "PATH": f"{Path(python).parent}:{AGENT_WORKER.parent}:{SBIN}",
+            "HOME": str(folder),
+            "RAY_TMPDIR": str(folder),
+        }
         with (folder / "log").open("wb") as log:
             head = subprocess.Popen([*words, f"--temp-dir={folder}"], stdout=log, stderr=log, env=environ, cwd=folder)
         try:

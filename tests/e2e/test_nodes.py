@@ -88,7 +88,7 @@ def test_a_node_of_the_project_file_is_listed_drained_and_kept_apart(nodes: Proj
     shown = nodes.awk("trust", "--yes")
     assert f"env AGENT_WORKER_HOME={far}" in shown.out + shown.err
     row = until(nodes, "g1", is_up)
-    assert (row["labels"], row["workers"], row["running"], row["cpus"]) == (["gpu"], 3, 0, os.cpu_count())
+    assert (row["labels"], row["workers"], row["running"], row["machine"]["cpus"]) == (["gpu"], 3, 0, os.cpu_count())
     assert "draining" in nodes.awk("node", "drain", "g1").out
     assert rows(nodes)["g1"]["state"] == "draining"
     assert nodes.awk("node", "drain", "g1", "--undo").code == 0
@@ -96,6 +96,7 @@ def test_a_node_of_the_project_file_is_listed_drained_and_kept_apart(nodes: Proj
     assert "is in the project file" in nodes.awk("node", "rm", "g1").err
 
 
+@pytest.mark.promise("P87")
 def test_a_node_that_dials_home_needs_only_the_command_that_add_printed(nodes: Project, far: Path) -> None:
     """Typed on another machine as it stands; removed, it is known no more."""
     assert nodes.awk("start").code == 0

@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from interface.cli.context import Context
@@ -61,6 +62,11 @@ def kernel_rows(context: Context) -> Iterator[Row]:
         yield _row(str(status["notice"]), "awk status says more")
     if status.get("needs"):
         yield _row(f"{status['needs']} need you", "awk needs")
+    with suppress(Unreachable, Failure):  # a kernel of an older version knows none
+        for node in json.loads(client.get("/nodes"))["nodes"]:
+            way_out = {"off": f"{node['why'] or 'it is not tried'}; awk node list", "lost": "awk node list"}
+            detail = f"node {node['name']} is {node['state']}"
+            yield _row(detail, way_out.get(node["state"]))
 
 
 def _row(detail: str, fix: str | None = None) -> Row:

@@ -3,11 +3,11 @@
 from kernel.agents.engines import node_faults
 from kernel.api.context import NodeAccess
 from kernel.api.http.route import Request
-from kernel.policy.node_states import NodeState
 from kernel.store.transaction import rfc3339
-from protocol.api.nodes import NodeAdded, NodeDrain, NodeList, NodeRequest, NodeRow
+from protocol.api.nodes import NodeAdded, NodeDrain, NodeList, NodeMachine, NodeRequest, NodeRow
 from protocol.errors import Refused
 from protocol.names import NameRejected, check_name
+from protocol.node import NodeFacts
 
 JOIN: str = "agent-worker node --join"
 
@@ -48,26 +48,30 @@ async def remove_node(call: Request[None], nodes: NodeAccess) -> NodeList:
 
 
 def _listed(nodes: NodeAccess, without: str | None = None) -> NodeList:
-    states = nodes.control.states()
-    return NodeList(nodes=tuple(_row(state, nodes) for state in states if state.name != without))
-
-
-def _row(state: NodeState, nodes: NodeAccess) -> NodeRow:
-    facts = nodes.control.facts(state.name)
-    return NodeRow(
-        name=state.name,
-        via=state.via,
-        state=state.state,
-        labels=state.labels,
-        running=nodes.control.running().get(state.name, 0),
-        workers=state.workers,
-        since=rfc3339(state.since_ms),
-        draining=state.draining,
-        why=state.why,
-        added=nodes.control.added_by_hand(state.name),
-        version="" if facts is None else facts.version,
-        platform="" if facts is None else facts.platform,
-        cpus=None if facts is None else facts.cpus,
-        memory_bytes=None if facts is None else facts.memory_bytes,
-        gpus=None if facts is None else facts.gpus,
+    running = nodes.control.running()
+    return NodeList(
+        nodes=tuple(
+            NodeRow(
+                name=state.name,
+                via=state.settings.via,
+                state=state.state,
+                labels=state.labels,
+                running=running.get(state.name, 0),
+                workers=state.workers,
+                since=rfc3339(state.since_ms),
+                draining=state.draining,
+                why=state.why,
+                added=nodes.control.added_by_hand(state.name),
+                machine=machine_of(nodes.control.facts(state.name)),
+            )
+            for state in nodes.control.states()
+            if state.name != without
+        )
     )
+
+
+def machine_of(facts: NodeFacts | None) -> NodeMachine | None:
+    """The part of a node's account of itself that people are shown."""
+    if facts is None:
+        return None
+    return NodeMachine(version=facts.version, cpus=facts.cpus, memory_bytes=facts.memory_bytes, gpus=facts.gpus)

@@ -13,7 +13,7 @@ async def test_a_node_is_added_listed_drained_and_removed(kernel: ServedKernel) 
     added = await kernel.ask("POST", "/nodes", asked)
     assert (added.status, added.json["node"]["name"], added.json["command"]) == (201, "g1", None)
     (row,) = (await kernel.ask("GET", "/nodes")).json["nodes"]
-    assert (row["labels"], row["running"], row["cpus"]) == (["gpu"], 0, 2)
+    assert (row["labels"], row["running"], row["machine"]["cpus"]) == (["gpu"], 0, 2)
     drained = await kernel.ask("POST", "/nodes/g1/drain")
     assert drained.json["nodes"][0]["state"] == "draining"
     undone = await kernel.ask("POST", "/nodes/g1/drain", {"undo": True})

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kernel.policy.node_scaling import SHRINK_SECONDS, Demand, wanted_nodes
 from kernel.policy.node_states import (
     LONGEST_PAUSE_SECONDS,
+    LONGEST_REFUSED_SECONDS,
     STEADY_SECONDS,
     TRANSITIONS,
     NodeEvent,
@@ -15,6 +16,7 @@ from kernel.policy.node_states import (
     after,
     failures_after,
     pause_seconds,
+    refused_seconds,
     standing,
 )
 from protocol.node import LEASE_SECONDS
@@ -60,6 +62,7 @@ def test_pauses_grow_to_a_bound(failures: int, chance: float) -> None:
     """However often it fails."""
     assert 0 < pause_seconds(failures, chance) <= LONGEST_PAUSE_SECONDS
     assert pause_seconds(failures + 1, 0.5) >= pause_seconds(failures, 0.5)
+    assert 0 < refused_seconds(failures) <= refused_seconds(failures + 1) <= LONGEST_REFUSED_SECONDS
 
 
 def test_a_connection_that_broke_is_tried_five_times_within_a_lease() -> None:

@@ -16,6 +16,8 @@ from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeRefused
 from kernel.procs.spec import SpawnTransient
+from kernel.services import node_listener
+from kernel.services.node_certificate import certificate_in
 from kernel.services.node_connection import NodeSession
 from kernel.services.node_scaling import NodeScaling
 from kernel.services.nodes import Nodes
@@ -357,3 +359,121 @@ async def test_a_group_grows_with_the_work_that_waits_and_keeps_who_has_some() -
     now[0] += 400_000
     assert scaling.members("r", settings, everybody, {"r-3": 1}) == ("r-3",)
     assert scaling.members("r", settings, everybody, {"r-2": 2, "r-3": 1}) == ("r-2", "r-3")
+
+
+async def joining(bench: Bench, nursery: trio.Nursery) -> JoinWord:
+    """A service that listens, and the word of a node that has not dialled."""
+    await nursery.start(bench.service.run)
+    return decode_join_word(await bench.service.add("c", NodeSettings(via="join"), None) or "")
+
+
+@pytest.mark.promise("P87")
+async def test_a_stranger_who_says_nothing_is_let_go(
+    bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the handshake, and after it."""
+    monkeypatch.setattr(node_listener, "HANDSHAKE_SECONDS", 0.05)
+    word = await joining(bench, nursery)
+    with trio.fail_after(SECONDS):
+        async with await trio.open_tcp_stream(word.host, word.port) as plain:
+            assert await plain.receive_some(10) == b""
+        shaken = await dial(word, b"")
+        with suppress(trio.BrokenResourceError):
+            assert await shaken.receive_some(10) == b""
+        await trio.aclose_forcefully(shaken)
+
+
+@pytest.mark.promise("P87")
+async def test_strangers_have_few_places_and_one_line_in_the_log(
+    bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One more is closed at once; a node with its token is none of them, once it has shown it."""
+    monkeypatch.setattr(node_listener, "MOST_STRANGERS", 2)
+    word = await joining(bench, nursery)
+    node = await dial(word, word.line())
+    nursery.start_soon(serve, node)
+    await bench.until("c", lambda one: one.state == "up")
+    bench.service._listener._refused_since_ms = -node_listener.REFUSALS_MS  # type: ignore[union-attr]
+    streams = [await trio.open_tcp_stream(word.host, word.port) for _ in range(2)]
+    with trio.fail_after(SECONDS):
+        for _ in range(5):
+            async with await trio.open_tcp_stream(word.host, word.port) as refused:
+                assert await refused.receive_some(10) == b""
+    assert caplog.text.count("nodes.refused") == 1
+    for stream in streams:
+        await stream.aclose()
+    assert {one.name: one.state for one in bench.service.states()} == {"c": "up"}
+
+
+@pytest.mark.promise("P87")
+@pytest.mark.parametrize(("trusted", "host"), [(False, "127.0.0.1"), (True, "127.0.0.2")])
+async def test_another_address_is_listened_at_only_where_it_is_trusted(
+    bench: Bench, nursery: trio.Nursery, trusted: bool, host: str
+) -> None:
+    """The file alone opens nothing to anybody."""
+    bench.write("nodes_listen: 127.0.0.2:0", trusted=trusted)
+    word = await joining(bench, nursery)
+    assert word.host == host
+    stream = await dial(word, word.line())
+    nursery.start_soon(serve, stream)
+    await bench.until("c", lambda one: one.state == "up")
+
+
+@pytest.mark.promise("P87")
+async def test_a_word_that_was_taken_back_opens_nothing(bench: Bench, nursery: trio.Nursery) -> None:
+    """The node was removed, or has another word."""
+    word = await joining(bench, nursery)
+    await bench.service.remove("c", force=False)
+    stream = await dial(word, word.line())
+    with trio.fail_after(SECONDS), suppress(trio.BrokenResourceError):
+        assert await stream.receive_some(10) == b""
+    await trio.aclose_forcefully(stream)
+    assert all(session.runs == 0 for session in bench.sessions["c"])
+
+
+def test_a_certificate_that_others_could_read_is_not_used_again(tmp_path: Path) -> None:
+    """Another one takes its place; one that only we read is kept, byte by byte."""
+    path, sha256 = certificate_in(tmp_path)
+    assert certificate_in(tmp_path) == (path, sha256)
+    Path(path).chmod(0o644)
+    _, other = certificate_in(tmp_path)
+    assert other != sha256
+    Path(path).write_text("nonsense")
+    assert certificate_in(tmp_path)[1] not in (sha256, other)
+    assert Path(path).stat().st_mode & 0o077 == 0
+
+
+async def test_a_node_that_is_trusted_no_more_takes_nothing_and_is_left_after_its_lease(
+    bench: Bench, nursery: trio.Nursery
+) -> None:
+    """What runs there is not given up before that is certain."""
+    bench.write(echo())
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.takes_work)
+    bench.grants.clear()
+    bench.service.look_again()
+    await bench.until("a", lambda one: one.state == "connecting")
+    assert not bench.sessions["a"][0].lost.is_set()
+    bench.sessions["a"][0].lost.set()
+    state = await bench.until("a", lambda one: one.state == "off")
+    assert "awk trust" in (state.why or "")
+    assert len(bench.sessions["a"]) == 1
+
+
+@pytest.mark.promise("P87")
+async def test_a_node_of_the_file_that_joins_is_off_until_it_has_a_word(bench: Bench, nursery: trio.Nursery) -> None:
+    """It says how it comes by one; another word ends the one before."""
+    bench.write("nodes: {j: {via: join, labels: [eu]}}")
+    await nursery.start(bench.service.run)
+    state = await bench.until("j", lambda one: one.state == "off")
+    assert "awk node add j --join" in (state.why or "")
+    first = decode_join_word(await bench.service.add("j", NodeSettings(via="join"), None) or "")
+    second = decode_join_word(await bench.service.add("j", NodeSettings(via="join"), None) or "")
+    await bench.until("j", lambda one: one.state == "connecting" and one.labels == ("eu",))
+    late = await dial(first, first.line())
+    with trio.fail_after(SECONDS), suppress(trio.BrokenResourceError):
+        assert await late.receive_some(10) == b""
+    await trio.aclose_forcefully(late)
+    stream = await dial(second, second.line())
+    nursery.start_soon(serve, stream)
+    await bench.until("j", lambda one: one.state == "up")
