@@ -37,6 +37,7 @@ class KeeperWire(Protocol):
 
     def is_quiet(self) -> bool:
         """Return whether there is nothing to report: neither an end, nor the keeper's own."""
+        ...
 
     def free(self) -> None:
         """Its tree is gone, as it said itself."""
@@ -51,12 +52,15 @@ class RunDirectory(Protocol):
     @property
     def path(self) -> Path:
         """Its path, where it is."""
+        ...
 
     def rename(self, attempt: str) -> "RunDirectory":
         """The same under another name. Raises OSError."""
+        ...
 
     def is_bare(self) -> bool:
         """Return whether there is nothing in it but what is ours."""
+        ...
 
     def remove(self) -> None:
         """Delete it; what is gone already is fine."""

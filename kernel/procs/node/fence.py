@@ -51,6 +51,10 @@ class Lease:
             await trio.sleep(min(rest, LOOK_SECONDS))
 
 
+class TermUnreadable(Exception):
+    """Nobody can tell which kernel of the project is the latest one, so none is served."""
+
+
 class Terms:
     """The highest term in which this node has served, in a file of its folder."""
 
@@ -58,11 +62,13 @@ class Terms:
         self._file = state_dir / TERM_FILE
 
     def highest(self) -> int:
-        """Return it; 0 where it has served nobody. Raises ValueError or OSError where the file cannot be read."""
+        """Return it; 0 where it has served nobody. Raises TermUnreadable, OSError."""
         try:
             return int(self._file.read_text("ascii"))
         except FileNotFoundError:
             return 0
+        except ValueError:
+            raise TermUnreadable(f"{self._file} has no number: write the project's term there, or remove it") from None
 
     def keep(self, term: int) -> None:
         """Write it down, for good."""

@@ -21,7 +21,7 @@ from kernel.procs.launcher import VARIABLE, choose_launcher
 from kernel.procs.node.admission import Standing, admit
 from kernel.procs.node.conversation import describe, greet, read_greeting
 from kernel.procs.node.facts import gather
-from kernel.procs.node.fence import Terms
+from kernel.procs.node.fence import Terms, TermUnreadable
 from kernel.procs.node.folder import RUN, SOCKET, keep_project, kept_project, passed_on
 from kernel.procs.node.framing import Garbled, Unpacker
 from kernel.procs.node.guard import Guard
@@ -103,6 +103,8 @@ class NodeHost:
                 self._served_at = trio.current_time()
         except (Garbled, OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError) as error:
             logger.warning("node.transport_broke %s", describe(error))
+        except TermUnreadable as error:
+            logger.error("node.term_unreadable %s", error)
 
     async def _admit(self, hello: KernelHello) -> Tenancy | Refusal:
         current = self._tenancy if self._tenancy is not None and not self._tenancy.is_over else None

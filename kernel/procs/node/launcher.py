@@ -57,9 +57,9 @@ class NodeDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def rename(self, _attempt: str) -> NoReturn:
+    def rename(self, attempt: str) -> NoReturn:
         """Raise OSError: what is there stays what it is."""
-        raise OSError("a process on a node keeps its attempt")
+        raise OSError(f"{self.path} is on a node, and cannot be {attempt}'s")
 
     def is_bare(self) -> bool:
         """Return False: nobody has looked, so its process is not used again."""

@@ -92,7 +92,7 @@ class NodeSession(Listener):
 
     @property
     def connected(self) -> bool:
-        """Whether it is spoken with, and has a lease."""
+        """Return whether it is spoken with, and has a lease."""
         return self._connected
 
     async def wait_connected(self, *, connected: bool = True) -> None:

@@ -42,6 +42,7 @@ def taken_over(handle: Handle, run_dir: Path) -> Handle:
 
 
 @pytest.mark.promise("P92")
+@pytest.mark.parametrize("launcher", ["fork", "exec"], indirect=True)  # what is on a node is waited for
 async def test_a_process_is_talked_with_by_who_takes_it_over_to_its_end(launcher: Launcher, run_dir: Path) -> None:
     """Its exit code, its end and its folder are the next one's, too."""
     old = await launcher.spawn(command())
@@ -59,6 +60,7 @@ async def test_a_process_is_talked_with_by_who_takes_it_over_to_its_end(launcher
 
 
 @pytest.mark.promise("P92")
+@pytest.mark.parametrize("launcher", ["fork", "exec"], indirect=True)  # what is on a node is waited for
 async def test_who_has_let_go_touches_nothing_any_more(launcher: Launcher, run_dir: Path) -> None:
     """Neither closing nor killing reaches the process, and waiting for it never ends."""
     async with await launcher.spawn(command()) as old:

@@ -64,6 +64,22 @@ class Way(trio.abc.Stream):
         """Let nothing through any more, in either direction, and break nothing."""
         self.sends = self.receives = lambda _data: b""
 
+    def cut_after(self, size: int, *, sending: bool) -> None:
+        """Let ``size`` bytes more through in one direction, and then cut."""
+        left = size
+
+        def some(data: bytes) -> bytes:
+            nonlocal left
+            passed, left = data[:left], max(left - len(data), 0)
+            if not left:
+                self.cut()
+            return passed
+
+        if sending:
+            self.sends = some
+        else:
+            self.receives = some
+
     def cut(self) -> None:
         """Kill what carries the bytes, as when ssh is killed."""
         self.process.kill()

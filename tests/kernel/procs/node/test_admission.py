@@ -1,8 +1,11 @@
 """Whom a node serves, and the words by which one joins."""
 
+from pathlib import Path
+
 import pytest
 
 from kernel.procs.node.admission import Standing, admit
+from kernel.procs.node.fence import Terms, TermUnreadable
 from protocol.node import JoinWord, KernelHello, Refusal, agree, decode_join_word
 
 HELLO = KernelHello(project="p1", term=5, session="s1")
@@ -58,6 +61,17 @@ def test_a_refused_version_says_which_side_to_upgrade(theirs: tuple[int, int], o
     verdict = admit(hello, Standing(project="p1", highest_term=1, session=None, spoken=(3, 4)))
     assert isinstance(verdict, Refusal)
     assert verdict.why.endswith(f"upgrade agent-worker on the {older}") and "9.9" in verdict.why
+
+
+def test_a_term_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
+    """A lower term must not be served because a disk was full."""
+    terms = Terms(tmp_path)
+    assert terms.highest() == 0
+    terms.keep(7)
+    assert Terms(tmp_path).highest() == 7
+    (tmp_path / "term").write_text("")
+    with pytest.raises(TermUnreadable, match="has no number"):
+        terms.highest()
 
 
 WORD = JoinWord(host="host.example", port=4433, sha256="ab" * 32, token="t" * 43, node="n1")

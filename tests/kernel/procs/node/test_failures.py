@@ -1,5 +1,6 @@
 """What a node and its kernel do when something between them, or one of them, fails. Real node processes."""
 
+import random
 import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -7,9 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from kernel.procs.node.session import NodeRefused
+from kernel.procs.node.session import NodeRefused, NodeSession
 from kernel.procs.spec import SpawnTransient, Spec
-from tests.kernel.procs.node.far_node import LIVELY, SHORT, FarNode, connect
+from tests.kernel.procs.node.far_node import LIVELY, SHORT, FarNode, Way, connect
 from tests.kernel.procs.trees import ENV, PATIENCE, STAYS, alive, gone, read_pids
 
 CAT = Spec(attempt="i1-1", argv=("cat",), cwd="/", env=ENV)
@@ -225,7 +226,7 @@ async def test_what_is_used_again_elsewhere_is_not_on_a_node(node: FarNode, nurs
         async with await session.launcher.spawn(Spec(attempt="i1-1")) as handle:
             assert await handle.count() == 0
             assert not handle.is_bare()
-            with pytest.raises(OSError, match="keeps its attempt"):
+            with pytest.raises(OSError, match="is on a node"):
                 handle.assign("i2-1")
             assert handle.is_quiet() and handle.processes == frozenset()
 
@@ -239,3 +240,45 @@ async def test_what_a_shell_prints_before_the_node_speaks_is_passed_over(node: F
         nursery.start_soon(session.run, way)
         with trio.fail_after(PATIENCE):
             await session.wait_connected()
+
+
+@pytest.mark.promise("P85")
+@pytest.mark.long("test_work_goes_on_over_a_new_transport_and_nothing_is_lost_or_doubled")
+async def test_a_hundred_cuts_lose_and_double_nothing(node: FarNode, nursery: trio.Nursery) -> None:
+    """Eight processes talk both ways all the while; each cut comes at another byte, in another direction."""
+    chance = random.Random(20)
+    done, cuts = trio.Event(), 0
+    lines = 10_000
+    said = b"".join(b"%d\n" % number for number in range(lines))
+
+    async def talk(session: NodeSession, number: int) -> None:
+        spec = Spec(attempt=f"i{number}-1", argv=("cat",), cwd="/", env=ENV)
+        async with await session.launcher.spawn(spec) as handle:
+            while cuts < 100:
+                async with trio.open_nursery() as talking:
+                    talking.start_soon(handle.stdin.send_all, said)
+                    assert await lines_of(handle.stdout, lines) == list(range(lines))
+            await handle.stdin.aclose()
+            assert (await handle.wait()).code == 0
+        left.discard(number)
+        if not left:
+            done.set()
+
+    async def cut_again_and_again(way: Way) -> None:
+        nonlocal cuts
+        while True:
+            way.cut_after(chance.randrange(30_000), sending=chance.random() < 0.5)
+            await session.wait_connected(connected=False)
+            cuts += 1
+            way = await connect(node, session, nursery)
+
+    async with node.session() as session:
+        way = await connect(node, session, nursery)
+        left = set(range(8))
+        async with trio.open_nursery() as talks:
+            for number in sorted(left):
+                talks.start_soon(talk, session, number)
+            talks.start_soon(cut_again_and_again, way)
+            await done.wait()
+            talks.cancel_scope.cancel()
+        assert cuts >= 100

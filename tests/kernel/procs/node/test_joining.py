@@ -34,8 +34,9 @@ async def home(tmp_path: Path, nursery: trio.Nursery) -> Home:
     path, sha256 = await trio.to_thread.run_sync(certificate_in, folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)
-    listeners = await trio.open_ssl_over_tcp_listeners(0, context, host="127.0.0.1", https_compatible=True)
-    port = listeners[0].transport_listener.socket.getsockname()[1]
+    plain = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    listeners = [trio.SSLListener(one, context, https_compatible=True) for one in plain]
+    port = plain[0].socket.getsockname()[1]
     made = Home(JoinWord(host="127.0.0.1", port=port, sha256=sha256, token=TOKEN, node="n1"))
 
     async def serve(stream: trio.abc.Stream) -> None:
