@@ -97,7 +97,8 @@ class Nodes:
         self._again = trio.Event()
         self._taken_up = trio.Event()
         """What was wanted before is there; another event each time."""
-        self._listener: NodeListener | None = None
+        self.listener: NodeListener | None = None
+        """None where nobody dials home."""
         self._scaling = NodeScaling(reader, now_ms)
         self._since_ms = now_ms()
         self._watching: list[Callable[[], None]] = []
@@ -156,10 +157,10 @@ class Nodes:
         if token is None:
             return None
         with trio.move_on_after(LISTENS_SECONDS):
-            while self._listener is None:
+            while self.listener is None:
                 await self._taken_up.wait()
-            await self._listener.listens.wait()
-            return self._listener.word(name, token, host)
+            await self.listener.listens.wait()
+            return self.listener.word(name, token, host)
         raise Refused("conflict", "no port for nodes could be opened", "kernel.log says why")
 
     async def drain(self, name: str, *, draining: bool) -> None:
@@ -198,7 +199,7 @@ class Nodes:
         """Keep links until cancelled. It has started once it knows which nodes there are."""
         self._project = await self._writer.commit(nodes.project_id, secrets.token_hex(8))
         self._links.clear()
-        self._listener = None
+        self.listener = None
         async with trio.open_nursery() as nursery:
             while True:
                 self._again = trio.Event()
@@ -249,12 +250,12 @@ class Nodes:
         for name in [name for name in wanted if wanted[name].why is None and name not in self._links]:
             self._links[name] = kept = self._new_link(name, wanted[name])
             nursery.start_soon(self._keep, name, kept)
-        if self._listener is None and (
+        if self.listener is None and (
             self._catalog.kept_project().nodes_listen is not None
             or any(one.settings.via == "join" and one.why is None for one in wanted.values())
         ):
-            self._listener = self._new_listener()
-            nursery.start_soon(self._listener.run)
+            self.listener = self._new_listener()
+            nursery.start_soon(self.listener.run)
 
     def _new_link(self, name: str, wanted: Wanted) -> _Held:
         dialled = DialledNode()
