@@ -22,8 +22,9 @@ from kernel.boot.discovery_record import publish, withdraw
 from kernel.boot.replacement import Held, boot_from, dismiss, give_up, keep_signals, replace, unpack
 from kernel.fault_injection import fault_point
 from kernel.services.handover import UnreadableHandover, decode, encode
-from kernel.store.database import Database, open_database, try_to_open
+from kernel.store.database import Database, open_database
 from kernel.store.errors import CannotOpen
+from kernel.store.trial_opening import try_to_open
 from kernel.wiring import build
 from protocol.discovery import DATABASE
 from protocol.errors import Refused
@@ -55,9 +56,11 @@ def say_whether_it_could(arguments: Arguments, fd: int) -> int:
 def go_on(arguments: Arguments, fd: int) -> int:
     """Be the kernel that another program has been so far. Returns the exit code."""
     held, table = unpack(fd)
-    boot = boot_from(held, arguments, VERSION, keep_signals())
+    signals = keep_signals()
+    boot = boot_from(held, arguments, VERSION, signals)
     try:
         taken, database = _get_ready(boot, held, table)
+        signals.extend(taken.handover.signals)
     except BaseException as error:
         logger.critical("upgrade.not_ready %s", error, exc_info=error)
         return give_up(held, fd, f"version {VERSION} could not take over: {type(error).__name__}: {error}")
@@ -102,12 +105,12 @@ def until_ended(boot: Boot, end: int | Leaving) -> int:
         held = Held(
             pid=os.getpid(),
             version=boot.version,
-            listener=end.listener,
-            lock=(boot.lock.file, boot.lock.directory),
+            listening=end.listener,
+            locks=(boot.lock.file, boot.lock.directory),
             token=boot.token,
             started_at=boot.started_at,
             clock_offset_ns=boot.clock_offset_ns,
-            kept_by=None if boot.kept_by is None else boot.kept_by.service,
+            service=None if boot.kept_by is None else boot.kept_by.service,
             descriptors=tuple(
                 fd
                 for fd in (end.listener, boot.lock.file, boot.lock.directory, *handover.descriptors)
@@ -118,7 +121,9 @@ def until_ended(boot: Boot, end: int | Leaving) -> int:
         table = encode(msgspec.structs.replace(handover, signals=(*handover.signals, *early)))
         held, table, returned = replace(held, table, end.program.command)
         logger.error("upgrade.returned pid=%d %s", os.getpid(), returned.why)
-        boot = boot_from(held, boot.arguments, VERSION, keep_signals())
+        signals = keep_signals()
+        boot = boot_from(held, boot.arguments, VERSION, signals)
         taken, database = _get_ready(boot, held, table)
+        signals.extend(taken.handover.signals)
         end = _serve(boot, taken._replace(returned=returned.why), database)
     return end

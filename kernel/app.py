@@ -32,6 +32,7 @@ from kernel.store.database import Database
 from kernel.store.errors import CannotSave, StorageFailed
 from kernel.store.transitions.close import end_ephemeral
 from kernel.store.transitions.recovery import asked_to_stop, recover
+from kernel.store.transitions.upgrade import settle
 from kernel.wiring import Kernel, build
 from protocol.errors import Refused
 
@@ -145,7 +146,7 @@ async def _run_kernel(
         if taken is None:
             await _recover(kernel, boot)
         else:
-            _take_over(kernel, taken.handover)
+            await _take_over(kernel, taken.handover)
         kernel.in_flight.begin()
         scan = await kernel.reload.start()
         await settle_contexts(services.files.contexts, services.store.reader)
@@ -179,9 +180,14 @@ async def _recover(kernel: Kernel, boot: Boot) -> None:
         kernel.safe_mode.set()
 
 
-def _take_over(kernel: Kernel, handover: Handover) -> None:
-    """Go on with the work of another program of this kernel. It ended nothing, so nothing is recovered."""
+async def _take_over(kernel: Kernel, handover: Handover) -> None:
+    """Go on with the work of another program of this kernel. It ended nothing, so nothing is recovered but what it was
+    just ending.
+    """
     kernel.upgrade.take_over(handover)
+    left = await kernel.writer.commit(settle, [attempt.leased.instruction for attempt in handover.attempts])
+    if left:
+        logger.info("upgrade.put_back %s", ", ".join(left))
     if handover.safe_mode:
         kernel.safe_mode.set()
 

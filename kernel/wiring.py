@@ -42,6 +42,7 @@ from kernel.procs.command import VersionProbes
 from kernel.procs.peer import is_own_child
 from kernel.services import landings, mirror, node_cleanup, recall, retention, timers, traces, webhooks, worktrees
 from kernel.services.admission import Admission
+from kernel.services.attempt_services import AttemptServices
 from kernel.services.attempts import Attempts
 from kernel.services.boundary import Boundary
 from kernel.services.budgets import BudgetEnforcer
@@ -66,7 +67,6 @@ from kernel.services.prune import Prune
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
 from kernel.services.retention import MemorySpaceCleanup, Retention
-from kernel.services.running_attempt import AttemptServices
 from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.shutdown import ShutdownRequest
 from kernel.services.souls import Souls

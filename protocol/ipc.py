@@ -349,21 +349,26 @@ It identifies and grants nothing. A worker hands its own on to the programs it s
 """
 
 
-class Fork(_Frame, frozen=True, kw_only=True, tag="fork"):
-    """Kernel to zygote: fork a keeper. Descriptors ride along: worker stdin, stdout, stderr, keeper socket.
-
-    With ``argv`` the keeper's child execs that command (setup, git) in ``cwd`` with exactly ``env``, in ``sandbox`` if
-    there is one; without, the child becomes a worker. ``lock`` is the file the keeper holds locked until its whole tree
-    is gone.
+class Order(_Frame, frozen=True, kw_only=True):
+    """A child to start: with ``argv`` it execs that command (setup, git) in ``cwd`` with exactly ``env``, in
+    ``sandbox`` if there is one; without, it becomes a worker.
     """
 
     attempt: str
-    lock: str
-    cookie: str
     argv: tuple[str, ...] | None = None
     cwd: str | None = None
     env: dict[str, str] | None = None
     sandbox: Sandbox | None = None
+
+
+class Fork(Order, frozen=True, kw_only=True, tag="fork"):
+    """Kernel to zygote: fork a keeper. Descriptors ride along: worker stdin, stdout, stderr, keeper socket.
+
+    ``lock`` is the file the keeper holds locked until its whole tree is gone.
+    """
+
+    lock: str
+    cookie: str
 
 
 class Retire(_Frame, frozen=True, kw_only=True, tag="retire"):

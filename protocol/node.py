@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import msgspec
 
 from protocol.instruction import Count
-from protocol.ipc import Bound, Exited, Kill, Sandbox
+from protocol.ipc import Bound, Exited, Kill, Order
 
 NODE_PROTOCOL: Final = 1
 """Of what is newest here. One version back is spoken, too: nodes are upgraded one after the other."""
@@ -52,7 +52,7 @@ SPOKEN: Final = (max(NODE_PROTOCOL - 1, 1), NODE_PROTOCOL)
 
 
 class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a node may work without a word from its kernel. Both sides have the same; only tests have others."""
+    """The time for which a node may work without a word from its kernel: the same on both sides; tests have others."""
 
     lease_seconds: float = LEASE_SECONDS
     beat_seconds: float = BEAT_SECONDS
@@ -144,15 +144,10 @@ Greeting = KernelHello | NodeHello | Refusal | Beat | Echo
 # -- kernel -> node -------------------------------------------------------------------------------------
 
 
-class Spawn(_Frame, frozen=True, kw_only=True, tag="spawn"):
-    """Start a worker or a command; the fields are those of kernel.procs.spec.Spec."""
+class Spawn(Order, frozen=True, kw_only=True, tag="spawn"):
+    """Start a worker or a command."""
 
     process: Number
-    attempt: Word
-    argv: tuple[str, ...] | None = None
-    cwd: str | None = None
-    env: dict[str, str] | None = None
-    sandbox: Sandbox | None = None
 
 
 class Tell(_Frame, frozen=True, kw_only=True, tag="tell"):
@@ -206,11 +201,11 @@ class NotSpawned(_Frame, frozen=True, kw_only=True, tag="notspawned"):
     in_use: bool = False
 
 
-class Told(_Frame, frozen=True, kw_only=True, tag="told"):
+class ProcessEnded(_Frame, frozen=True, kw_only=True, tag="ended"):
     """Its keeper's last report: nothing of its tree is left."""
 
     process: Number
-    report: Exited
+    exited: Exited
 
 
 class Released(_Frame, frozen=True, kw_only=True, tag="released"):
@@ -263,7 +258,7 @@ class Credit(_Frame, frozen=True, kw_only=True, tag="credit"):
 
 
 KernelSays = Spawn | Tell | Signal | Destroy | Release | Need | Data | End | Shut | Credit
-NodeSays = Spawned | NotSpawned | Told | Released | Opened | Data | End | Shut | Credit
+NodeSays = Spawned | NotSpawned | ProcessEnded | Released | Opened | Data | End | Shut | Credit
 
 # -- dialling home ---------------------------------------------------------------------------------------
 

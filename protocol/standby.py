@@ -78,6 +78,8 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     term: int
     last: int
     """The last piece that is here."""
+    event: int = 0
+    """The newest event that has to be in it."""
     ended: bool = False
     """Its kernel was asked to end, and all of its log is here."""
 

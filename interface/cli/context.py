@@ -113,7 +113,7 @@ class Context:
 
         if proof.version != VERSION:
             self.out.note(
-                f"note: the kernel is version {proof.version}, this command {VERSION}; stop and start the kernel"
+                f"note: the kernel is version {proof.version}, this command {VERSION}; see {self.program} upgrade"
             )
         if proof.idle:
             self.out.note(IDLE)

@@ -41,12 +41,12 @@ class Held(NamedTuple):
     """Of whoever wrote it."""
     version: str
     """Of the program that hands over."""
-    listener: int
-    lock: tuple[int, int | None]
+    listening: int
+    locks: tuple[int, int | None]
     token: str
     started_at: str
     clock_offset_ns: int
-    kept_by: str | None
+    service: str | None
     descriptors: tuple[int, ...]
     """All that stay open, with those above."""
     guardian: tuple[int, int] | None = None
@@ -91,9 +91,9 @@ def unpack(fd: int) -> tuple[Held, bytes]:
         raise ValueError("what is handed over has another format: the two versions are too far apart")
     held = Held(**{name: value for name, value in found.items() if name in Held._fields})
     guardian = None if held.guardian is None else (held.guardian[0], held.guardian[1])
-    lock = held.lock[0], held.lock[1]
+    locks = held.locks[0], held.locks[1]
     return held._replace(
-        guardian=guardian, lock=lock, descriptors=tuple(held.descriptors), program=tuple(held.program)
+        guardian=guardian, locks=locks, descriptors=tuple(held.descriptors), program=tuple(held.program)
     ), table
 
 
@@ -103,12 +103,12 @@ def boot_from(held: Held, arguments: Arguments, version: str, early_signals: lis
         os.set_inheritable(fd, False)
     return Boot(
         arguments=arguments,
-        listener=socket.socket(fileno=held.listener),
-        lock=Locked(*held.lock),
+        listener=socket.socket(fileno=held.listening),
+        lock=Locked(*held.locks),
         token=held.token,
         version=version,
         started_at=held.started_at,
-        kept_by=None if held.kept_by is None else KeptBy(held.kept_by),
+        kept_by=None if held.service is None else KeptBy(held.service),
         clock_offset_ns=held.clock_offset_ns,
         early_signals=early_signals,
     )

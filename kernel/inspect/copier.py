@@ -31,7 +31,7 @@ def main() -> int:
     args = parser.parse_args()
     arm(os.environ)
     os.umask(0o077)
-    os.nice(5)
+    os.nice(10)
 
     def tell(heard: Heard) -> None:
         sys.stdout.write(msgspec.json.encode(heard).decode() + "\n")

@@ -92,7 +92,10 @@ def put_together(folder: str, target: str) -> Whole:
         raise BadPlace(f"what was committed while its base was copied is not all there{why}")
     term = term_of(target)
     seal(target)
-    return Whole(found, check_snapshot(target), term, pieces, tuple(faults))
+    mark = check_snapshot(target)
+    if not faults and found.beat is not None and mark.event < found.beat.event:
+        faults.append(f"it goes up to event {mark.event}, and the original had brought {found.beat.event}")
+    return Whole(found, mark, term, pieces, tuple(faults))
 
 
 def _may_live(found: Found, now: float) -> bool:

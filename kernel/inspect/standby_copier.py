@@ -116,8 +116,12 @@ class Copier:
         self._queue: deque[Frames] = deque()
         self._queued_bytes = 0
         self._claimed = False
+        self._highest = 0
+        """The highest number that was there when it was claimed."""
         self._next = 1
         """The number of the piece that is brought next, there."""
+        self._untidy = False
+        """There is what a newer base makes useless."""
         self._chain = ""
         self._anew = False
         """The next piece is the first of a chain."""
@@ -130,7 +134,7 @@ class Copier:
         self._done = 0
         self._heard = Heard(lost=True)
         self._look = UpTo(event=0, at_ms=0, sent=0, term=0)
-        self._beat_at = 0.0
+        self._beat_at, self._event = 0.0, 0
         self._files: tuple[float, str] = (0.0, "")
         self._failures, self._again_at = 0, 0.0
         tell(self._heard)
@@ -186,7 +190,7 @@ class Copier:
             return
         try:
             if not self._claimed:
-                self._next = claim(self._folder, self._owner) + 1
+                self._highest = claim(self._folder, self._owner)
                 self._claimed = True
                 if self._base is not None and not self._has_base():
                     self._lose()
@@ -194,11 +198,16 @@ class Copier:
                 self._say(why=None, fix=None)
                 return
             if self._anew and self._copying is None:
+                self._next = max(self._next, self._highest + 1)
                 self._chain = secrets.token_hex(8)
                 self._log_began = (self._next, self._chain)
                 self._begin_copy()
             self._bring()
             self._copy()
+            if self._untidy and self._base is not None:
+                forget_before(self._folder, self._base.first, self._base_name)
+                self._untidy = False
+                self._say(place_bytes=sum(entry.stat().st_size for entry in os.scandir(self._folder)))
             self._keep_files()
             self._tell_beat(ended=False)
             here = self._base is not None and self._copying is None and not self._queue
@@ -281,9 +290,8 @@ class Copier:
             fault_point("standby.based")
             self._copying, self._base, self._bytes_since, self._anew = None, base, 0, False
             self._base_name = copying.name
-            forget_before(self._folder, base.first, copying.name)
-            size = sum(entry.stat().st_size for entry in os.scandir(self._folder))
-            self._say(whole=True, done=self._done, place_bytes=size)
+            self._untidy = True
+            self._say(whole=True, done=self._done)
 
     def _keep_files(self) -> None:
         """Bring what agents keep in files, where that changed. Raises OSError."""
@@ -322,7 +330,10 @@ class Copier:
             return
         if self._base is not None and not self._has_base():
             raise FileNotFoundError(errno.ENOENT, "its files are not there any more", self._folder)
-        write_json(self._folder, BEAT, Beat(at=now, term=self._look.term, last=self._next - 1, ended=ended))
+        if self._base is not None and self._done >= self._look.sent:
+            self._event = self._look.event
+        beat = Beat(at=now, term=self._look.term, last=self._next - 1, event=self._event, ended=ended)
+        write_json(self._folder, BEAT, beat)
         self._beat_at = now
 
 

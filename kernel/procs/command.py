@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from kernel.procs.launcher import Launcher
-from kernel.procs.spec import SpawnTransient, Spec
+from kernel.procs.spec import NodeLost, SpawnTransient, Spec
 from protocol.ipc import Exited, Sandbox
 
 STDERR_TAIL_BYTES: Final = 64 * 1024
@@ -92,8 +92,8 @@ async def run_command(
     What it prints is in the answer, or in the new file ``into``.
     ``sandbox`` confines it as it does what an agent starts. Its tree is ended where it uses more than ``memory_bytes``
     or has more than ``processes`` at once (``exit.exceeded`` says so). A process that the command leaves behind is
-    killed when it ends. A command that cannot be executed is a result too (``exit.failed``). Raises SpawnTransient.
-    Cancellation kills the tree.
+    killed when it ends. A command that cannot be executed is a result too (``exit.failed``). Raises SpawnTransient;
+    NodeLost where nobody knows how it ended. Cancellation kills the tree.
     """
     handle = await launcher.spawn(Spec(attempt=attempt, argv=argv, cwd=cwd, env=env, sandbox=sandbox))
     head, tail = _Output(output_limit_bytes), _Output(STDERR_TAIL_BYTES)
@@ -110,6 +110,8 @@ async def run_command(
                 await handle.wait()
         await handle.kill()
         exited = await handle.wait()
+    if exited.lost:
+        raise NodeLost("its node was lost")
     return CommandResult(exited, bytes(head.kept), bytes(tail.kept), patience.cancelled_caught, truncated)
 
 

@@ -54,6 +54,11 @@ class HandsOverProcess(Protocol):
         """Touch it no more: neither its end nor ours closes anything of it."""
 
 
+def can_be_handed_over(handle: object) -> bool:
+    """Return whether it is a handle whose process could go on under the kernel's next program."""
+    return isinstance(handle, HandsOverProcess)
+
+
 @runtime_checkable
 class HandsOverLauncher(Protocol):
     """A launcher whose processes outlive it when the kernel's program is replaced."""

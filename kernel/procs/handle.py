@@ -26,8 +26,8 @@ CLOSE_SECONDS: Final = 3.0
 """For a keeper to kill its tree; one that takes longer is stuck and is killed too."""
 
 
-class Lifeline(Protocol):
-    """What a keeper is told by, and heard from: ``KeeperLink``, or one that leads to a node."""
+class KeeperWire(Protocol):
+    """The way to a keeper and back: ``KeeperLink``, or one that leads to a node."""
 
     async def receive(self) -> KeeperFrame | None:
         """The next report; None once the keeper is gone. Cancellation loses nothing."""
@@ -46,7 +46,7 @@ class Lifeline(Protocol):
 
 
 class RunDirectory(Protocol):
-    """Where an attempt keeps what belongs to it: ``AttemptDir``, or one on a node."""
+    """The folder of what belongs to an attempt: ``AttemptDir``, or one on a node."""
 
     @property
     def path(self) -> Path:
@@ -78,7 +78,7 @@ class Handle:
         keeper_pid: int,
         processes: tuple[ProcessId, ...],
         streams: tuple[ChildInput, ChildOutput, ChildOutput],
-        link: Lifeline,
+        link: KeeperWire,
         directory: RunDirectory,
         exited: Exited | None = None,
     ) -> None:

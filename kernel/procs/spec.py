@@ -68,6 +68,10 @@ class SpawnTransient(Exception):
     """
 
 
+class NodeLost(SpawnTransient):
+    """The node of an attempt is not there: nothing was started on it, or nothing of it is left."""
+
+
 class KeeperLost(SpawnTransient):
     """The keeper went away before it had started anything, mostly because its zygote was killed."""
 

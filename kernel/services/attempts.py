@@ -15,10 +15,11 @@ from kernel.fault_injection import fault_point
 from kernel.procs.peer import Wire, caller
 from kernel.procs.procfs import ProcessId
 from kernel.rule.draft import Draft
+from kernel.services.attempt_services import AttemptServices, StopReason
 from kernel.services.handed_attempt import HandedAttempt
 from kernel.services.kept_workers import KeptWorkers, Place
 from kernel.services.node_search import NodeSearch
-from kernel.services.running_attempt import AttemptServices, RunningAttempt, StopReason
+from kernel.services.running_attempt import RunningAttempt
 from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.append import Appended, append, append_and_lease
 from kernel.store.transitions.lease import Leased, lease

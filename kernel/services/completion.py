@@ -29,6 +29,7 @@ from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue, Retried, requeue
 from kernel.store.writer import Writer
 from protocol.agent import Restart, Retry
+from protocol.backends import BACKENDS, CLIS
 from protocol.errors import BESIDE_THE_PROVIDER, CLASS_OF_CAUSE, Cause, Refused
 from protocol.instruction import Usage
 from protocol.ipc import Error, Exited, Result
@@ -101,6 +102,24 @@ def of_bug(error: Exception) -> Ending:
         cause="crash",
         ours=True,
     )
+
+
+def judged(
+    ending: Ending | None, exited: Exited | None, stopped: str | None, backend: str, node: str, *, reached_mcp: bool
+) -> Ending:
+    """Return the ending that counts, of what the worker said and how it left. ``stopped``: why we asked it to."""
+    if exited is not None and exited.lost:
+        return Ending("stopped", stopped) if stopped is not None else of_lost(node)
+    if ending is None or ending.ended_as == "failed":
+        if stopped is not None:
+            return Ending("stopped", stopped)
+        assert exited is not None, "only one that has done its work is kept"
+        return of_exit(exited) if ending is None or exited.exceeded is not None else ending
+    if ending.ended_as == "done" and backend in CLIS and not reached_mcp:
+        # A CLI that never came to Daemon MCP has not done its work, whatever it says; some say nothing of it.
+        text = f"{BACKENDS[backend].title} never connected to Daemon MCP, so what it says is not believed"
+        return Ending("failed", text, cause="network", ours=True)
+    return ending
 
 
 def describe_exit(exited: Exited) -> str:

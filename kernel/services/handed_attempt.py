@@ -4,10 +4,10 @@ import msgspec
 
 from kernel.procs.handed_over import HandedHandle
 from kernel.services.budgets import HandedBudget
+from kernel.services.preparation import Prepared
 from kernel.services.session_pause import HandedSession
 from kernel.services.start_frame import StartFrame
 from kernel.services.worker_link import HandedLine
-from kernel.services.working_directory import Prepared
 from kernel.store.transitions.lease import Leased
 
 

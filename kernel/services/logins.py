@@ -29,7 +29,7 @@ from kernel.fault_injection import fault_point
 from kernel.procs.attempt_dir import LOCK_FILE, lock_is_free
 from kernel.procs.spec import SpawnTransient
 from kernel.services.login_document import login_at, merged, read_login, renewal_of, token_fields, token_file
-from kernel.services.working_directory import HandedLogin
+from kernel.services.preparation import HandedLogin
 from kernel.source.safe_paths import open_file, open_folder
 from kernel.store.transitions.lease import Leased
 from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, TokenField

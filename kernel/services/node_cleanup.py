@@ -14,7 +14,7 @@ from kernel.agents.providers import CauseError
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles
-from kernel.services.node_trees import NodeTrees, private_box
+from kernel.services.node_trees import LENT, NodeTrees, private_box
 from kernel.store import workflows, worktrees
 from kernel.store.feed import Wake
 from kernel.store.workflows import WorkflowRecord
@@ -37,6 +37,7 @@ AT_ONCE: Final = 50
 RETRY_SECONDS: Final = 60.0
 _LISTED: Final = re.compile(r"(r[1-9][0-9]{0,14})/([A-Za-z0-9_][A-Za-z0-9._@+-]{0,99})/( confined)?")
 _LIST: Final = f"""
+find "$1/{LENT}" -mindepth 1 -maxdepth 1 -mtime +7 -exec rm -rf {{}} + 2>/dev/null
 cd "$1/{TREES}" 2>/dev/null || exit 0
 for one in r*/*/; do
     test ! -d "${{one}}tree" || {{ printf %s "$one"; test ! -e "${{one}}{CONFINED}" || printf ' confined'; echo; }}
@@ -54,7 +55,7 @@ class ConnectedNode(Protocol):
 
     @property
     def state(self) -> str:
-        """Whether it is there."""
+        """Its standing, in a word."""
         ...
 
 

@@ -21,9 +21,10 @@ from kernel.procs.handed_over import CannotHandOver
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles
+from kernel.services.preparation import Prepared
 from kernel.services.relocation import NodePlace, private_bytes, relocate, skill_folders
 from kernel.services.tree_work import Away, TreeWork
-from kernel.services.working_directory import Prepared, folder_name
+from kernel.services.working_directory import folder_name
 from kernel.services.worktrees import Worktrees
 from kernel.store import workflows, worktrees
 from kernel.store.reader import Reader
@@ -119,7 +120,7 @@ class NodePreparation:
 
     async def finish(self, leased: Leased) -> None:
         """Take home what was done. Raises SpawnTransient where the node is gone, and that with it."""
-        await self._take_home(leased)
+        await self._take_home(leased, live=True)
 
     async def abandon(self, leased: Leased) -> None:
         """Take home what was done, as far as the node is there."""
@@ -226,13 +227,19 @@ class NodePreparation:
         await run_steps("setup", steps, there, launcher=self.launcher, env=env, sandbox=box)
         await clone.note_setup(digest)
 
-    async def _take_home(self, leased: Leased) -> None:
+    async def _take_home(self, leased: Leased, *, live: bool = False) -> None:
+        """Take home what was done. ``live``: something of the attempt may run yet, and have a lock."""
         ready = self._prepared.pop(leased.attempt, None)
         if ready is None:
             return
         self._parts.work.away.pop(leased.instruction, None)
         try:
-            await ready.sync.collect()
+            try:
+                await ready.sync.collect(live=live)
+            except Refused as refused:
+                if not live or ".lock" not in refused.text:
+                    raise
+                await ready.sync.collect()  # a git of it was killed: what still runs has had its chance
         except (Refused, OSError) as error:
             text = f"what was done on {self.name} has not come back, and stays in {ready.place.tree} there: {error}"
             logger.warning("node.files %s", text)

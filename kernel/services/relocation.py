@@ -117,7 +117,7 @@ def sandbox_there(definition: AgentDefinition, there: NodePlace) -> Sandbox:
 
 
 def private_bytes(facts: NodeFacts) -> int:
-    """What each private folder of a sandbox there can hold."""
+    """Return the size of each private folder of a sandbox there."""
     return max(_LEAST_PRIVATE_BYTES, facts.memory_bytes // _MEMORY_QUARTER)
 
 

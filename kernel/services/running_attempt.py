@@ -9,9 +9,8 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 import msgspec
 import trio
@@ -23,82 +22,42 @@ from kernel.policy.budget import Allowance, Exhausted
 from kernel.policy.circuit_breaker import Endpoint, keys_of
 from kernel.policy.placement import HERE
 from kernel.policy.scheduling import may_yield
-from kernel.procs.handed_over import CannotHandOver, HandsOverProcess
+from kernel.procs.handed_over import CannotHandOver, can_be_handed_over
 from kernel.procs.handle import TERM_SECONDS, Handle, stop
 from kernel.procs.procfs import ProcessId
-from kernel.procs.spec import SpawnTransient
+from kernel.procs.spec import NodeLost, SpawnTransient
 from kernel.rule.draft import Author
-from kernel.services.admission import Admission
-from kernel.services.budgets import BudgetEnforcer
-from kernel.services.completion import (
-    AttemptResult,
-    Completer,
-    Ending,
-    commit_with_retry,
-    of_bug,
-    of_exit,
-    of_lost,
-    of_result,
-)
+from kernel.services.attempt_services import AttemptServices, Conversation, StopReason
+from kernel.services.completion import AttemptResult, Ending, commit_with_retry, judged, of_bug, of_lost, of_result
 from kernel.services.handed_attempt import HandedAttempt, without_prompt
 from kernel.services.kept_workers import KeptWorkers, Place, Worker
-from kernel.services.session_pause import HandedSession, PausableDeadline, SessionPause
-from kernel.services.start_frame import CannotStart, StartFrame, StartFrameBuilder
-from kernel.services.work_places import NodeLost, WorkPlaces
+from kernel.services.session_pause import PausableDeadline, SessionPause
+from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.services.worker_link import DeltaBatch, Link, LiveData, PathWarnings, StderrTail, WorkerNotReading
 from kernel.services.worker_session import WorkerSession
 from kernel.store.attempts import Beginning, narrow, started
 from kernel.store.circuit_breakers import move_probe, probed_by, record_answer
 from kernel.store.errors import StorageFailed
-from kernel.store.feed import Feed
 from kernel.store.quotas import QuotaReached, tell_reached
-from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions.close import book_late, reply
 from kernel.store.transitions.journal import Pressing, journal
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
-from kernel.store.writer import Writer
 from protocol.agent import SCOPES, Restart, Retry, scopes_of
-from protocol.backends import BACKENDS, CLIS, EXEC
+from protocol.backends import CLIS, EXEC
 from protocol.errors import Refused
 from protocol.events import Event
-from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Result, Start, Stop, Yield
+from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Result, Stop, Yield
 from protocol.names import place_of
 from protocol.ndjson import LineTooLong
 
 logger = logging.getLogger(__name__)
 
-StopReason = Literal["cancelled", "stopped", "restarted", "made room", "upgrade", "shutdown"]
-
 STARTING: Final = "waiting for its worker to start"
 """The activity that ``ps`` shows of an attempt that is leased and has no process yet."""
 LEAVE_SECONDS: Final = 2.0
 """Time for a worker to leave after its last frame, and for its stderr to end after it left."""
-
-
-class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
-    """The services that every attempt of a kernel uses."""
-
-    writer: Writer
-    reader: Reader
-    feed: Feed
-    places: WorkPlaces
-    start_frames: StartFrameBuilder
-    admission: Admission
-    budgets: BudgetEnforcer
-    completer: Completer
-    now_text: Callable[[], str]
-    in_flight: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
-    """A block of it is around whatever the kernel itself does for an instruction."""
-
-
-class Conversation(NamedTuple):
-    """A worker that is there, and what it is told. ``session``: an earlier program of this kernel has told it."""
-
-    frame: StartFrame
-    worker: Worker
-    session: HandedSession | None = None
 
 
 class RunningAttempt:
@@ -180,6 +139,7 @@ class RunningAttempt:
             self.stop_reason = reason
             self._grace_seconds = grace_seconds
             self._spawning.cancel()
+            self.pause.release()
             if self._nursery is not None:
                 self._nursery.start_soon(self._end_worker)
 
@@ -191,6 +151,11 @@ class RunningAttempt:
         """
         talked = self._session is not None and self._nursery is not None
         return talked and self.stop_reason is None and self.at.name == HERE
+
+    @property
+    def hands_over(self) -> bool:
+        """Return whether it talks with a worker that another program of the kernel could go on with."""
+        return self.talks and can_be_handed_over(self._handle)
 
     @property
     def handle(self) -> Handle | None:
@@ -207,7 +172,7 @@ class RunningAttempt:
         session = self._session
         if session is None or (standing and not self.pause.stands) or not self.talks:
             raise CannotHandOver(f"{self.leased.attempt} is not between two frames")
-        if not isinstance(self._handle, HandsOverProcess):
+        if not can_be_handed_over(self._handle):
             raise CannotHandOver(f"{self.leased.attempt} runs where nothing can be handed over")
         told = session.export()
         return HandedAttempt(
@@ -435,7 +400,9 @@ class RunningAttempt:
             self._place.kept = self._kept.keep(worker, self.leased, frame.definition.reuse)
         if exited is None and self._place.kept is None:
             exited = await stop(handle, grace_seconds=0.0)
-        return self._judged(ending, exited, start), exited
+        return judged(
+            ending, exited, self.stop_reason, start.backend, self.at.name, reached_mcp=self.reached_mcp
+        ), exited
 
     async def _left(self, handle: Handle, grace_seconds: float) -> Exited:
         """See the worker leave, and its standard error end."""
@@ -444,21 +411,6 @@ class RunningAttempt:
             with trio.move_on_after(LEAVE_SECONDS):
                 await self._stderr.ended.wait()
         return exited
-
-    def _judged(self, ending: Ending | None, exited: Exited | None, start: Start) -> Ending:
-        """Return the ending that counts, of what the worker said and how it left."""
-        if exited is not None and exited.lost:
-            return Ending("stopped", self.stop_reason) if self.stop_reason is not None else of_lost(self.at.name)
-        if ending is None or ending.ended_as == "failed":
-            if self.stop_reason is not None:
-                return Ending("stopped", self.stop_reason)
-            assert exited is not None, "only one that has done its work is kept"
-            return of_exit(exited) if ending is None or exited.exceeded is not None else ending
-        if ending.ended_as == "done" and start.backend in CLIS and not self.reached_mcp:
-            # A CLI that never came to Daemon MCP has not done its work, whatever it says; some say nothing of it.
-            text = f"{BACKENDS[start.backend].title} never connected to Daemon MCP, so what it says is not believed"
-            return Ending("failed", text, cause="network", ours=True)
-        return ending
 
     async def _converse(self, begun: Conversation) -> Ending | None:
         """Hold the session, within the budgets of time. Returns the ending that the worker or a limit gave it."""

@@ -22,7 +22,8 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.completion import commit_with_retry
 from kernel.services.logins import Logins
-from kernel.services.working_directory import Confinement, Prepared
+from kernel.services.preparation import Prepared
+from kernel.services.working_directory import Confinement
 from kernel.services.worktrees import Worktrees
 from kernel.store import worktrees
 from kernel.store.attempts import Identity

@@ -26,6 +26,7 @@ from kernel.services.attempts import Attempts
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.handed_attempt import HandedAttempt
 from kernel.services.handover import HandedUpgrade, Handover, children_of, encode
+from kernel.services.running_attempt import RunningAttempt
 from kernel.services.version_trial import Program, TrialFailed, interpreter_at, try_version
 from kernel.store.transitions.upgrade import upgrade_failed, upgraded
 from kernel.store.writer import Writer
@@ -170,7 +171,7 @@ class Upgrade:
         if await _until(lambda: not self._unsettled(), SETTLE_SECONDS):
             return
         for attempt in self._attempts.running.values():
-            if not attempt.talks and not attempt.completing:
+            if not attempt.hands_over and not attempt.completing:
                 attempt.stop("upgrade", STOP_SECONDS)
         if not await _until(lambda: not self._unsettled(), PUT_BACK_SECONDS):
             raise NotNow(f"{', '.join(self._unsettled()[:5])}: try again")
@@ -178,7 +179,7 @@ class Upgrade:
     def _unsettled(self) -> list[str]:
         """What cannot be handed over yet, in words."""
         running = self._attempts.running.values()
-        between = [f"{one.leased.attempt} is being started, or ends" for one in running if not one.talks]
+        between = [_words_for(one) for one in running if not one.hands_over]
         if not between and self._dispatcher.unsettled():
             between = ["an attempt is being leased"]
         return [*between, *(f"the command {name or 'that is being started'} runs" for name in self._commands())]
@@ -264,6 +265,12 @@ class Upgrade:
         self.report = UpgradeReport(id=told.id, state="replacing", before=told.before, to=told.to)
         self._began, self._taken_over, self._children = told.began, len(handover.attempts), handover.children
         self._dispatcher.take_over(handover.attempts)
+
+
+def _words_for(attempt: RunningAttempt) -> str:
+    if attempt.talks:
+        return f"{attempt.leased.attempt} works where it cannot be handed over"
+    return f"{attempt.leased.attempt} is being started, or ends"
 
 
 async def _until(holds: Callable[[], bool], seconds: float) -> bool:

@@ -14,8 +14,8 @@ import trio
 
 from kernel.policy.placement import HERE, Machine
 from kernel.procs.launcher import Launcher
-from kernel.procs.spec import SpawnTransient, Spec
-from kernel.services.working_directory import NO_PREPARATION, Preparation
+from kernel.procs.spec import NodeLost, SpawnTransient, Spec
+from kernel.services.preparation import NO_PREPARATION, Preparation
 from kernel.store.transitions.lease import Leased
 from protocol.agent import AgentDefinition
 from protocol.ipc import Start
@@ -25,10 +25,6 @@ MOST_BYTES: Final = 2**50
 MOST_GPUS: Final = 1024
 """Of what a node says of itself, no more is believed."""
 ANY_WORKERS: Final = 1_000_000
-
-
-class NodeLost(SpawnTransient):
-    """The node of an attempt is not there: nothing was started on it, or nothing of it is left."""
 
 
 class NodeStanding(Protocol):

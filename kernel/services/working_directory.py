@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import trio
@@ -298,96 +298,6 @@ class Confinement:
 
 def _machine_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-class HandedLogin(msgspec.Struct, frozen=True, kw_only=True):
-    """A login that an attempt has: ``lock`` is a descriptor, ``record`` what its lender wrote down."""
-
-    lock: int
-    key: str
-    record: bytes
-    seen: tuple[int, int, int] | None = None
-
-
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made ready for an attempt and is only known in memory, for the next program of the kernel."""
-
-    placeholders: tuple[str, ...] = ()
-    login: HandedLogin | None = None
-
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """All that have to stay open for it."""
-        return () if self.login is None else (self.login.lock,)
-
-
-class Preparation(Protocol):
-    """Makes ready what an attempt works on, before anything is started there, and sees to what it leaves."""
-
-    def follows(self, leased: Leased) -> bool:
-        """Return whether its files have to be brought to another's before its prompt is made."""
-        ...
-
-    async def follow(self, leased: Leased) -> None:
-        """Bring them there: nothing is left of the worker before it. Raises SpawnTransient."""
-
-    async def prepare(self, leased: Leased, start: Start) -> None:
-        """Make it ready. Raises CauseError, SpawnTransient."""
-
-    async def finish(self, leased: Leased) -> None:
-        """Keep what the attempt has done, before anybody hears that it is done."""
-
-    async def abandon(self, leased: Leased) -> None:
-        """Keep what an attempt has done that ended otherwise, where it would be lost else."""
-
-    def release(self, leased: Leased) -> None:
-        """Take it down, once nothing of the attempt is left, whether it was prepared or not."""
-
-    def export(self, leased: Leased) -> Prepared:
-        """Return what the next program of the kernel has to know of it."""
-        ...
-
-    def let_go(self, leased: Leased) -> None:
-        """Take nothing down: the next program of the kernel does."""
-
-    def adopt(self, leased: Leased, prepared: Prepared) -> None:
-        """Know what an earlier program of this kernel has made ready."""
-
-
-class NoPreparation:
-    """For attempts in the project itself, which nothing confines."""
-
-    def follows(self, leased: Leased) -> bool:
-        """Return False: there is one place for all."""
-        return False
-
-    async def follow(self, leased: Leased) -> None:
-        """Do nothing."""
-
-    async def finish(self, leased: Leased) -> None:
-        """Do nothing."""
-
-    async def abandon(self, leased: Leased) -> None:
-        """Do nothing."""
-
-    async def prepare(self, leased: Leased, start: Start) -> None:
-        """Do nothing."""
-
-    def release(self, leased: Leased) -> None:
-        """Do nothing."""
-
-    def export(self, leased: Leased) -> Prepared:
-        """Return nothing."""
-        return Prepared()
-
-    def let_go(self, leased: Leased) -> None:
-        """Do nothing."""
-
-    def adopt(self, leased: Leased, prepared: Prepared) -> None:
-        """Do nothing."""
-
-
-NO_PREPARATION: Final = NoPreparation()
 
 
 class CliHomes:

@@ -17,7 +17,6 @@ import apsw
 
 from kernel.fault_injection import fault_point
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.recovery import touch
 from protocol.standby import FRAME_HEADER_BYTES, HEADER_BYTES, checkpoint_of, page_bytes
 
 logger = logging.getLogger(__name__)
@@ -31,6 +30,7 @@ _CHECKPOINT: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 _BY_ITSELF: Final = 1000
 
 
+VERSION: Final = "PRAGMA user_version"
 NEWEST: Final = "SELECT seq, at_ms FROM events ORDER BY seq DESC LIMIT 1"
 
 
@@ -72,9 +72,10 @@ class LogTap:
     # -- on the writer's thread ---------------------------------------------------------------------------
 
     def install(self, tx: Transaction) -> None:
-        """Be told of each commit from this one on."""
+        """Be told of each commit from this one on. It has to write something: a row that stays as it was is not."""
         tx.conn.set_wal_hook(self._committed)
-        touch(tx)
+        version = int(tx.conn.execute(VERSION).get or 0)
+        tx.conn.execute(f"{VERSION} = {version}")
 
     def remove(self, tx: Transaction) -> None:
         """Leave the log to SQLite again."""
@@ -130,8 +131,8 @@ class LogTap:
 
     @property
     def broken(self) -> bool:
-        """Whether frames are missing, so that ``begin`` is needed."""
-        return not self._active
+        """Whether frames are missing, so that ``begin`` is needed; or it knows of no commit yet."""
+        return not self._active or self._now is None
 
     def begin(self) -> None:
         """Read from the first frame of the log that there is now; where the file has all of that, of the next."""

@@ -44,6 +44,16 @@ def wanted(tip: str, known: Sequence[str]) -> bytes:
     return "".join((f"{tip}\n", *(f"^{one}\n" for one in known))).encode()
 
 
+async def _check_given(git: ProjectGit, view: View, tip: str, known: Sequence[str]) -> None:
+    """Raise Refused where ``tip`` follows from commits of the project that nobody gave to the node, but by their name.
+
+    It would be sent them next. What the project has from its remotes it may have from there, too.
+    """
+    words = ("rev-list", "--count", tip, "--not", *known, "--remotes")
+    if await git.said(view, *words) != await git.said(view, *words, "--all"):
+        raise failed("it follows from commits of the project that the node was not given", "merge them here")
+
+
 async def take_commits(git: ProjectGit, view: View, tip: str, known: Sequence[str], pack: Path) -> None:
     """Add the commits of ``tip`` besides ``known``, which are in ``pack``, to the project. No ref moves.
 
@@ -56,6 +66,7 @@ async def take_commits(git: ProjectGit, view: View, tip: str, known: Sequence[st
         if not await has_commit(git, view, tip):
             raise failed(f"{tip[:12]} is not in what came")
         await git.said(view, "rev-list", "--objects", "--quiet", tip, "--not", *known)
+        await _check_given(git, view, tip, known)
         await check_commits(git, view, tip, known)
     except Refused as refused:
         text = f"what came from the node is not taken: {refused.text}"

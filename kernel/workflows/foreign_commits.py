@@ -15,6 +15,8 @@ from protocol.errors import Refused
 
 COMMITS: Final = 10_000
 """Taken at once."""
+FILES_BYTES: Final = 4 * 1024**3
+"""Of all files that are new or changed, as they would be written: a small pack can hold much."""
 BLOBS_BYTES: Final = 16 * 1024 * 1024
 """Of all links and attributes that are new."""
 SHOWN: Final = 100
@@ -94,6 +96,7 @@ async def check_commits(git: ProjectGit, view: View, tip: str, known: Sequence[s
         raise failed(f"what it changes cannot be read: {str(error)[:SHOWN]!a}") from error
     for change in changes:
         _refuse(change_fault(change))
+    await _check_size(git, view, changes)
     links = [one for one in changes if one.mode == _LINK]
     attributes = [
         one for one in changes if one.mode != _GONE and posixpath.basename(one.path).casefold() == ".gitattributes"
@@ -104,6 +107,19 @@ async def check_commits(git: ProjectGit, view: View, tip: str, known: Sequence[s
         _refuse(link_fault(one.path, blobs[one.blob]))
     for one in attributes:
         _refuse(attributes_fault(one.path, blobs[one.blob], [blobs[blob] for blob in one.before]))
+
+
+async def _check_size(git: ProjectGit, view: View, changes: Sequence[Change]) -> None:
+    blobs = [one.blob for one in changes if one.mode not in (_GONE, _SUBMODULE)]
+    names = sorted(set(blobs))
+    given = "".join(f"{name}\n" for name in names).encode()
+    printed = await git.said(view, "cat-file", "--batch-check=%(objectsize)", given=given)
+    rows = printed.decode("ascii", "replace").split()
+    if len(rows) != len(names) or not all(row.isdecimal() for row in rows):
+        raise failed("the sizes of its files cannot be read")
+    sizes = dict(zip(names, map(int, rows), strict=True))
+    if sum(sizes[blob] for blob in blobs) > FILES_BYTES:
+        raise failed(f"its files have more than {FILES_BYTES // 2**20} MiB", "see what they are")
 
 
 async def _blobs(git: ProjectGit, view: View, names: set[str]) -> dict[str, bytes]:

@@ -15,7 +15,6 @@ import msgspec
 
 from kernel.procs.command import CommandResult, run_command
 from kernel.procs.launcher import Launcher
-from kernel.procs.spec import SpawnTransient
 from kernel.workflows.clone import PACK_BYTES
 from kernel.workflows.exchange import COMMIT, wanted
 from kernel.workflows.git import GitCommand
@@ -45,6 +44,7 @@ for name in user.name user.email; do
     test -z "$4" || git --git-dir=new/.git config "$name" "$4"
     shift
 done
+test ! -e tree && test ! -L tree || mv tree "kept-$$-$(date +%s)"
 mv new tree
 """
 _LOOK: Final = 'cd "$1" 2>/dev/null || exit 0; test ! -d tree/.git || echo tree; head -c 200 ready 2>/dev/null || :'
@@ -64,7 +64,7 @@ class NodeGit:
 
     def __init__(self, launcher: Launcher, facts: NodeFacts) -> None:
         self.facts = facts
-        self.environment = {"PATH": facts.path, "HOME": facts.home, "LC_ALL": "C"}
+        self.environment = {"PATH": facts.path, "HOME": facts.home, "LC_ALL": "C", "GIT_LFS_SKIP_SMUDGE": "1"}
         self._launcher = launcher
         self._name = f"files-{secrets.token_hex(4)}"
         self._numbers = itertools.count(1)
@@ -90,9 +90,7 @@ class NodeGit:
         """A run that may as well say no. Raises SpawnTransient."""
         command = msgspec.structs.replace(self._command, limit_bytes=limit_bytes)
         known = {**view.variables, **(variables or {})}
-        return _certain(
-            await command.run(view.top, *words, variables=known, given=given, into=into, sandbox=view.sandbox)
-        )
+        return await command.run(view.top, *words, variables=known, given=given, into=into, sandbox=view.sandbox)
 
     async def said(
         self, view: View, *words: str, variables: Mapping[str, str] | None = None, given: bytes | Path = b""
@@ -116,7 +114,7 @@ class NodeGit:
             given=given,
             sandbox=sandbox,
         )
-        if not _certain(result).ok:
+        if not result.ok:
             raise failed(f"the clone on the node cannot be made ready: {self.why(result)}", "see the disk there")
         return result.stdout
 
@@ -127,15 +125,8 @@ class NodeGit:
         return "it took too long" if result.timed_out else self._command.why(result)
 
 
-def _certain(result: CommandResult) -> CommandResult:
-    """Raise SpawnTransient where nobody knows how it ended, for the node is lost."""
-    if getattr(result.exit, "lost", False):
-        raise SpawnTransient("the node was lost")
-    return result
-
-
 class CloneState(msgspec.Struct, frozen=True):
-    """Whether there is a clone, and the digest of the setup that was run in it; "": none was."""
+    """The state of a clone: there or not, and the digest of the setup that was run in it; "": none was."""
 
     there: bool
     ready: str = ""
@@ -223,8 +214,11 @@ class NodeClone:
                 f"what is new on the node cannot be read: {self.git.why(packed)}", f"see {self.view.top} there"
             )
 
-    async def take(self, pack: Path) -> None:
-        """Add the objects in ``pack``. Raises Refused, SpawnTransient."""
+    async def take(self, pack: Path, shallow: bytes) -> None:
+        """Add the objects in ``pack``. ``shallow``: the commits that the project ends at. Raises Refused."""
+        if shallow:
+            place = f"{self.view.folder}/shallow"
+            await self.git.shell('exec cat >"$1"', place, given=shallow, sandbox=self.view.sandbox)
         await self.git.said(self.view, "index-pack", "--stdin", "--fix-thin", given=pack)
 
     async def check_out(self, tip: str, head: str | None) -> None:

@@ -50,7 +50,8 @@ class NodeSync:
         async with view_of(home) as view:
             author = await author_at(home, view, self._agent)
             head: str | None = None
-            if (await clone.look()).there:
+            there = (await clone.look()).there
+            if there:
                 if not live:
                     await clone.unlock()
                 try:
@@ -58,10 +59,10 @@ class NodeSync:
                 except Refused as refused:
                     if live:
                         raise
-                    aside = await clone.set_aside()
+                    aside, there = await clone.set_aside(), False
                     notes.append(f"{refused.text}; what was in its clone on {self._node} is in {aside} there")
             tip = await home.tip(view)
-            if not (await clone.look()).there:
+            if not there:
                 await clone.make(len(tip), (author.name, author.email))
             if head != tip:
                 await self._send(view, tip, head)
@@ -100,23 +101,31 @@ class NodeSync:
         home, clone, notes = self._home, self._clone, list[str]()
         async with view_of(home) as view:
             made = ""
-            if (await clone.look()).there:
-                await clone.unlock()
-                head = await clone.head()
-                if head is not None:
-                    made = await clone.commit(head, self._message, await author_at(home, view, self._agent))
+            if not (await clone.look()).there:
+                raise failed("it is no git repository any more", f"see {clone.place} on {self._node}")
+            await clone.unlock()
+            head = await clone.head()
+            if head is not None:
+                made = await clone.commit(head, self._message, await author_at(home, view, self._agent))
+                if not await self._held(view, made):
+                    await self._fetch(view, made, home.tree.base)
                     await self._keep(view, made, notes)
             await clone.remove()
         return Synced(made, tuple(notes))
 
+    async def _held(self, view: View, made: str) -> bool:
+        """Return whether ``made`` is here, and on some branch or under some ref."""
+        if not await has_commit(self._home.git, view, made):
+            return False
+        words = ("rev-list", "--count", "--max-count=1", made, "--not", "--all")
+        return not int(await self._home.git.said(view, *words))
+
     async def _keep(self, view: View, made: str, notes: list[str]) -> None:
-        """Have the commits of ``made`` here, under a ref of their own unless one leads to them."""
-        git, branch = self._home.git, self._home.tree.branch
-        await self._fetch(view, made, self._home.tree.base)
-        if int(await git.said(view, "rev-list", "--count", "--max-count=1", made, "--not", "--all")):
-            ref = f"{LOST}/{branch.removeprefix('awk/')}/{made[:12]}"
-            await git.said(view, "update-ref", ref, made)
-            notes.append(f"what was left on {self._node} is on no branch: it is kept as {ref}")
+        """Keep the commits of ``made``, which are here, under a ref of their own."""
+        branch = self._home.tree.branch
+        ref = f"{LOST}/{branch.removeprefix('awk/')}/{made[:12]}"
+        await self._home.git.said(view, "update-ref", ref, made)
+        notes.append(f"what was left on {self._node} has no place on {branch} any more: it is kept as {ref}")
 
     async def _settled(self, view: View, author: Author, notes: list[str]) -> str | None:
         """Have all that is in the clone here, too. Returns the clone's last commit. Raises Refused."""
@@ -126,30 +135,24 @@ class NodeSync:
             return None
         tip = await home.tip(view)
         made = await clone.commit(head, self._message, author)
-        if made == tip or (await has_commit(home.git, view, made) and await is_ancestor(home.git, view, made, tip)):
+        if made == tip or await self._held(view, made):
             return made
         await self._fetch(view, made, tip)
         if await is_ancestor(home.git, view, tip, made):
             await home.follow(view, tip, made)
             notes.append(f"what was left on {self._node} is taken: {made[:12]}")
         else:
-            ref = f"{LOST}/{home.tree.branch.removeprefix('awk/')}/{made[:12]}"
-            await home.git.said(view, "update-ref", ref, made)
-            notes.append(
-                f"what was left on {self._node} has no place on {home.tree.branch} any more: it is kept as {ref}"
-            )
+            await self._keep(view, made, notes)
         return made
 
     async def _fetch(self, view: View, made: str, tip: str) -> None:
         """Have the commits of ``made`` here. Raises Refused where they are not to be had, or not taken."""
         home, clone = self._home, self._clone
-        if await has_commit(home.git, view, made):
-            return
         here = await self._known(view, [await clone.here()])
         async with home.git.folder() as folder:
             pack = Path(folder, "pack")
             await clone.send_back(made, here, pack)
-            await take_commits(home.git, view, made, [*here, tip], pack)
+            await take_commits(home.git, view, made, [tip, home.tree.base], pack)
 
     async def _send(self, view: View, tip: str, head: str | None) -> None:
         home, clone = self._home, self._clone
@@ -159,7 +162,8 @@ class NodeSync:
         async with home.git.folder() as folder:
             pack = Path(folder, "pack")
             await pack_commits(home.git, view, tip, known, pack)
-            await clone.take(pack)
+            shallow = trio.Path(view.folder, "shallow")
+            await clone.take(pack, await shallow.read_bytes() if await shallow.exists() else b"")
             await trio.Path(pack).unlink()
 
     async def _known(self, view: View, claimed: Sequence[str | None]) -> list[str]:

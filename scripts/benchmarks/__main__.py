@@ -14,11 +14,13 @@ from scripts.benchmarks import (
     indexing,
     landings,
     model_calls,
+    nodes,
     peers,
     prompts,
     recall,
     replies,
     scheduling,
+    standby,
     workers,
 )
 from scripts.benchmarks.figure import Figure
@@ -40,6 +42,8 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "recall": recall.measure,
         "indexing": indexing.measure,
         "peers": peers.measure,
+        "nodes": nodes.measure,
+        "standby": standby.measure,
     }
 )
 

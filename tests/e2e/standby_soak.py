@@ -1,6 +1,6 @@
 """Copies of a log elsewhere, under load and killed: ``python -m tests.e2e.standby_soak [ROUNDS] [SEED]``.
 
-In each round a kernel that copies its log works for a while. It is killed by SIGKILL then, or ends at one of its points;
+In each round a kernel that copies its log works for a while. It is killed by SIGKILL, or ends at one of its points;
 or the process that copies is, at one of its points or at a random moment, again and again. Then the copy is put
 together: it has to be a prefix of the original's log that some commit ended. In every fifth round another project goes
 on with it, and has to bring all work to its end, once. Says what it found; exits 1 where that differs.
@@ -8,6 +8,7 @@ on with it, and has to bring all work to its end, once. Says what it found; exit
 
 import os
 import random
+import select
 import shutil
 import signal
 import sys
@@ -99,7 +100,7 @@ class Trial:
         load.start()
         until = time.monotonic() + random.uniform(1.0, 6.0)
         while time.monotonic() < until:
-            time.sleep(0.2)
+            select.select([], [], [], 0.2)
             if kind == "copier" and random.random() < 0.15 and (found := self.copier()) is not None:
                 with suppress(ProcessLookupError):
                     os.kill(found, signal.SIGKILL)

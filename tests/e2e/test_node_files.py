@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -168,3 +169,19 @@ def test_work_goes_on_after_its_node_was_lost_and_what_is_left_there_is_kept(pro
     assert git(project, "show", "awk/w/r1/alice:whole.txt") == "whole"
     assert git(project, "show", "awk/w/r1/alice:half.txt") == "half"
     project.until("worker.log", holds=lambda event: "what was left on g1 is taken" in event["data"]["text"])
+
+
+def test_a_kernel_that_is_killed_finds_on_the_node_what_was_done_there(project: Project, far: Path) -> None:
+    """The node has ended the work by itself; the next kernel takes what is there, and goes on from it."""
+    gate = far / "gate"
+    step = f"echo half >half.txt; touch {far}/began; while test ! -e {gate}; do sleep 0.1; done; echo whole >whole.txt"
+    workflow(project, step)
+    commit(project)
+    assert project.awk("run", "w", "--detach", env=TRUST).code == 0
+    wait_until((far / "began").exists, 60.0)
+    os.kill(project.record()["pid"], signal.SIGKILL)
+    wait_until(lambda: not project.alive(), 30.0)
+    gate.touch()
+    assert project.awk("start", "--trust", env=TRUST).code == 0
+    project.until("workflow.stopped", 120.0)
+    assert git(project, "show", "awk/w/r1/alice:half.txt", "awk/w/r1/alice:whole.txt") == "half\nwhole"

@@ -66,6 +66,7 @@ def test_an_agent_at_work_goes_on_where_it_was(project: Project) -> None:
     assert project.ended(instruction)["text"] == "finished"
 
 
+@pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
 @pytest.mark.promise("P92")
 def test_another_version_takes_over_and_starts_new_workers_itself(project: Project, tmp_path: Path) -> None:
     """Who works finishes on the old code; who begins afterwards is a worker of the new version."""
@@ -110,8 +111,12 @@ BROKEN: Final = {
 }
 
 
+SHORT: Final = "raises when it takes over"
+LONG: Final = pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_version_trial.py")
+
+
 @pytest.mark.promise("P93")
-@pytest.mark.parametrize("kind", BROKEN)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=() if kind == SHORT else LONG) for kind in BROKEN])
 def test_a_version_that_cannot_take_over_leaves_the_old_one_at_work(
     project: Project, tmp_path: Path, kind: str
 ) -> None:
@@ -120,7 +125,8 @@ def test_a_version_that_cannot_take_over_leaves_the_old_one_at_work(
     other = make_version(tmp_path / "other", "9.9.9", **broken)
     project.agent("alice", f'shell: "{HOLD}"', "text: finished")
     project.agent("bob", "text: still here")
-    assert project.awk("start", "--trust", env={PATIENCE: "4"}).code == 0
+    seconds = {"says nothing": "3", "hangs when it takes over": "15"}.get(kind, "60")
+    assert project.awk("start", "--trust", env={PATIENCE: seconds}).code == 0
     instruction = project.send("alice")
     project.until("attempt.started")
     ran = project.awk("upgrade", "--to", str(other / "bin" / "python"))
@@ -141,6 +147,7 @@ def at_work(project: Project, **env: str) -> str:
     return instruction
 
 
+@pytest.mark.long("tests/kernel/store/test_upgrade.py")
 @pytest.mark.promise("P92")
 @pytest.mark.parametrize(
     "point",
@@ -157,6 +164,7 @@ def test_a_kernel_killed_in_an_upgrade_is_recovered_like_any_other(project: Proj
     assert project.ended(instruction)["text"] == "finished"
 
 
+@pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_version_trial.py")
 @pytest.mark.promise("P93")
 def test_a_program_killed_in_the_moment_of_its_exec_is_followed_by_its_guardian(project: Project) -> None:
     """It has another pid, and the same port, token and attempts."""
@@ -170,6 +178,7 @@ def test_a_program_killed_in_the_moment_of_its_exec_is_followed_by_its_guardian(
     assert project.ask("GET", "/upgrade")["reason"] == "the new version ended before it was ready"
 
 
+@pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_version_trial.py")
 def test_a_guardian_that_is_killed_is_missed_by_nobody(project: Project) -> None:
     """The new version needs none once it is ready."""
     instruction = at_work(project, **{AT: "upgrade.dismissed:1"})
@@ -178,6 +187,7 @@ def test_a_guardian_that_is_killed_is_missed_by_nobody(project: Project) -> None
     assert attempts_of(project, instruction) == (1, ["done"])
 
 
+@pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_version_trial.py")
 @pytest.mark.promise("P93")
 def test_a_version_installed_over_the_one_that_runs_need_not_work_either(project: Project, tmp_path: Path) -> None:
     """The old program lies on no disk any more, and goes on out of the guardian's memory."""
@@ -194,6 +204,7 @@ def test_a_version_installed_over_the_one_that_runs_need_not_work_either(project
     assert attempts_of(project, instruction) == (1, ["done"])
 
 
+@pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
 @pytest.mark.promise("P92")
 def test_a_call_that_waits_for_a_person_is_made_again_and_asks_once(project: Project) -> None:
     """It is cut off without an answer, comes to the new version with its key, and waits on there."""
@@ -211,6 +222,7 @@ def test_a_call_that_waits_for_a_person_is_made_again_and_asks_once(project: Pro
     assert json.loads((project.root / "said").read_text())["decision"] == "granted"
 
 
+@pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
 @pytest.mark.promise("P92")
 def test_who_follows_the_work_and_who_speaks_meanwhile_notices_nothing(project: Project) -> None:
     """A stream that ends is taken up after its last event, and what is said while the program changes is kept."""
@@ -229,6 +241,7 @@ def test_who_follows_the_work_and_who_speaks_meanwhile_notices_nothing(project: 
     assert [project.ended(one)["text"] for one in said] == ["heard"] * 20
 
 
+@pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
 @pytest.mark.promise("P92")
 def test_workers_of_the_exec_launcher_go_on_too(project: Project) -> None:
     """Their keepers are children of the kernel itself, which has to reap them whoever started them."""
@@ -243,6 +256,7 @@ def test_workers_of_the_exec_launcher_go_on_too(project: Project) -> None:
     wait_until(lambda: not kernel.children())
 
 
+@pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
 def test_a_kernel_that_is_told_to_stop_in_an_upgrade_stops(project: Project) -> None:
     """Whichever program is there to hear it."""
     instruction = at_work(project)

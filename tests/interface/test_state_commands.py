@@ -32,6 +32,8 @@ DF = {
         (("backup", "b.zip"), BACKUP, ("backup", False), ("12,345 bytes", "m4", "not in it: keys", "1 working trees")),
         (("backup", "b.zip", "--force"), BACKUP, ("backup", True), ("checked",)),
         (("restore", "b.zip"), RESTORE, ("restore", False), ("must not run too", "/here", "is not in this")),
+        (("restore", "--promote", "b.zip"), RESTORE, ("promote", False), ("must not run too",)),
+        (("restore", "--promote", "--force", "b.zip"), RESTORE, ("promote", True), ("/here",)),
         (("df",), DF, ("df", False), ("2.0 KiB", "5.0 GiB", "3.0 MiB in all", "2 more runs: -n 0 shows all")),
     ],
 )  # fmt: skip

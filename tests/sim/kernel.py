@@ -16,12 +16,12 @@ from kernel.api.context import Services
 from kernel.policy.scheduling import STARVATION_MS, Limits
 from kernel.procs.launcher import Launcher
 from kernel.services.admission import Admission
+from kernel.services.attempt_services import AttemptServices
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.retention import Retention
-from kernel.services.running_attempt import AttemptServices
 from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import WAKING, Deadlines, Schedules

@@ -38,7 +38,7 @@ def run_upgrade(context: Context) -> int:
     to = context.args.to
     body = {} if to is None else {"to": os.path.abspath(os.path.join(context.cwd, os.path.expanduser(to)))}
     asked = json.loads(client.post("/upgrade", body, key=new_key()))
-    told = _ended(context, client, asked["id"])
+    told = _ended(context, client, asked["id"])  # port and token stay, whichever process it is
     document: dict[str, Any] = json.loads(told)
     if document["state"] == "done":
         return context.answer(told, upgrade_lines)
@@ -60,9 +60,6 @@ def _ended(context: Context, client: Client, upgrade: str) -> bytes:
             if found["state"] in _OVER:
                 return told
         context.clock.pause(_PAUSE_SECONDS)
-        if client.endpoint.pid:
-            with suppress(Unreachable):
-                client = context.find_kernel()
     raise Failure("timeout", "nobody says how it ended", f"ask again: {context.program} upgrade --status")
 
 

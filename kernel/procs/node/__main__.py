@@ -39,7 +39,12 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="agent-worker node", allow_abbrev=False)
-    parser.add_argument("--state", metavar="DIR", type=_folder, help="the node's folder (default: by the project)")
+    parser.add_argument(
+        "--state",
+        metavar="DIR",
+        type=lambda text: Path(text).expanduser().absolute(),
+        help="the node's folder (default: by the project)",
+    )
     parser.add_argument("--project", metavar="ID", help="serve this project, and no other")
     parser.add_argument("--join", metavar="WORD", help="dial and serve the kernel that gave this word (- reads it)")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
@@ -57,10 +62,6 @@ def _parse() -> argparse.Namespace:
             parser.error("say which project it serves (--project ID), or its folder (--state DIR)")
         options.state = Path.home() / ".agent-worker" / "nodes" / name
     return options
-
-
-def _folder(text: str) -> Path:
-    return Path(text).expanduser().absolute()
 
 
 def _options_again(options: argparse.Namespace) -> list[str]:

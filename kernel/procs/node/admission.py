@@ -1,4 +1,4 @@
-"""Whom a node serves: one project, the highest term, one session at a time. Pure."""
+"""Admission of kernels to a node: one project, the highest term, one session at a time. Pure."""
 
 from typing import Final, Literal
 
@@ -11,7 +11,7 @@ _SHOWN: Final = 100
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node knows when a kernel greets it."""
+    """The state of a node when a kernel greets it."""
 
     project: str | None
     """None: it has not served any yet."""
@@ -33,14 +33,18 @@ def admit(hello: KernelHello, standing: Standing) -> Refusal | Literal["resume",
         (
             agree(standing.spoken, hello.protocol) is None,
             "version",
-            f"the kernel ({hello.version}) speaks protocol {theirs} of nodes, this node ({VERSION}) {ours}: "
-            f"upgrade agent-worker on the {older}",
+            (
+                f"the kernel ({hello.version}) speaks protocol {theirs} of nodes, this node ({VERSION}) {ours}: "
+                f"upgrade agent-worker on the {older}"
+            ),
         ),
         (
             hello.project != served,
             "project",
-            f"this node serves project {served[:_SHOWN]!r}, and not {hello.project[:_SHOWN]!r}: "
-            "give it a folder of its own with --state",
+            (
+                f"this node serves project {served[:_SHOWN]!r}, and not {hello.project[:_SHOWN]!r}: "
+                "give it a folder of its own with --state"
+            ),
         ),
         (
             hello.term < standing.highest_term,
@@ -55,8 +59,10 @@ def admit(hello: KernelHello, standing: Standing) -> Refusal | Literal["resume",
         (
             standing.holds_lease and hello.term == standing.term and not resumes,
             "busy",
-            "another session of the same kernel holds the lease of this folder: two nodes of one project that are "
-            "the same user of the same machine need a --state, or an AGENT_WORKER_HOME, of their own",
+            (
+                "another session of the same kernel holds the lease of this folder: two nodes of one project that are "
+                "the same user of the same machine need a --state, or an AGENT_WORKER_HOME, of their own"
+            ),
         ),
     )
     for is_so, code, why in faults:

@@ -41,7 +41,7 @@ class Signal:
 
 
 class WritingEnd(ChildInput):
-    """Where bytes go in. One task writes at a time."""
+    """The end where bytes go in. One task writes at a time."""
 
     def __init__(self, channel: int, speaker: Speaker) -> None:
         self.channel = channel
@@ -107,7 +107,7 @@ class WritingEnd(ChildInput):
 
 
 class ReadingEnd(ChildOutput):
-    """Where bytes come out. One task reads at a time. What is lost with its session looks like the end."""
+    """The end where bytes come out. One task reads at a time. What is lost with its session looks like the end."""
 
     def __init__(self, channel: int, speaker: Speaker) -> None:
         self.channel = channel

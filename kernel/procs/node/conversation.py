@@ -38,12 +38,12 @@ def read_greeting(body: bytes) -> Greeting:
 
 
 def describe(error: Exception) -> str:
-    """What broke, in words."""
+    """Return the reason in words."""
     return str(error) or type(error).__name__
 
 
 class Listener:
-    """What a side of a session does about what it hears. Nothing is awaited: a frame takes effect whole."""
+    """A side of a session, as it takes in what it hears. Nothing is awaited: a frame takes effect whole."""
 
     def take(self, frame: Any) -> None:
         """Let a numbered frame take effect. Raises Garbled, and then it has none."""

@@ -1,4 +1,4 @@
-"""What a node says about its machine: size, folders, addresses. Where it is one part of a machine, that part."""
+"""A node's account of its machine: size, folders, addresses. Where it is one part of a machine, that part."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ def gather(state: Path, environ: Mapping[str, str], mcp_url: str) -> NodeFacts:
     return NodeFacts(
         version=VERSION,
         platform=f"{platform.system()} {platform.machine()}"[:200],
-        cpus=_cpus(),
+        cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         memory_bytes=_memory_bytes(),
         gpus=_gpus(environ),
         home=str(Path.home()),
@@ -31,14 +31,8 @@ def gather(state: Path, environ: Mapping[str, str], mcp_url: str) -> NodeFacts:
     )
 
 
-def _cpus() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _memory_bytes() -> int:
-    """What this machine has, or the container that we are in may use."""
+    """The memory of this machine, or what the container that we are in may use."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # there is no such file, or it says max
         return min(machine, int(_CGROUP_MEMORY.read_text("ascii")))

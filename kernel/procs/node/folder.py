@@ -72,12 +72,12 @@ def keep_project(state: Path, project: str) -> None:
 
 
 def search_path(environ: Mapping[str, str]) -> str:
-    """Where programs are found: PATH without relative folders, which would follow the working directory."""
+    """The folders of programs: PATH without relative folders, which would follow the working directory."""
     parts = (environ.get("PATH") or _DEFAULT_PATH).split(":")
     return ":".join(part for part in parts if part.startswith("/")) or _DEFAULT_PATH
 
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
-    """What of the environment a worker has, as where its kernel runs; its programs get theirs from the start frame."""
+    """The part of the environment that a worker has; its programs get theirs from the start frame."""
     kept = {name: value for name, value in environ.items() if name in _PASSED_ON or name.startswith("LC_")}
     return {**kept, "PATH": search_path(environ)}

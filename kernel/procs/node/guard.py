@@ -48,18 +48,14 @@ def _watch(parent: int, pipe: int, patience_seconds: float) -> NoReturn:
         signal.signal(number, signal.SIG_IGN)
     until = _NONE
     while True:
-        over = until != _NONE and boot_seconds() > until + patience_seconds
-        if over:
+        rest = None if until == _NONE else until + patience_seconds - boot_seconds()
+        if rest is not None and rest < 0:
             if os.getppid() == parent:
                 os.kill(parent, signal.SIGKILL)
             os._exit(1)
-        ready, _, _ = select.select([pipe], [], [], None if until == _NONE else _pause(until + patience_seconds))
+        ready, _, _ = select.select([pipe], [], [], None if rest is None else min(rest + 0.001, LOOK_SECONDS))
         if ready:
             said = os.read(pipe, _MOST_BYTES)
             if not said:
                 os._exit(0)
             (until,) = _DEADLINE.unpack_from(said, len(said) - _DEADLINE.size)
-
-
-def _pause(until: float) -> float:
-    return min(max(until - boot_seconds(), 0.0) + 0.001, LOOK_SECONDS)

@@ -23,13 +23,13 @@ from protocol.node import (
     Destroy,
     End,
     NotSpawned,
+    ProcessEnded,
     Released,
     Shut,
     Signal,
     Spawn,
     Spawned,
     Tell,
-    Told,
     channel_of,
 )
 
@@ -80,7 +80,9 @@ class Hosted:
         number = self._order.process
         with self._released:
             try:
-                handle = await launcher.spawn(self._spec())
+                order = self._order
+                spec = Spec(attempt=order.attempt, argv=order.argv, cwd=order.cwd, env=order.env, sandbox=order.sandbox)
+                handle = await launcher.spawn(spec)
             except FileExistsError as error:
                 self._conversation.say(NotSpawned(process=number, why=str(error)[:_SHOWN], in_use=True))
                 forget(number)
@@ -96,10 +98,6 @@ class Hosted:
             self._conversation.say(Released(process=number))
             forget(number)
 
-    def _spec(self) -> Spec:
-        order = self._order
-        return Spec(attempt=order.attempt, argv=order.argv, cwd=order.cwd, env=order.env, sandbox=order.sandbox)
-
     async def _follow(self, handle: Handle) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(copy, handle.stdout, self.stdout)
@@ -107,7 +105,7 @@ class Hosted:
             nursery.start_soon(copy, self.stdin, handle.stdin)
             nursery.start_soon(self._obey, handle)
             exited = await handle.wait()
-            self._conversation.say(Told(process=self._order.process, report=exited))
+            self._conversation.say(ProcessEnded(process=self._order.process, exited=exited))
 
     async def _obey(self, handle: Handle) -> None:
         """Carry out orders, one after the other, until cancelled."""

@@ -2,19 +2,17 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 import trio
 
 from kernel.procs.handle import CLOSE_SECONDS, Handle
-from kernel.procs.node.leased import RemoteProcess
+from kernel.procs.node.conversation import Conversation
+from kernel.procs.node.leased import Leased, RemoteProcess
 from kernel.procs.spawn import TAKE_BACK_SECONDS
 from kernel.procs.spec import SpawnTransient, Spec
 from protocol.ipc import Bound, Census, Exited, Kill
-from protocol.node import Destroy, Need, NotSpawned, Signal, Spawn, Tell
-
-if TYPE_CHECKING:
-    from kernel.procs.node.session import NodeSession
+from protocol.node import Destroy, Need, NodeFacts, NotSpawned, Signal, Spawn, Tell
 
 ANSWER_SECONDS: Final = 90.0
 """For a node to start something: longer than it waits itself for a keeper."""
@@ -29,7 +27,7 @@ class NodeLink:
         self._process = process
 
     async def receive(self) -> Exited:
-        """How it ended, once that is told, or certain."""
+        """Return how it ended, once that is told, or certain."""
         while self._process.exited is None:
             await self._process.heard.wait()
         return self._process.exited
@@ -123,12 +121,24 @@ class NodeHandle(Handle):
 class NodeLauncher:
     """Starts processes on the node of one session. What is started is leased to it, and to nobody else."""
 
-    def __init__(self, session: "NodeSession") -> None:
-        self._session = session
+    def __init__(
+        self,
+        name: str,
+        conversation: Conversation,
+        leased: Leased,
+        facts: Callable[[], NodeFacts | None],
+        abandon: Callable[[str], None],
+    ) -> None:
+        """``facts`` returns None while the node is not connected. ``abandon`` gives it up."""
+        self._name = name
+        self._conversation = conversation
+        self._leased = leased
+        self._facts = facts
+        self._abandon = abandon
 
     def need(self, modules: frozenset[str]) -> None:
         """Have workers that import ``modules`` start sooner there."""
-        self._session.conversation.say(Need(modules=tuple(sorted(modules))))
+        self._conversation.say(Need(modules=tuple(sorted(modules))))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Wait until cancelled: it is the session that is run."""
@@ -137,13 +147,12 @@ class NodeLauncher:
 
     async def spawn(self, spec: Spec) -> Handle:
         """Start a worker or a command there. Raises SpawnTransient, also where the node is not connected now."""
-        session = self._session
-        facts = session.facts
-        if not session.connected or facts is None:
-            raise SpawnTransient(f"cannot start {spec.attempt}: node {session.name} is not connected")
-        process = session.leased.new_process()
+        facts = self._facts()
+        if facts is None:
+            raise SpawnTransient(f"cannot start {spec.attempt}: node {self._name} is not connected")
+        process = self._leased.new_process()
         try:
-            session.conversation.say(
+            self._conversation.say(
                 Spawn(
                     process=process.number,
                     attempt=spec.attempt,
@@ -158,7 +167,7 @@ class NodeLauncher:
                     await process.heard.wait()
         except trio.TooSlowError as error:
             process.release()
-            raise SpawnTransient(f"cannot start {spec.attempt}: no answer from node {session.name}") from error
+            raise SpawnTransient(f"cannot start {spec.attempt}: no answer from node {self._name}") from error
         except BaseException:
             process.release()
             with trio.move_on_after(TAKE_BACK_SECONDS, shield=True):
@@ -166,9 +175,9 @@ class NodeLauncher:
             raise
         answer = process.answer
         if answer is None:
-            raise SpawnTransient(f"cannot start {spec.attempt}: node {session.name} was lost")
+            raise SpawnTransient(f"cannot start {spec.attempt}: node {self._name} was lost")
         if isinstance(answer, NotSpawned):
             if answer.in_use:
-                raise FileExistsError(f"{spec.attempt} is in use on node {session.name}")
-            raise SpawnTransient(f"cannot start {spec.attempt} on node {session.name}: {answer.why}")
-        return NodeHandle(process, spec.attempt, Path(facts.state_dir) / "run" / spec.attempt, session.abandon)
+                raise FileExistsError(f"{spec.attempt} is in use on node {self._name}")
+            raise SpawnTransient(f"cannot start {spec.attempt} on node {self._name}: {answer.why}")
+        return NodeHandle(process, spec.attempt, Path(facts.state_dir) / "run" / spec.attempt, self._abandon)

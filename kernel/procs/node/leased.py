@@ -1,4 +1,4 @@
-"""What is leased to a node, on the kernel's side: each frame from there is judged by it before it takes effect.
+"""The leased processes of a node, on the kernel's side: each frame from there is judged by it before it takes effect.
 
 A node sees what it was given, and says something about that, or nothing: a report of a process that it does not have,
 an answer that nobody asked for, or bytes beyond its credit end the transport.
@@ -28,11 +28,11 @@ from protocol.node import (
     NodeSays,
     NotSpawned,
     Opened,
+    ProcessEnded,
     Release,
     Released,
     Shut,
     Spawned,
-    Told,
     channel_of,
 )
 
@@ -64,12 +64,12 @@ class RemoteProcess:
             for end in (self.stdin, self.stdout, self.stderr):
                 end.fail()
 
-    def take(self, frame: Spawned | NotSpawned | Told) -> None:
+    def take(self, frame: Spawned | NotSpawned | ProcessEnded) -> None:
         """Take in the node's word about it. Raises Garbled for one that does not follow from those before."""
-        if isinstance(frame, Told):
-            if not isinstance(self.answer, Spawned) or self.exited is not None or frame.report.lost:
+        if isinstance(frame, ProcessEnded):
+            if not isinstance(self.answer, Spawned) or self.exited is not None or frame.exited.lost:
                 raise Garbled(f"the end of process {self.number} is told, which does not run")
-            self.exited = frame.report
+            self.exited = frame.exited
         elif self.answer is not None:
             raise Garbled(f"process {self.number} was started twice")
         else:
@@ -124,7 +124,8 @@ class Leased:
         if isinstance(frame, Data | End | Shut | Credit):
             number, role = divmod(frame.channel, 4)
             if role == CONNECTION:
-                self._take_bytes(number, frame)
+                take_connection_bytes(self._connections, self._connected, number, frame)
+                self.closed(number)
             else:
                 self._process(number).take_bytes(role, frame)
         elif isinstance(frame, Opened):
@@ -168,10 +169,6 @@ class Leased:
         self._connected = number
         connection = self._connections[number] = ConnectionEnd(channel_of(number, CONNECTION), self._conversation)
         self._serve(number, connection)
-
-    def _take_bytes(self, number: int, frame: Data | End | Shut | Credit) -> None:
-        take_connection_bytes(self._connections, self._connected, number, frame)
-        self.closed(number)
 
 
 def take_connection_bytes(

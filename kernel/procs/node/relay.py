@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -33,28 +34,20 @@ def relay(state: Path, options: list[str]) -> int:
     peer = _reach(options)
     os.chdir("/")
     threading.Thread(target=_carry_in, args=(peer,), daemon=True).start()
-    try:
+    with suppress(OSError), open(1, "wb", buffering=0, closefd=False) as out:
         while chunk := peer.recv(_CHUNK_BYTES):
-            _write(1, chunk)
-    except OSError:
-        return 0
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[out.write(rest) or 0 :]
     return 0
 
 
 def _carry_in(peer: socket.socket) -> None:
     """Carry standard input to the node; its end ends the process, for there is nobody to hear the rest."""
-    try:
+    with suppress(OSError):
         while chunk := os.read(0, _CHUNK_BYTES):
             peer.sendall(chunk)
-    except OSError:
-        pass
     os._exit(0)
-
-
-def _write(descriptor: int, chunk: bytes) -> None:
-    rest = memoryview(chunk)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
 
 
 def _reach(options: list[str]) -> socket.socket:

@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.procs.node.channels import ConnectionEnd
+from kernel.procs.node.channels import ConnectionEnd, Signal
 from kernel.procs.node.conversation import Conversation, Listener, describe, greet, read_greeting
-from kernel.procs.node.fence import boot_seconds
+from kernel.procs.node.fence import LOOK_SECONDS, boot_seconds
 from kernel.procs.node.framing import Garbled, Packet, Unpacker
 from kernel.procs.node.launcher import NodeLauncher
 from kernel.procs.node.leased import Leased
@@ -75,7 +75,9 @@ class NodeSession(Listener):
         self._serve_mcp = serve_mcp
         self.conversation = Conversation(name, NodeSays, self, times.silence_seconds)
         self.leased = Leased(self.conversation, self._serve)
-        self.launcher = NodeLauncher(self)
+        self.launcher = NodeLauncher(
+            name, self.conversation, self.leased, lambda: self.facts if self.connected else None, self.abandon
+        )
         self._nursery: trio.Nursery | None = None
         self._kept = trio.Event()
         self._over = trio.Event()
@@ -85,8 +87,18 @@ class NodeSession(Listener):
         self._given_up = False
         self._transport: trio.abc.Stream | None = None
         """The one that is spoken over, or was last."""
-        self.connected = False
-        """It is spoken with, and has a lease."""
+        self._connected = False
+        self._changed = Signal()
+
+    @property
+    def connected(self) -> bool:
+        """Whether it is spoken with, and has a lease."""
+        return self._connected
+
+    async def wait_connected(self, *, connected: bool = True) -> None:
+        """Return once it is, or is not."""
+        while self._connected != connected:
+            await self._changed.wait()
 
     async def keep(self) -> None:
         """Enforce the lease: return when it is over, and ``lost`` set. Cancel it when no handle is left."""
@@ -96,7 +108,7 @@ class NodeSession(Listener):
                 self._kept.set()
                 await self._leasing.wait()
                 while (rest := self._lease_rest()) > 0:  # noqa: ASYNC110  (the end of a lease moves on)
-                    await trio.sleep(rest)
+                    await trio.sleep(min(rest, LOOK_SECONDS))
                 logger.warning("node.lost %s: its lease is over", self.name)
                 self._end()
                 self.lost.set()
@@ -129,7 +141,7 @@ class NodeSession(Listener):
             logger.info("node.disconnected %s: %s", self.name, describe(error))
         finally:
             if self._transport is transport:
-                self.connected = False
+                self._note(connected=False)
         if self._given_up:
             await self._over.wait()
 
@@ -162,7 +174,7 @@ class NodeSession(Listener):
         if not self._given_up:
             logger.error("node.abandoned %s: %s", self.name, why)
             self._given_up = True
-            self.connected = False
+            self._note(connected=False)
             self._leasing.set()
             self.conversation.end()
 
@@ -180,8 +192,13 @@ class NodeSession(Listener):
             raise Garbled("it greets in the middle of a session")
         self._echoed_at = boot_seconds()
         self._leasing.set()
-        self.connected = True
+        self._note(connected=True)
         self.conversation.say_now(Echo(at_ms=frame.at_ms))
+
+    def _note(self, *, connected: bool) -> None:
+        if self._connected != connected:
+            self._connected = connected
+            self._changed.announce()
 
     def _lease_rest(self) -> float:
         """The seconds for which the node may work yet, at the most."""
@@ -208,7 +225,7 @@ class NodeSession(Listener):
 
     def _end(self) -> None:
         self._given_up = True
-        self.connected = False
+        self._note(connected=False)
         self.conversation.end()
         self.leased.fail()
 

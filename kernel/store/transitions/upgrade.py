@@ -4,9 +4,30 @@ It is no boot: the row of this one stays, with its clock and all that is counted
 no attempt ended, nothing is put back, and nobody died.
 """
 
-from typing import Final
+from collections.abc import Collection
+from typing import Final, cast
 
+from kernel.store.attempts import end_left_behind
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.requeue import Requeue, requeue
+from protocol.names import InstructionId, instruction_id
+
+LIVE: Final = "SELECT id, epoch FROM instructions INDEXED BY one_live WHERE state IN ('leased', 'running') ORDER BY id"
+_LEFT: Final = Requeue(status="queued", outcome="kernel_restart", cause="kernel_restart")
+
+
+def settle(tx: Transaction, going_on: Collection[InstructionId]) -> tuple[InstructionId, ...]:
+    """Put back, uncharged, what was live when the program was replaced and does not go on: it was just being ended.
+
+    To be committed before anything is leased. Returns what was put back.
+    """
+    rows = cast("list[tuple[int, int]]", tx.conn.execute(LIVE).fetchall())
+    left = [(found, epoch) for number, epoch in rows if (found := instruction_id(number)) not in going_on]
+    for instruction, epoch in left:
+        requeue(tx, instruction, epoch, _LEFT)
+    end_left_behind(tx)
+    return tuple(instruction for instruction, _ in left)
+
 
 RENAME: Final = "UPDATE boots SET version = ?, pid = ? WHERE id = (SELECT max(id) FROM boots)"
 

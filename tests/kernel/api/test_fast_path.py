@@ -32,6 +32,7 @@ BODIES: dict[str, Any] = {
     "POST /page/token": {"key": SALT + SALT},
     "POST /worktrees/remove": {"run": None},
     "POST /prune": {"what": ["logs"], "dry_run": True},
+    "POST /upgrade": {"to": "/nowhere"},
 }
 """A body that each of them takes; the others need none."""
 

@@ -47,6 +47,7 @@ CONTRACT = {
     "POST /instructions/<id>/retry", "POST /instructions/<id>/promote",
     "POST /instructions/cancel", "POST /instructions/retry",
     "POST /instructions/<id>/answer", "POST /instructions/<id>/reassign", "POST /spaces/<space>/clear",
+    "GET /upgrade", "POST /upgrade",
     "GET /worktrees", "POST /worktrees/remove", "POST /prune", "GET /runs/<run>/export",
     "GET /spaces/<space>/export",
     "GET /spaces/<space>/rules", "POST /spaces/<space>/rules", "GET /spaces/<space>/rules/<name>",

@@ -48,7 +48,7 @@ APPROVE: Final = {
 ADMINS: Final = {
     "POST /shutdown", "POST /agents", "PATCH /agents/<name>", "DELETE /agents/<name>", "POST /agents/<name>/rename",
     "POST /dead/clear", "POST /spaces/<space>/clear", "POST /worktrees/remove", "POST /prune",
-    "POST /runs/<run>/check",
+    "POST /upgrade", "POST /runs/<run>/check",
     "GET /tokens", "POST /tokens", "DELETE /tokens/<id>", "POST /agents/<name>/memory/purge",
     "POST /spaces/<space>/grants", "DELETE /grants/<id>",
     "DELETE /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/notes/<file>", "POST /page/keys",

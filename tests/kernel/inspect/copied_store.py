@@ -74,6 +74,15 @@ class Copied:
             clock=lambda: self.now,
         )
 
+    async def new_tap(self) -> None:
+        """As where another process that copies is started."""
+        self.store.writer.tap = None
+        await self.store.writer.commit(self.tap.remove)
+        self.tap.close()
+        self.tap = LogTap(self.store.database.path)
+        await self.store.writer.commit(self.tap.install)
+        self.store.writer.tap = self.tap
+
     @property
     def heard(self) -> Heard:
         """What the copier said last."""
@@ -122,7 +131,8 @@ async def copied_store(base: Path) -> AsyncGenerator[Copied]:
         tap = LogTap(store.database.path)
         await store.writer.commit(tap.install)
         store.writer.tap = tap
-        yield Copied(place, store, folder, tap)
+        copied = Copied(place, store, folder, tap)
+        yield copied
         store.writer.tap = None
-        await store.writer.commit(tap.remove)
-        tap.close()
+        await store.writer.commit(copied.tap.remove)
+        copied.tap.close()

@@ -16,6 +16,7 @@ from kernel.inspect import standby_copier
 from kernel.inspect.standby import Whole, check_standby, promote, put_together
 from kernel.source.standby_place import BEAT, PROMOTED
 from kernel.store import log_tap
+from kernel.store.transaction import Transaction
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
 from kernel.store.transitions.recovery import recover
@@ -34,6 +35,11 @@ def refused(call: Callable[[], object]) -> Refused:
     return caught.value
 
 
+def with_token(tx: Transaction, digest: bytes) -> None:
+    """A token that somebody made."""
+    tx.conn.execute(TOKEN, (digest,))
+
+
 def promoted(folder: Path, base: Path, *, force: bool = False) -> list[str]:
     """What was said, in a new project that the copy was put in the place of."""
     there = Place(base)
@@ -46,7 +52,7 @@ async def test_a_copy_is_gone_on_with_elsewhere(tmp_path: Path) -> None:
     """The log, what agents keep, no token; with a term that the original does not come to, and once."""
     async with copied_store(tmp_path / "a") as copied:
         digest = os.urandom(32)
-        await copied.store.writer.commit(lambda tx: tx.conn.execute(TOKEN, (digest,)).fetchall())
+        await copied.store.writer.commit(with_token, digest)
         term = (await copied.store.writer.commit(recover)).term
         memory = copied.place.root / ".agents/alice/memory/core.yaml"
         memory.parent.mkdir(parents=True)
@@ -105,7 +111,7 @@ async def test_the_original_must_be_known_to_be_dead_or_have_ended(tmp_path: Pat
 
 @pytest.mark.promise("P90")
 @pytest.mark.parametrize(
-    ("seed", "rounds"), [(0, 25), *(pytest.param(seed, 150, marks=pytest.mark.long) for seed in range(1, 9))]
+    ("seed", "rounds"), [(0, 25), *(pytest.param(seed, 150, marks=pytest.mark.long("[0-25]")) for seed in range(1, 9))]
 )
 async def test_a_copy_is_a_prefix_at_every_moment_of_a_long_life(
     seed: int, rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -345,6 +351,18 @@ async def test_a_folder_that_is_anothers_or_was_promoted_is_left_alone(tmp_path:
         assert BEAT in before
 
 
+@pytest.mark.promise("P90")
+async def test_a_tap_that_was_put_on_when_all_was_said_gives_all_of_it(tmp_path: Path) -> None:
+    """Nothing has to be committed after it for what was committed before it to be there."""
+    async with copied_store(tmp_path / "a") as copied:
+        await copied.say("one", "two")
+        for _ in range(2):
+            await copied.new_tap()
+            copied.new_copier()
+            copied.bring()
+            assert looked(copied.folder, tmp_path / "look")[1] == ["one", "two"]
+
+
 async def test_what_is_erased_is_erased_in_the_copy(tmp_path: Path) -> None:
     """A new base, and nothing is left of the older one and its log."""
     async with copied_store(tmp_path / "a") as copied:
@@ -388,3 +406,39 @@ async def test_a_writer_that_copies_its_log_back_by_itself_does_so_as_before(tmp
         copied.bring()
         assert len(texts_in(copied.place.state / DATABASE)) == 30
     assert apsw.Connection(str(copied.place.state / DATABASE)).execute("PRAGMA integrity_check").get == "ok"
+
+
+@pytest.mark.promise("P90")
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long("[0]")) for seed in range(1, 30))])
+async def test_a_place_that_fails_at_any_moment_holds_a_prefix(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step of writing there may fail, before or after it was done, again and again."""
+    chance = random.Random(seed)
+    monkeypatch.setattr(standby_copier, "RETRY_SECONDS", (0.0,))
+    monkeypatch.setattr(standby_copier, "ROOM_BYTES", 300_000)
+    monkeypatch.setattr(log_tap, "DUE_FRAMES", 40)
+    fails = True
+
+    def reached(name: str) -> None:
+        if name.startswith("standby.") and fails and chance.random() < 0.2:
+            raise OSError(chance.choice((errno.ENOSPC, errno.EIO, errno.EROFS)), "failed")
+
+    monkeypatch.setattr(fault_injection, "_reached", reached)
+    async with copied_store(tmp_path / "a") as copied:
+        for number in range(40):
+            await copied.say(f"m{number} " + "x" * chance.choice((10, 20_000)))
+            copied.now += 3
+            for _ in range(3):
+                copied.send()
+                copied.copier.turn()
+            if any(name.endswith(".json") and name.startswith("base") for name in os.listdir(copied.folder)):
+                whole, held = looked(copied.folder, tmp_path / "look")
+                assert not whole.faults
+                assert held == copied.place.said()[: len(held)]
+        fails = False
+        copied.bring()
+        copied.copier.turn()
+        assert why(copied) is None
+        assert looked(copied.folder, tmp_path / "look")[1] == copied.place.said()
+        assert len(list(copied.folder.glob("base-*.json"))) == 1

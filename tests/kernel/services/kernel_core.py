@@ -18,12 +18,12 @@ from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import Spec
 from kernel.rule.draft import Draft
 from kernel.services.admission import Admission
+from kernel.services.attempt_services import AttemptServices
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.in_flight import InFlight
-from kernel.services.running_attempt import AttemptServices
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines
 from kernel.services.work_places import WorkPlace, WorkPlaces

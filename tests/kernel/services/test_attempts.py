@@ -17,8 +17,8 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient, Spec
 from kernel.services import start_frame
 from kernel.services.kept_workers import Place
+from kernel.services.preparation import NoPreparation
 from kernel.services.work_places import WorkPlace, WorkPlaces
-from kernel.services.working_directory import NoPreparation
 from kernel.store import circuit_breakers, instructions
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import cancel

@@ -1,17 +1,23 @@
 """Commits go to a clone on a node, and what is done there comes back as commits, and as nothing else."""
 
+import shutil
 import subprocess
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
+from kernel.procs.handle import Handle
+from kernel.procs.spec import NodeLost
 from kernel.store.worktrees import Worktree
+from kernel.workflows import foreign_commits
 from kernel.workflows.node_sync import LOST, NodeSync
 from kernel.workflows.repository import Repository
 from protocol.errors import Refused
+from protocol.ipc import Exited
 from tests.kernel.workflows.git_project import GitProject, at, ground_in, repository
 from tests.kernel.workflows.node_ground import FarMachine, commit_far, far_machine, home_of, tree_at_home
 
@@ -260,6 +266,7 @@ async def test_a_result_that_does_not_follow_from_the_branch_is_refused_and_kept
         assert (g.far.tree / "b.txt").read_text() == "here\n"
 
 
+@pytest.mark.long
 @pytest.mark.promise("P89")
 async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
     """The clone is set aside as it is."""
@@ -271,3 +278,102 @@ async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp
             await g.sync.collect()
         await g.sync.bring()
         assert (next(g.far.clone.glob("kept-*")) / "a.txt").read_text() == "own\n"
+
+
+@pytest.mark.promise("P89")
+async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp_path: Path) -> None:
+    """Its agent did that; what else it did is there for a person to look at, also when the run is over."""
+    async with ground(tmp_path) as g:
+        await g.sync.bring()
+        (g.far.tree / "a.txt").write_text("mine\n")
+        shutil.rmtree(g.far.tree / ".git")
+        with pytest.raises(Refused):
+            await g.sync.collect()
+        with pytest.raises(Refused, match="no git repository any more"):
+            await g.sync.clear()
+        await g.sync.bring()
+        assert (g.far.tree / "a.txt").read_text() == "one\n"
+        assert (next(g.far.clone.glob("kept-*")) / "a.txt").read_text() == "mine\n"
+
+
+@pytest.mark.promise("P89")
+async def test_a_small_pack_with_much_in_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One object, under many names: it is counted as it would be written."""
+    monkeypatch.setattr(foreign_commits, "FILES_BYTES", 10 * 2**20)
+    async with ground(tmp_path) as g:
+        await g.sync.bring()
+        for number in range(20):
+            (g.far.tree / f"{number}.bin").write_bytes(bytes(2**20))
+        with pytest.raises(Refused, match="more than 10 MiB"):
+            await g.sync.collect()
+
+
+@pytest.mark.promise("P89")
+async def test_a_node_gets_nothing_of_the_project_by_naming_it(tmp_path: Path) -> None:
+    """A commit that follows from one of another branch would have that sent there next."""
+    async with ground(tmp_path) as g:
+        await g.sync.bring()
+        g.project.git("checkout", "--quiet", "-b", "private")
+        g.project.write("secret.txt", "secret\n")
+        g.project.commit()
+        g.project.git("fetch", "--quiet", str(g.project.root), "private", cwd=g.far.tree)
+        before = g.tip()
+        for words in (("merge", "--quiet", "--no-ff", "-m", "mine", "FETCH_HEAD"), ("reset", "--quiet", "FETCH_HEAD")):
+            g.project.git(*words, cwd=g.far.tree)
+            with pytest.raises(Refused, match="was not given"):
+                await g.sync.collect()
+        assert g.tip() == before
+
+
+@pytest.mark.promise("P89")
+async def test_a_project_without_its_history_works_on_a_node_as_well(tmp_path: Path) -> None:
+    """As a CI service checks it out: one commit, whose parents nobody has."""
+    whole = ground_in(tmp_path / "whole")
+    whole.write("b.txt", "two\n")
+    whole.commit()
+    project = GitProject(tmp_path / "here")
+    project.folder.mkdir()
+    whole.git("clone", "--quiet", "--depth=1", f"file://{whole.root}", str(project.root))
+    async with repository(project) as repo, far_machine(tmp_path / "far") as there:
+        g = Ground(project, there, repo, await tree_at_home(repo))
+        await g.sync.bring()
+        (g.far.tree / "b.txt").write_text("three\n")
+        await g.sync.collect()
+        assert at(g.tree, "b.txt").read_text() == "three\n"
+        assert project.git("rev-list", "--count", g.tree.branch) == "2"
+
+
+@pytest.mark.long
+@pytest.mark.promise("P89")
+async def test_a_repository_of_longer_names_is_cloned_as_one(tmp_path: Path) -> None:
+    """SHA-256, where git has that."""
+    project = GitProject(tmp_path / "here")
+    project.root.mkdir(parents=True)
+    project.git("init", "--quiet", "--object-format=sha256", "--initial-branch=main")
+    project.write("a.txt", "one\n")
+    project.commit()
+    async with repository(project) as repo, far_machine(tmp_path / "far") as there:
+        g = Ground(project, there, repo, await tree_at_home(repo))
+        await g.sync.bring()
+        (g.far.tree / "a.txt").write_text("two\n")
+        assert len((await g.sync.collect()).tip) == 64
+        assert at(g.tree, "a.txt").read_text() == "two\n"
+
+
+@pytest.mark.promise("P89")
+async def test_a_node_that_goes_in_the_middle_is_lost_and_nothing_else_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows how its git ended: that is no fault of what was asked for."""
+    async with ground(tmp_path) as g:
+        await g.sync.bring()
+        ended = Handle.wait
+
+        async def lost(handle: Handle) -> Exited:
+            exited = await ended(handle)
+            return msgspec.structs.replace(exited, lost=True) if "files-" in handle.attempt else exited
+
+        monkeypatch.setattr(Handle, "wait", lost)
+        for step in (g.sync.bring, g.sync.collect):
+            with pytest.raises(NodeLost):
+                await step()

@@ -55,7 +55,7 @@ class Way(trio.abc.Stream):
         """See ReceiveStream."""
         while chunk := await self._out.receive_some(max_bytes):
             if self.seconds:
-                await trio.sleep(self.seconds)
+                await trio.sleep_until(trio.current_time() + self.seconds)
             if passed := self.receives(bytes(chunk)):
                 return passed
         return b""
@@ -93,6 +93,11 @@ class FarNode:
         process = await trio.lowlevel.open_process(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV)
         return Way(process)
 
+    async def join(self, word: str) -> trio.Process:
+        """Have the node process dial home. It is a child of ours."""
+        argv = [sys.executable, "-I", "-m", "kernel.procs.node", "--state", str(self.given), "--join", word]
+        return await trio.lowlevel.open_process(argv, stderr=subprocess.DEVNULL, env=ENV)
+
     @property
     def pid(self) -> int:
         """The node process."""
@@ -119,16 +124,10 @@ async def _answer_nobody(stream: trio.abc.Stream) -> None:
     await stream.aclose()
 
 
-async def until(true: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Return as soon as it is."""
-    with trio.fail_after(seconds):
-        while not true():  # noqa: ASYNC110  (what another process does has no event)
-            await trio.sleep(0.005)
-
-
 async def connect(node: FarNode, session: NodeSession, nursery: trio.Nursery) -> Way:
     """Open a transport, and return it once the node has a lease over it."""
     way = await node.open()
     nursery.start_soon(session.run, way)
-    await until(lambda: session.connected)
+    with trio.fail_after(PATIENCE):
+        await session.wait_connected()
     return way

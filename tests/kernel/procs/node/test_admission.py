@@ -17,6 +17,7 @@ def code(hello: KernelHello, standing: Standing) -> str:
     return verdict.code if isinstance(verdict, Refusal) else verdict
 
 
+@pytest.mark.promise("P84")
 @pytest.mark.parametrize(
     ("hello", "standing", "verdict"),
     [

@@ -9,7 +9,7 @@ import trio
 
 from kernel.procs.node.session import NodeRefused
 from kernel.procs.spec import SpawnTransient, Spec
-from tests.kernel.procs.node.far_node import LIVELY, SHORT, FarNode, connect, until
+from tests.kernel.procs.node.far_node import LIVELY, SHORT, FarNode, connect
 from tests.kernel.procs.trees import ENV, PATIENCE, STAYS, alive, gone, read_pids
 
 CAT = Spec(attempt="i1-1", argv=("cat",), cwd="/", env=ENV)
@@ -61,7 +61,8 @@ async def test_work_goes_on_over_a_new_transport_and_nothing_is_lost_or_doubled(
                     way.receives = lambda data: data[:-1] + bytes([data[-1] ^ 1])
                 else:
                     way.sends = way.receives = lambda data: data[1:]
-                await until(lambda: not session.connected)
+                with trio.fail_after(PATIENCE):
+                    await session.wait_connected(connected=False)
                 way = await connect(node, session, nursery)
                 assert await lines_of(handle.stdout, 1000) == list(numbers)
             pid = handle.pid
@@ -106,7 +107,8 @@ async def test_a_node_process_that_is_killed_takes_its_trees_along_and_is_lost_a
             brief.kill()
             await gone(pids, PATIENCE)
             assert handle.is_quiet()
-            await until(lambda: not session.connected)
+            with trio.fail_after(PATIENCE):
+                await session.wait_connected(connected=False)
             with trio.fail_after(PATIENCE):
                 await session.run(await brief.open())
             assert session.lost.is_set()
@@ -235,4 +237,5 @@ async def test_what_a_shell_prints_before_the_node_speaks_is_passed_over(node: F
         banner = [b"Welcome to far!\r\n\0"]
         way.receives = lambda data: (banner.pop() if banner else b"") + data
         nursery.start_soon(session.run, way)
-        await until(lambda: session.connected)
+        with trio.fail_after(PATIENCE):
+            await session.wait_connected()

@@ -1,0 +1,59 @@
+"""The cost of a copy of the log elsewhere: messages that a kernel accepts with one, against one without."""
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+
+from scripts.benchmarks.figure import Figure, p50
+from scripts.benchmarks.load import rate, timed
+from scripts.benchmarks.running_kernel import MeasuredProject, running
+
+CLIENTS = 16
+SECONDS = 3.0
+ROUNDS = 5
+SHORT_ROUNDS = 20
+TIMES = 40
+FILES = {".agents/busy.yaml": "backend: human\n"}
+
+
+def _said(measured: MeasuredProject) -> Callable[[int], Callable[[], object]]:
+    def client(_: int) -> Callable[[], object]:
+        connection = measured.connect()
+        return lambda: connection.call("POST", "/messages", {"to": "busy", "text": "x" * 200})
+
+    return client
+
+
+def measure() -> Iterator[Figure]:
+    """Rounds by turns, so that a slow moment of the machine hits both alike."""
+    with tempfile.TemporaryDirectory(prefix="awk-bench-far-") as far:
+        copied = FILES | {".agents.yaml": f"standby: {{to: {far}, every: 1s}}\n"}
+        with running(FILES) as plain, running(copied) as with_copy:
+            both = {"plain": plain, "copied": with_copy}
+            rates: dict[str, list[float]] = {name: [] for name in both}
+            times: dict[str, list[float]] = {name: [] for name in both}
+            lags: list[float] = []
+            stop = threading.Event()
+            watching = threading.Thread(target=_watch, args=(plain, with_copy, lags, stop), daemon=True)
+            watching.start()
+            for name, measured in [*both.items()] * ROUNDS:
+                rates[name].append(rate(_said(measured), CLIENTS, SECONDS))
+            stop.set()
+            watching.join()
+            one = {name: _said(measured)(0) for name, measured in both.items()}
+            for name, said in [*one.items()] * SHORT_ROUNDS:
+                times[name].append(p50(timed(said, TIMES)))
+            share = p50(rates["copied"]) / p50(rates["plain"])
+            yield Figure("messages/s with a copy, share of without", share, 0.9, "x", least=True)
+            longer = p50(times["copied"]) / p50(times["plain"])
+            yield Figure("a message with a copy, p50 against without", longer, 1.1, "x")
+            yield Figure("the copy is behind under full load, at most", max(lags), 5.0, "s")
+
+
+def _watch(plain: MeasuredProject, copied: MeasuredProject, lags: list[float], stop: threading.Event) -> None:
+    """Ask both alike, since to ask costs something, too."""
+    connections = plain.connect(), copied.connect()
+    while not stop.wait(0.5):
+        _, told = [connection.call("GET", "/status")["standby"] for connection in connections]
+        if told["state"] == "following":
+            lags.append(float(told["lag_seconds"]))

@@ -1,0 +1,83 @@
+"""A real kernel copies its log elsewhere, dies, and another project goes on with the copy."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.processes import wait_for_mark, wait_until
+from tests.project import Project, empty_project
+
+REPLIES = 'text: "did ${{ message.text }}"'
+
+
+def state_of(project: Project) -> dict[str, Any]:
+    """What the kernel says of the copy."""
+    found: dict[str, Any] = project.ask("GET", "/status")["standby"]
+    return found
+
+
+def follows(project: Project) -> bool:
+    """Whether all that was committed is there."""
+    found = state_of(project)
+    return bool(found["state"] == "following" and found["lag_seconds"] == 0.0)
+
+
+@pytest.mark.promise("P90", "P91")
+def test_a_project_elsewhere_goes_on_with_the_work_of_a_kernel_that_was_killed(
+    project: Project, tmp_path: Path
+) -> None:
+    """Nothing is copied without trust; a place that is away is told, keeps nobody, and is caught up with."""
+    far, away = tmp_path / "far", tmp_path / "away"
+    far.mkdir()
+    project.write(".agents.yaml", f"standby: {{to: {far}, every: 100ms}}\n")
+    project.agent("alice", REPLIES)
+    project.agent("bob", "sleep: 600", REPLIES)
+    assert project.awk("start").code == 0
+    assert state_of(project)["state"] == "untrusted"
+    assert "awk trust" in project.ask("GET", "/status")["notice"]
+    assert os.listdir(far) == []
+    project.stop()
+
+    assert project.awk("start", "--trust").code == 0
+    term = project.ask("GET", "/status")["term"]
+    project.ended(project.send("alice", "one"))
+    wait_until(lambda: follows(project))
+    far.rename(away)
+    project.ended(project.send("alice", "two"))
+    wait_until(lambda: state_of(project)["state"] == "behind")
+    assert "is not there" in project.awk("status").out
+    away.rename(far)
+    open_work = project.send("bob", "three")
+    wait_until(lambda: follows(project))
+    (copier,) = wait_for_mark("kernel.inspect.copier", 1)
+    copier.kill()  # another is started, with a new copy
+    project.ended(project.send("alice", "four"))
+    wait_until(lambda: project.awk("standby", "check", str(far), "--json").json()["message"] == 10)
+    os.kill(int(project.record()["pid"]), signal.SIGKILL)
+    wait_until(lambda: not project.alive())
+
+    (tmp_path / "b").mkdir()
+    other = empty_project(tmp_path / "b")
+    other.agent("alice", REPLIES)
+    other.agent("bob", REPLIES)
+    refused = other.awk("restore", "--promote", str(far))
+    assert refused.code != 0
+    assert "may still run" in refused.err
+    told = other.awk("restore", "--promote", str(far), "--force")
+    assert told.code == 0, told.err
+    assert "must not run any more" in told.out
+    try:
+        assert other.awk("start").code == 0
+        other.ended(open_work)
+        said = other.awk("peek", "alice").out
+        assert [said.count(f"did {text}") for text in ("one", "two", "four")] == [1, 1, 1]
+        assert other.ask("GET", "/status")["term"] > term + 900_000
+    finally:
+        other.stop()
+
+    assert project.awk("start", "--trust").code == 0
+    wait_until(lambda: "took this project's place" in (state_of(project)["why"] or ""))
+    assert project.awk("doctor").code == 1

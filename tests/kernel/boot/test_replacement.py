@@ -1,0 +1,123 @@
+"""A program that is replaced in its process, and its guardian, which goes on where that comes to nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernel.boot.replacement import PATIENCE, Held, pack, unpack
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs files in memory")
+
+HELD = Held(
+    pid=7,
+    version="1.0",
+    listening=3,
+    locks=(4, None),
+    token="t",
+    started_at="2026-11-23T00:00:00.000Z",
+    clock_offset_ns=5,
+    service=None,
+    descriptors=(),
+)
+REPLACED = """
+import json, os, sys
+from kernel.boot.replacement import Held, replace
+held = Held(*json.loads(sys.argv[1]))
+pid = os.getpid()
+held, table, returned = replace(held, b"the table", tuple(sys.argv[2:]))
+print(json.dumps([os.getpid() == pid, held.pid == os.getpid(), table.decode(), returned.why]), flush=True)
+"""
+"""A kernel of a few lines: what comes after ``replace`` runs only where the new program did not take over."""
+READY = """
+import os, sys
+from kernel.boot.replacement import dismiss, unpack
+held, table = unpack(int(sys.argv[-1]))
+os.fstat(held.descriptors[0])
+dismiss(held)
+print("ready", table.decode(), flush=True)
+"""
+GIVES_UP = """
+import os, sys
+from kernel.boot.replacement import give_up, unpack
+fd = int(sys.argv[-1])
+os._exit(give_up(unpack(fd)[0], fd, "it is not up to\\n  this"))
+"""
+
+
+def replaced_by(*command: str, patience: str = "60") -> str:
+    """All that is printed in the end, by whoever goes on."""
+    with open(os.devnull) as kept:
+        os.set_inheritable(kept.fileno(), True)
+        held = HELD._replace(descriptors=(kept.fileno(),))
+        ran = subprocess.run(
+            [sys.executable, "-c", REPLACED, json.dumps(held), *command],
+            env={**os.environ, PATIENCE: patience},
+            pass_fds=(kept.fileno(),),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    return ran.stdout
+
+
+def test_what_is_held_is_read_again_as_it_was() -> None:
+    """One line in front of a table, whatever is in that."""
+    fd = pack(HELD._replace(guardian=(8, 9), program=("python", "-m", "kernel")), b"{\n}\0" * 100_000)
+    try:
+        held, table = unpack(fd)
+    finally:
+        os.close(fd)
+    assert held == HELD._replace(guardian=(8, 9), program=("python", "-m", "kernel"))
+    assert table == b"{\n}\0" * 100_000
+
+
+def test_what_a_later_version_adds_is_passed_over_and_another_format_is_refused() -> None:
+    """Fields are only added; what means something else has another number."""
+    known = HELD._asdict()
+    for format_, reads in ((1, True), (2, False)):
+        fd = os.memfd_create("later")
+        os.write(fd, json.dumps({"format": format_, **known, "later": 1}).encode() + b"\n")
+        try:
+            if reads:
+                assert unpack(fd)[0] == HELD
+            else:
+                with pytest.raises(ValueError, match="too far apart"):
+                    unpack(fd)
+        finally:
+            os.close(fd)
+
+
+def test_a_program_that_is_ready_goes_on_alone() -> None:
+    """It has the table, the descriptors and the pid; nothing of the old program is left."""
+    assert replaced_by(sys.executable, "-c", READY) == "ready the table\n"
+
+
+@pytest.mark.promise("P93")
+@pytest.mark.parametrize(
+    ("command", "patience", "why"),
+    [
+        (("/bin/sh", "-c", "exit 3"), "60", "the new version ended before it was ready"),
+        (("/bin/sh", "-c", "kill -9 $$"), "60", "the new version ended before it was ready"),
+        (("/bin/sleep", "--handover"), "60", "the new version ended before it was ready"),
+        (("/bin/sh", "-c", "exec sleep 600"), "0.3", "the new version said nothing for 0.3 s"),
+        ((sys.executable, "-c", GIVES_UP), "60", "it is not up to this"),
+    ],
+)
+def test_the_guardian_goes_on_for_a_program_that_ends_or_says_nothing(
+    command: tuple[str, ...], patience: str, why: str
+) -> None:
+    """Another process, with the old program and all that it held."""
+    same_pid, knows_its_pid, table, said = json.loads(replaced_by(*command, patience=patience))
+    assert (same_pid, knows_its_pid, table, said) == (False, True, "the table", why)
+
+
+@pytest.mark.promise("P93")
+def test_what_cannot_be_executed_leaves_the_process_as_it_is(tmp_path: Path) -> None:
+    """It goes on itself, and the guardian is gone."""
+    told = json.loads(replaced_by(str(tmp_path / "gone")))
+    assert told == [True, False, "the table", f"{tmp_path}/gone cannot be executed: No such file or directory"]

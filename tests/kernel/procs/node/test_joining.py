@@ -1,0 +1,101 @@
+"""A node that dials home: over TLS, to the kernel whose certificate it was given, and to nobody else."""
+
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from kernel.procs.node.joining import Dialling
+from kernel.procs.node.session import NodeSession
+from kernel.services.node_certificate import certificate_in
+from protocol.node import JoinWord
+from tests.kernel.procs.node.far_node import PROJECT, FarNode
+from tests.kernel.procs.trees import PATIENCE
+
+TOKEN = "t" * 43
+
+
+class Home:
+    """Where a node dials: each connection is served by ``serve``."""
+
+    def __init__(self, word: JoinWord) -> None:
+        self.word = word
+        self.serve: Callable[[trio.abc.Stream], Awaitable[None]] = trio.aclose_forcefully
+
+
+@pytest.fixture
+async def home(tmp_path: Path, nursery: trio.Nursery) -> Home:
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    path, sha256 = await trio.to_thread.run_sync(certificate_in, folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    listeners = await trio.open_ssl_over_tcp_listeners(0, context, host="127.0.0.1", https_compatible=True)
+    port = listeners[0].transport_listener.socket.getsockname()[1]
+    made = Home(JoinWord(host="127.0.0.1", port=port, sha256=sha256, token=TOKEN, node="n1"))
+
+    async def serve(stream: trio.abc.Stream) -> None:
+        try:
+            await made.serve(stream)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            await trio.aclose_forcefully(stream)
+
+    nursery.start_soon(partial(trio.serve_listeners, serve, listeners))
+    return made
+
+
+@pytest.mark.promise("P86")
+async def test_a_token_is_shown_to_the_pinned_certificate_alone(home: Home, nursery: trio.Nursery) -> None:
+    """Another certificate at the same address: the node hangs up, and has said nothing."""
+    heard: list[bytes] = []
+    hung_up, served = trio.Event(), trio.Event()
+
+    async def listen(stream: trio.abc.Stream) -> None:
+        try:
+            heard.append(bytes(await stream.receive_some()))
+        except trio.BrokenResourceError:
+            heard.append(b"")
+        hung_up.set()
+
+    async def serve(stream: trio.abc.Stream) -> None:
+        served.set()
+        await trio.aclose_forcefully(stream)
+
+    home.serve = listen
+    nursery.start_soon(Dialling(msgspec.structs.replace(home.word, sha256="0" * 64)).run, serve)
+    with trio.fail_after(PATIENCE):
+        await hung_up.wait()
+    assert heard == [b""] and not served.is_set()
+
+
+async def test_a_node_dials_home_shows_its_token_and_dials_again(
+    home: Home, nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    """The token's line and nothing more, until the kernel greets; and a session goes on over the next connection."""
+    node = FarNode(tmp_path / "far")
+    shown: list[bytes] = []
+    streams: list[trio.abc.Stream] = []
+    session = NodeSession("n1", PROJECT, 1, trio.aclose_forcefully, node.times)
+
+    async def let_in(stream: trio.abc.Stream) -> None:
+        shown.append(bytes(await stream.receive_some()))
+        streams.append(stream)
+        await session.run(stream)
+
+    home.serve = let_in
+    nursery.start_soon(session.keep)
+    process = await node.join(home.word.encode())
+    try:
+        with trio.fail_after(PATIENCE):
+            await session.wait_connected()
+            await trio.aclose_forcefully(streams[0])
+            await session.wait_connected(connected=False)
+            await session.wait_connected()
+        assert shown == [home.word.line()] * 2
+    finally:
+        process.kill()
+        await process.wait()

@@ -1,0 +1,262 @@
+"""The table that one program of a kernel writes and the next one reads, and a conversation that goes on by it."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+from kernel.policy.budget import Allowance
+from kernel.policy.circuit_breaker import Endpoint
+from kernel.procs.handed_over import HandedHandle
+from kernel.procs.procfs import ProcessId
+from kernel.services.budgets import HandedBudget
+from kernel.services.completion import Ending
+from kernel.services.handed_attempt import HandedAttempt, without_prompt
+from kernel.services.handover import HandedUpgrade, Handover, UnreadableHandover, children_of, decode, encode
+from kernel.services.preparation import HandedLogin, Prepared
+from kernel.services.session_pause import HandedSession, SessionPause
+from kernel.services.start_frame import StartFrame
+from kernel.services.worker_link import HandedLine, Link
+from kernel.services.worker_session import WorkerSession
+from kernel.store.transitions.lease import Leased
+from protocol.agent import Action, AgentDefinition, Rule, Timeouts
+from protocol.ipc import Entry, Ready, Result
+from protocol.names import AgentKey, AgentName, AttemptId, InstructionId, SpaceId
+from protocol.ndjson import encode as line_of
+from tests.kernel.services.test_worker_session import START, Conversation
+
+LEASED = Leased(
+    epoch=2,
+    attempts=2,
+    crashes=0,
+    lane="immediate",
+    hops=0,
+    entries=3,
+    agent=AgentKey("alice"),
+    name=AgentName("alice"),
+    space=SpaceId("dm:alice"),
+    instruction=InstructionId("i1"),
+    attempt=AttemptId("i1-2"),
+    n=2,
+    text="hi",
+    source_text="hi",
+    sender="user",
+    message_seq=1,
+)
+DEFINITION = AgentDefinition(name="alice", backend="mock", mock=(Rule(do=(Action(text="hi"),)),))
+ATTEMPT = HandedAttempt(
+    leased=LEASED,
+    token="secret",
+    frame=StartFrame(
+        definition=DEFINITION,
+        start=msgspec.structs.replace(START, hooks=msgspec.Raw(b'{"a":[1]}'), env={"A": "b"}),
+        manifest=("one",),
+        sdks=frozenset({"anthropic"}),
+        endpoint=Endpoint("mock", "", ""),
+    ),
+    handle=HandedHandle(
+        attempt="i1-2",
+        cookie="c",
+        pid=5,
+        keeper_pid=4,
+        processes=(ProcessId(5, 50), ProcessId(4, 40)),
+        stdin=10,
+        stdout=11,
+        stderr=12,
+        lifeline=13,
+        heard=b'{"t":"exi',
+    ),
+    session=HandedSession(ready=True, left_seconds=1.5, pings=3, tool_runs=True, doing="bash"),
+    budget=HandedBudget(
+        provider="mock", model="m", input_tokens=1, opened_ms=2, worked_ms=3, reserved=Allowance(7), unpriced=True
+    ),
+    line=HandedLine(b'{"t":"ent\xff', dropping=True),
+    prepared=Prepared(placeholders=(".git",), login=HandedLogin(lock=14, key="k", record=b"{}", seen=(1, 2, 3))),
+    stderr=b"\xff\x00 said",
+    identity=b"\x01" * 32,
+    pid=5,
+    steps=2,
+    probing=("p",),
+    warned=("/etc",),
+)
+TABLE = Handover(
+    upgrade=HandedUpgrade(id="u1", before="1.0", to="2.0", began=3.5),
+    attempts=(ATTEMPT,),
+    children=(4, 9),
+    safe_mode=False,
+    signals=(15,),
+)
+
+
+@pytest.mark.promise("P92")
+def test_a_table_is_read_as_it_was_written() -> None:
+    """Bytes that are no text, JSON that is kept as it came, sets and names of processes."""
+    read = decode(encode(TABLE))
+    assert read == TABLE
+    assert bytes(read.attempts[0].frame.start.hooks) == b'{"a":[1]}'
+    assert read.descriptors == (10, 11, 12, 13, 14)
+    assert children_of(read.attempts, [9]) == (9, 4)
+
+
+@pytest.mark.promise("P92")
+def test_a_table_of_the_version_before_lacks_what_has_a_default_and_has_what_is_known_no_more() -> None:
+    """All that is written with a default may be missing, at every depth; what has another meaning is refused."""
+    table: dict[str, Any] = json.loads(encode(TABLE))
+    attempt = table["attempts"][0]
+    for name in ("line", "prepared", "provider", "stderr", "steps", "probing", "warned", "doing"):
+        attempt.pop(name)
+    for name in ("pings", "tool_runs", "doing", "log_lines"):
+        attempt["session"].pop(name)
+    attempt["handle"].pop("kill_sent")
+    attempt["of_an_older_version"] = {"any": 1}
+    table["gone"] = []
+    read = decode(json.dumps(table).encode())
+    assert (read.attempts[0].steps, read.attempts[0].line, read.attempts[0].session.pings) == (0, HandedLine(), 0)
+
+
+@pytest.mark.promise("P93")
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"format": 2}, "it hands over format 2, and this version reads 1 to 1"),
+        ({"format": 0}, "it hands over format 0"),
+        ({"upgrade": 1}, r"cannot be read: .*\$.upgrade"),
+        ({"attempts": [{}]}, r"cannot be read: .*\$.attempts"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_refused_with_words(changes: dict[str, Any], said: str) -> None:
+    """The version that tries it says them, and nothing has happened."""
+    with pytest.raises(UnreadableHandover, match=said):
+        decode(json.dumps({**json.loads(encode(TABLE)), **changes}).encode())
+
+
+def test_the_prompt_of_a_worker_that_has_it_is_left_out() -> None:
+    """It may be megabytes, and nobody asks for it again; who it was told to is kept."""
+    long = msgspec.structs.replace(START, system="s" * 10**6, entries=(Entry(k=0, kind="reply", text="t" * 10**6),))
+    frame = without_prompt(msgspec.structs.replace(ATTEMPT.frame, start=long))
+    assert len(encode(msgspec.structs.replace(TABLE, attempts=(msgspec.structs.replace(ATTEMPT, frame=frame),)))) < 9000
+    assert (frame.start.attempt, frame.start.cwd, frame.start.token) == (START.attempt, START.cwd, START.token)
+
+
+class Interrupted(Conversation):
+    """A conversation that stands still, and is gone on with by another session over the same streams."""
+
+    def sessions(self) -> tuple[SessionPause, Link, WorkerSession]:
+        """The first one."""
+        pause, link = SessionPause(), Link(self.handle)  # type: ignore[arg-type]
+        return pause, link, self._session(link, pause, None)
+
+    def _session(self, link: Link, pause: SessionPause, resumed: HandedSession | None) -> WorkerSession:
+        return WorkerSession(
+            link=link,
+            start=START,
+            timeouts=self.timeouts,
+            handlers=self,
+            deadline=type(self.deadline)(),
+            pause=pause,
+            resumed=resumed,
+        )
+
+    async def until_it_stands(self) -> tuple[HandedSession, HandedLine]:
+        """Run the first one until it stands still, and return what is told of it."""
+        pause, link, session = self.sessions()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.run)
+            await trio.testing.wait_all_tasks_blocked()
+            pause.ask()
+            await trio.testing.wait_all_tasks_blocked()
+            assert pause.stands
+            told = session.export(), link.export()
+            nursery.cancel_scope.cancel()
+        return told
+
+    async def go_on(self, told: tuple[HandedSession, HandedLine]) -> Ending | None:
+        """Run another one to its end."""
+        link = Link(self.handle)  # type: ignore[arg-type]
+        link.resume(told[1])
+        return await self._session(link, SessionPause(), told[0]).run()
+
+
+@pytest.mark.promise("P92")
+async def test_a_conversation_goes_on_in_the_middle_of_a_line() -> None:
+    """What the first session had read of a frame is not read again, and no entry is heard twice."""
+    talk = Interrupted()
+    whole = line_of(Entry(k=1, kind="reply", text="b" * 100))
+    await talk.say(Ready(pid=7, version="1"), Entry(k=0, kind="reply", text="a"))
+    await talk.worker_out.send_all(whole[:40])
+    told = await talk.until_it_stands()
+    assert (told[0].ready, told[1].pending) == (True, whole[:40])
+    await talk.worker_out.send_all(whole[40:])
+    await talk.say(Result(status="done", text="end"))
+    ending = await talk.go_on(told)
+    assert (ending and ending.ended_as, talk.entries, talk.heard) == ("done", [0, 1], [7])
+
+
+@pytest.mark.promise("P92")
+async def test_a_worker_that_is_not_ready_yet_is_told_its_start_by_who_goes_on() -> None:
+    """Once, whoever hears its first word."""
+    talk = Interrupted()
+    told = await talk.until_it_stands()
+    assert not told[0].ready
+    await talk.say(Ready(pid=7, version="1"), Result(status="done", text="end"))
+    ending = await talk.go_on(told)
+    assert (ending and ending.text, talk.heard) == ("end", [7])
+    assert (await talk.worker_in.receive_some()).count(b'"t":"start"') == 1
+
+
+@pytest.mark.promise("P92")
+async def test_what_has_come_already_is_handled_before_a_conversation_stands(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Only what is still in the pipe waits there: an entry that was read is committed and answered first."""
+    talk = Interrupted()
+    pause, _, session = talk.sessions()
+    slow = trio.Event()
+    talk.commit = slow.wait
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.run)
+        entries = (Entry(k=k, kind="reply", text="t") for k in range(3))
+        await talk.worker_out.send_all(b"".join(map(line_of, (Ready(pid=7, version="1"), *entries))))
+        await trio.testing.wait_all_tasks_blocked()
+        pause.ask()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (pause.stands, talk.entries) == (False, [0])
+        slow.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (pause.stands, talk.entries) == (True, [0, 1, 2])
+        await talk.say(Entry(k=3, kind="reply", text="t"))
+        await trio.sleep(3600)
+        assert talk.entries == [0, 1, 2]
+        pause.release()
+        await trio.testing.wait_all_tasks_blocked()
+        assert talk.entries == [0, 1, 2, 3], "an hour in which the kernel stood still is nobody's silence"
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.promise("P92")
+async def test_limits_of_time_go_on_and_clocks_of_silence_begin_anew(autojump_clock: trio.testing.MockClock) -> None:
+    """The total limit counts what was used before; who was silent before has its time again."""
+    talk = Interrupted(timeouts=Timeouts(total=100, idle=50))
+    await talk.say(Ready(pid=7, version="1"))
+    pause, link, session = talk.sessions()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(session.run)
+        nursery.start_soon(talk.answer_pings)
+        await trio.sleep(40)
+        pause.ask()
+        await trio.testing.wait_all_tasks_blocked()
+        told = session.export(), link.export()
+        nursery.cancel_scope.cancel()
+    assert told[0].left_seconds == pytest.approx(60, abs=1)
+    assert told[0].pings == talk.pings > 0
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(talk.answer_pings)
+        ending = await talk.go_on(told)
+        nursery.cancel_scope.cancel()
+    assert ending is not None
+    assert ending.cause == "idle_timeout"
+    assert trio.current_time() - began == pytest.approx(50, abs=1)
