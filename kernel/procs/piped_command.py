@@ -57,7 +57,7 @@ class PipedCommand(trio.abc.Stream):
         return bytes(await self._stdout.receive_some(max_bytes or _READ_BYTES))
 
     def why(self) -> str:
-        """How it ended, with the last line that it wrote to standard error."""
+        """Its end in words, with the last line that it wrote to standard error."""
         code = self._process.returncode
         last = [line for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()][-1:]
         said = "".join(character if character.isprintable() else " " for line in last for character in line)

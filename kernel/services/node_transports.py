@@ -22,7 +22,7 @@ class EngineTransport(NamedTuple):
     stream: PipedCommand
 
     def why(self) -> str:
-        """How it ended."""
+        """Its end in words."""
         return self.stream.why()
 
 

@@ -8,6 +8,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -204,7 +205,12 @@ class Nodes:
             while True:
                 self._again = trio.Event()
                 self._take_up(self.wanted(), nursery)
-                await self._tell()
+                told, self._told = self._told, []
+                for name, state, why in told:
+                    if state != "connecting":
+                        with suppress(Refused):  # a disk that is full: kernel.log has it
+                            data = {"node": name, "state": state, "why": why}
+                            await self._writer.commit(emit_log, "node.changed", data=data)
                 self._taken_up.set()
                 self._taken_up = trio.Event()
                 for changed in self._watching:
@@ -314,17 +320,6 @@ class Nodes:
         if moved:
             self._told.append((link.name, link.state.state, link.why))
         self.look_again()
-
-    async def _tell(self) -> None:
-        """Write down what happened to nodes."""
-        told, self._told = self._told, []
-        for name, state, why in told:
-            if state != "connecting":
-                data = {"node": name, "state": state, "why": why}
-                try:
-                    await self._writer.commit(emit_log, "node.changed", data=data)
-                except Refused as refused:
-                    logger.warning("nodes.untold %s", refused.text)
 
     def _state(self, name: str, wanted: Wanted) -> NodeState:
         kept = self._links.get(name)
