@@ -64,7 +64,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def workers(self) -> int:
-        """How many attempts may run there at once."""
+        """The number of attempts that may run there at once."""
         return self.settings.workers
 
     @property

@@ -5,7 +5,7 @@ of this machine is to outlive the command that led to it. What runs there watche
 """
 
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from subprocess import PIPE
 from typing import Final
@@ -57,7 +57,7 @@ class PipedCommand(trio.abc.Stream):
         return bytes(await self._stdout.receive_some(max_bytes or _READ_BYTES))
 
     def why(self) -> str:
-        """How it ended, with the last line that it wrote to standard error."""
+        """Its end in words, with the last line that it wrote to standard error."""
         code = self._process.returncode
         last = [line for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()][-1:]
         said = "".join(character if character.isprintable() else " " for line in last for character in line)
@@ -91,7 +91,7 @@ class PipedCommand(trio.abc.Stream):
 
 
 @asynccontextmanager
-async def piped_command(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> AsyncIterator[PipedCommand]:
+async def piped_command(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> AsyncGenerator[PipedCommand]:
     """Run ``argv`` while the block lasts. Raises CommandMissing, SpawnTransient."""
     try:
         process = await trio.lowlevel.open_process(

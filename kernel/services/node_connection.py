@@ -46,7 +46,7 @@ class NodeSession(Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether the node answers now."""
+        """True while the node answers."""
         ...
 
     async def run(self, transport: trio.abc.Stream) -> None:
@@ -63,7 +63,7 @@ class Transport(Protocol):
 
     @property
     def stream(self) -> trio.abc.Stream:
-        """What the session is spoken over."""
+        """The bytes that the session is spoken over."""
         ...
 
     def why(self) -> str:

@@ -1,7 +1,7 @@
 """Transports to nodes: the command of an engine, run here, or a connection that the node itself opened."""
 
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
@@ -22,14 +22,14 @@ class EngineTransport(NamedTuple):
     stream: PipedCommand
 
     def why(self) -> str:
-        """How it ended."""
+        """Its end in words."""
         return self.stream.why()
 
 
 @asynccontextmanager
 async def engine_transport(
     settings: NodeSettings, far: tuple[str, ...], name: str, environ: Mapping[str, str], cwd: str
-) -> AsyncIterator[Transport]:
+) -> AsyncGenerator[Transport]:
     """Start the engine's command while the block lasts. Raises CommandMissing, SpawnTransient.
 
     What it makes is called like no other: the pod of the time before may still be going.
@@ -85,7 +85,7 @@ class DialledNode:
         await dialled.done.wait()
 
     @asynccontextmanager
-    async def transport(self) -> AsyncIterator[Transport]:
+    async def transport(self) -> AsyncGenerator[Transport]:
         """Wait for a connection; it counts while the block lasts, or until the node opens another."""
         while self._next is None:
             self._arrived = trio.Event()

@@ -8,6 +8,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -97,7 +98,8 @@ class Nodes:
         self._again = trio.Event()
         self._taken_up = trio.Event()
         """What was wanted before is there; another event each time."""
-        self._listener: NodeListener | None = None
+        self.listener: NodeListener | None = None
+        """None where nobody dials home."""
         self._scaling = NodeScaling(reader, now_ms)
         self._since_ms = now_ms()
         self._watching: list[Callable[[], None]] = []
@@ -156,10 +158,10 @@ class Nodes:
         if token is None:
             return None
         with trio.move_on_after(LISTENS_SECONDS):
-            while self._listener is None:
+            while self.listener is None:
                 await self._taken_up.wait()
-            await self._listener.listens.wait()
-            return self._listener.word(name, token, host)
+            await self.listener.listens.wait()
+            return self.listener.word(name, token, host)
         raise Refused("conflict", "no port for nodes could be opened", "kernel.log says why")
 
     async def drain(self, name: str, *, draining: bool) -> None:
@@ -198,12 +200,17 @@ class Nodes:
         """Keep links until cancelled. It has started once it knows which nodes there are."""
         self._project = await self._writer.commit(nodes.project_id, secrets.token_hex(8))
         self._links.clear()
-        self._listener = None
+        self.listener = None
         async with trio.open_nursery() as nursery:
             while True:
                 self._again = trio.Event()
                 self._take_up(self.wanted(), nursery)
-                await self._tell()
+                told, self._told = self._told, []
+                for name, state, why in told:
+                    if state != "connecting":
+                        with suppress(Refused):  # a disk that is full: kernel.log has it
+                            data = {"node": name, "state": state, "why": why}
+                            await self._writer.commit(emit_log, "node.changed", data=data)
                 self._taken_up.set()
                 self._taken_up = trio.Event()
                 for changed in self._watching:
@@ -249,12 +256,12 @@ class Nodes:
         for name in [name for name in wanted if wanted[name].why is None and name not in self._links]:
             self._links[name] = kept = self._new_link(name, wanted[name])
             nursery.start_soon(self._keep, name, kept)
-        if self._listener is None and (
+        if self.listener is None and (
             self._catalog.kept_project().nodes_listen is not None
             or any(one.settings.via == "join" and one.why is None for one in wanted.values())
         ):
-            self._listener = self._new_listener()
-            nursery.start_soon(self._listener.run)
+            self.listener = self._new_listener()
+            nursery.start_soon(self.listener.run)
 
     def _new_link(self, name: str, wanted: Wanted) -> _Held:
         dialled = DialledNode()
@@ -313,17 +320,6 @@ class Nodes:
         if moved:
             self._told.append((link.name, link.state.state, link.why))
         self.look_again()
-
-    async def _tell(self) -> None:
-        """Write down what happened to nodes."""
-        told, self._told = self._told, []
-        for name, state, why in told:
-            if state != "connecting":
-                data = {"node": name, "state": state, "why": why}
-                try:
-                    await self._writer.commit(emit_log, "node.changed", data=data)
-                except Refused as refused:
-                    logger.warning("nodes.untold %s", refused.text)
 
     def _state(self, name: str, wanted: Wanted) -> NodeState:
         kept = self._links.get(name)

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +67,7 @@ class Sshd:
 
     @staticmethod
     @contextmanager
-    def running(folder: Path, setenv: str = "") -> Iterator["Sshd"]:
+    def running(folder: Path, setenv: str = "") -> Generator["Sshd"]:
         """An sshd with keys of its own, while the block lasts. ``setenv``: what who comes in has in his environment."""
         folder.mkdir()
         for name in ("host", "user"):
@@ -109,7 +109,7 @@ class Ray:
 
     @staticmethod
     @contextmanager
-    def running(python: str) -> Iterator["Ray"]:
+    def running(python: str) -> Generator["Ray"]:
         """A head with four CPUs, while the block lasts. ``python`` has the package ray."""
         with TemporaryDirectory(prefix="ray") as short:  # the paths of its sockets are long already
             folder = Path(short)
@@ -118,7 +118,7 @@ class Ray:
 
     @staticmethod
     @contextmanager
-    def _head(folder: Path, python: str) -> Iterator["Ray"]:
+    def _head(folder: Path, python: str) -> Generator["Ray"]:
         port = free_port()
         address = f"127.0.0.1:{port}"
         words = [str(Path(python).parent / "ray"), "start", "--head", "--block", f"--port={port}", "--num-cpus=4"]
@@ -156,7 +156,7 @@ class Slurm:
 
     @staticmethod
     @contextmanager
-    def running(folder: Path) -> Iterator["Slurm"]:
+    def running(folder: Path) -> Generator["Slurm"]:
         """munged, slurmctld and two slurmd, while the block lasts. Needs root."""
         folder.mkdir()
         host = socket.gethostname().split(".")[0]

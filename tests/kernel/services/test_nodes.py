@@ -4,7 +4,7 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,7 @@ from tests.builders.api import kept
 from tests.kernel.store.migrated import open_migrated
 
 SECONDS = 10.0
+START_MS = 1_700_000_000_000
 ECHO = "[sh, -c, exec cat]"
 ONCE = "[ -e seen ] && exec cat; touch seen; read line; echo once"
 
@@ -81,7 +82,9 @@ class Bench:
     service: Nodes
     grants: list[TrustUnit]
     sessions: dict[str, list[FakeSession]]
-    running: dict[str, int] = field(default_factory=dict)
+    running: dict[str, int]
+    refusing: set[str]
+    """Nodes that refuse."""
 
     def write(self, text: str, *, trusted: bool = True) -> None:
         (self.root / "moniro.yaml").write_text(text)
@@ -115,16 +118,18 @@ class Bench:
 async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
     """A service that runs."""
     database, published, grants = open_migrated(MEMORY), Feed(), list[TrustUnit]()
-    writer = Writer(database=database, clock_ms=lambda: 0, publish=published.publish)
+    writer = Writer(database=database, clock_ms=lambda: START_MS, publish=published.publish)
     reader, catalog = Reader(database=database), Catalog(tmp_path)
     sessions: dict[str, list[FakeSession]] = {}
 
     def new_session(name: str, project: str, hello_seconds: float) -> NodeSession:
         assert project and hello_seconds > 0
         sessions.setdefault(name, []).append(FakeSession(name))
+        sessions[name][-1].refuses = name in refusing
         return sessions[name][-1]
 
     running: dict[str, int] = {}
+    refusing: set[str] = set()
 
     def at_work() -> Mapping[str, int]:
         return running
@@ -135,7 +140,7 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         writer=writer,
         environ={"PATH": "/usr/bin:/bin"},
         state_dir=tmp_path,
-        now_ms=lambda: 0,
+        now_ms=lambda: START_MS,
         trusted=False,
         kept=lambda: kept(grants),
         new_session=new_session,
@@ -143,7 +148,7 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         running=at_work,
     )
     await nursery.start(writer.run)
-    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running)
+    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing)
     nursery.cancel_scope.cancel()
 
 
@@ -215,14 +220,7 @@ async def test_after_the_lease_there_is_another_session(bench: Bench, nursery: t
 async def test_a_node_that_refuses_is_off_and_says_why(bench: Bench, nursery: trio.Nursery) -> None:
     """It is not tried in a loop."""
     bench.write(echo())
-    made = bench.service._new_session
-
-    def refusing(name: str, project: str, hello_seconds: float) -> NodeSession:
-        session = made(name, project, hello_seconds)
-        bench.sessions[name][-1].refuses = True
-        return session
-
-    bench.service._new_session = refusing
+    bench.refusing.add("a")
     await nursery.start(bench.service.run)
     state = await bench.until("a", lambda one: one.state == "off" and one.why is not None)
     assert state.why == "it is of another version"
@@ -329,7 +327,7 @@ async def test_without_a_node_that_joins_there_is_no_port(bench: Bench, nursery:
     await nursery.start(bench.service.run)
     await bench.until("a", lambda one: one.state == "up")
     assert not (bench.root / "nodes").exists()
-    assert bench.service._listener is None
+    assert bench.service.listener is None
 
 
 async def test_the_word_of_a_node_goes_on_with_the_next_kernel(bench: Bench, nursery: trio.Nursery) -> None:
@@ -339,7 +337,7 @@ async def test_the_word_of_a_node_goes_on_with_the_next_kernel(bench: Bench, nur
         word = decode_join_word(await bench.service.add("c", NodeSettings(via="join"), None) or "")
         first.cancel_scope.cancel()
     await nursery.start(bench.service.run)
-    listener = bench.service._listener
+    listener = bench.service.listener
     assert listener is not None
     with trio.fail_after(SECONDS):
         await listener.listens.wait()
@@ -393,7 +391,6 @@ async def test_strangers_have_few_places_and_one_line_in_the_log(
     node = await dial(word, word.line())
     nursery.start_soon(serve, node)
     await bench.until("c", lambda one: one.state == "up")
-    bench.service._listener._refused_since_ms = -node_listener.REFUSALS_MS  # type: ignore[union-attr]
     streams = [await trio.open_tcp_stream(word.host, word.port) for _ in range(2)]
     with trio.fail_after(SECONDS):
         for _ in range(5):
