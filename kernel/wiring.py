@@ -151,6 +151,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     queue = _landings(base, repository, trees)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
     asking, vectors, found_again = _recall(base)
+    deadlines, schedules = _timers(base)
     sweep = WorktreeSweep(
         repository=repository,
         trees=trees,
@@ -215,25 +216,8 @@ def build(boot: Boot, database: Database) -> Kernel:
         guard=base.guard,
         logins=base.logins,
         budgets=budgets,
-        deadlines=Deadlines(
-            reader=reader,
-            writer=writer,
-            wake=feed.new_wake(unless=leads_to_nothing),
-            now_ms=clock.now_ms,
-            starvation_ms=int(base.project.starvation * 1000),
-        ),
-        schedules=Schedules(
-            reader=reader,
-            writer=writer,
-            catalog=catalog,
-            wake=feed.new_wake(timers.WAKING),
-            now_ms=clock.now_ms,
-            wall_ms=clock.wall_ms,
-            local=base.environ.get("TZ"),
-            trusted=boot.arguments.trusted,
-            kept=base.trust_store,
-            trust_dir=base.state_dir,
-        ),
+        deadlines=deadlines,
+        schedules=schedules,
         reload=reload,
         dispatcher=dispatcher,
         webhooks=_webhooks(base),
@@ -271,6 +255,30 @@ def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNum
         retention_seconds=lambda: base.catalog.kept_project().retention,
         free_bytes=free_bytes,
     )
+
+
+def _timers(base: Foundation) -> tuple[Deadlines, Schedules]:
+    """Make what happens when its time has come."""
+    deadlines = Deadlines(
+        reader=base.reader,
+        writer=base.writer,
+        wake=base.feed.new_wake(unless=leads_to_nothing),
+        now_ms=base.clock.now_ms,
+        starvation_ms=int(base.project.starvation * 1000),
+    )
+    schedules = Schedules(
+        reader=base.reader,
+        writer=base.writer,
+        catalog=base.catalog,
+        wake=base.feed.new_wake(timers.WAKING),
+        now_ms=base.clock.now_ms,
+        wall_ms=base.clock.wall_ms,
+        local=base.environ.get("TZ"),
+        trusted=base.boot.arguments.trusted,
+        kept=base.trust_store,
+        trust_dir=base.state_dir,
+    )
+    return deadlines, schedules
 
 
 def _retention(base: Foundation) -> Retention:
