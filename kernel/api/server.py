@@ -38,7 +38,7 @@ HEADERS_LIMIT_BYTES: Final = 64 * 1024
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 EXHAUSTED_SECONDS: Final = 0.1
 """The pause before we accept again where there was nothing left to accept with."""
-HANDING_OVER_SECONDS: Final = 0.5
+HANDING_OVER_SECONDS: Final = 0.3
 """The same where another program of this kernel goes on: who is not answered in that time asks it."""
 GRACE_SECONDS: Final = 2.0
 """For requests under way when the server stops, before their connections are aborted."""
