@@ -189,7 +189,7 @@ def main(count: int) -> int:
 
 def try_all(project: Project, names: list[str], versions: list[Path], broken: list[Path], count: int) -> int:
     """Upgrade so often, under load; then judge what the log says."""
-    assert project.awk("start", "--trust", env={PATIENCE: "5"}).code == 0
+    assert project.awk("start", "--trust", env={PATIENCE: "20"}).code == 0
     follower, asker, load = Follower(project), Asker(project), Load(project, names)
     for thread in (follower, asker, load):
         thread.start()
