@@ -152,10 +152,9 @@ def ending_of(project: Project, instruction: str) -> str:
 
     def over() -> bool:
         found.append(project.ask("GET", f"/instructions/{instruction}"))
-        return all(one["outcome"] for one in found[-1]["attempts"])
+        return found[-1]["standing"] == "ended" and all(one["outcome"] for one in found[-1]["attempts"])
 
-    project.ended(instruction)
-    wait_until(over)
+    wait_until(over, seconds=60)
     return f"{found[-1]['status']}, charged {found[-1]['tried']}: {[one['outcome'] for one in found[-1]['attempts']]}"
 
 
