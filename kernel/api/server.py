@@ -117,11 +117,15 @@ class HttpServer:
             if not self._holder:
                 self._emptied.set()
 
-    async def drain(self, grace_seconds: float) -> None:
-        """Have everybody leave: the idle at once, the others when answered, for ``grace_seconds`` at most."""
+    async def drain(self, grace_seconds: float, *, hears_fresh: bool = False) -> None:
+        """Have everybody leave: the idle at once, the others when answered, for ``grace_seconds`` at most.
+
+        ``hears_fresh``: who has just connected may still ask something.
+        """
         await self._context.terminated.set()
         for connection in tuple(self._holder):
-            connection.leave()
+            if not (hears_fresh and connection.fresh):
+                connection.leave()
         self._emptied = trio.Event()
         with trio.move_on_after(grace_seconds):
             while self._holder:
@@ -200,7 +204,8 @@ async def serve(
             store.feed.live(goodbye(store.now_ms()))
             if not kernel.shutdown.hands_over:
                 serving.start_soon(calls.fail_after, CALLS_GRACE_SECONDS)
-            await server.drain(HANDING_OVER_SECONDS if kernel.shutdown.hands_over else GRACE_SECONDS)
+            handing_over = kernel.shutdown.hands_over
+            await server.drain(HANDING_OVER_SECONDS if handing_over else GRACE_SECONDS, hears_fresh=handing_over)
             serving.cancel_scope.cancel()
         finally:
             server.abort()
