@@ -56,6 +56,8 @@ def say_whether_it_could(arguments: Arguments, fd: int) -> int:
 def go_on(arguments: Arguments, fd: int) -> int:
     """Be the kernel that another program has been so far. Returns the exit code."""
     held, table = unpack(fd)
+    if arguments.returned is not None:
+        held = held._replace(program=())  # that is this one: it is not executed once more
     signals = keep_signals()
     boot = boot_from(held, arguments, VERSION, signals)
     try:

@@ -177,6 +177,8 @@ class Connection:
         self._deadline = trio.current_time() + HEADERS_SECONDS
         self.idle = True
         """No request is under way."""
+        self.fresh = not begun
+        """Nothing was read of it: its first request may be on its way."""
         self._head = b""
         """The head of a response, which goes out with the first of its body: one packet, one system call."""
 
@@ -184,6 +186,7 @@ class Connection:
         """Serve. Errors of the network end it quietly. Cancellation: the connection is closed."""
         try:
             data = self._begun or await self._next()
+            self.fresh = False
             if data:  # until somebody asks something, a connection costs a task and no more
                 socket = self._stream.socket
                 client = parse_socket_addr(socket.family, socket.getpeername())

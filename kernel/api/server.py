@@ -39,7 +39,7 @@ HEADERS_LIMIT_BYTES: Final = 64 * 1024
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 EXHAUSTED_SECONDS: Final = 0.1
 """The pause before we accept again where there was nothing left to accept with."""
-HANDING_OVER_SECONDS: Final = 0.5
+HANDING_OVER_SECONDS: Final = 0.3
 """The same where another program of this kernel goes on: who is not answered in that time asks it."""
 GRACE_SECONDS: Final = 2.0
 """For requests under way when the server stops, before their connections are aborted."""
@@ -126,11 +126,15 @@ class HttpServer:
         async with as_socket(stream) as socket_stream:
             await self.serve(socket_stream, node=node)
 
-    async def drain(self, grace_seconds: float) -> None:
-        """Have everybody leave: the idle at once, the others when answered, for ``grace_seconds`` at most."""
+    async def drain(self, grace_seconds: float, *, hears_fresh: bool = False) -> None:
+        """Have everybody leave: the idle at once, the others when answered, for ``grace_seconds`` at most.
+
+        ``hears_fresh``: who has just connected may still ask something.
+        """
         await self._context.terminated.set()
         for connection in tuple(self._holder):
-            connection.leave()
+            if not (hears_fresh and connection.fresh):
+                connection.leave()
         self._emptied = trio.Event()
         with trio.move_on_after(grace_seconds):
             while self._holder:
@@ -211,7 +215,8 @@ async def serve(
             store.feed.live(goodbye(store.now_ms()))
             if not kernel.shutdown.hands_over:
                 serving.start_soon(calls.fail_after, CALLS_GRACE_SECONDS)
-            await server.drain(HANDING_OVER_SECONDS if kernel.shutdown.hands_over else GRACE_SECONDS)
+            handing_over = kernel.shutdown.hands_over
+            await server.drain(HANDING_OVER_SECONDS if handing_over else GRACE_SECONDS, hears_fresh=handing_over)
             serving.cancel_scope.cancel()
         finally:
             server.abort()

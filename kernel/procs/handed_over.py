@@ -46,6 +46,10 @@ class HandsOverProcess(Protocol):
     The place to extend: a handle that is not of pipes and a keeper's socket would hand over its own struct.
     """
 
+    def is_local(self) -> bool:
+        """Return whether its streams and its keeper's socket are descriptors of this process."""
+        ...
+
     def export(self) -> HandedHandle:
         """Return what the next program needs. Raises CannotHandOver. Changes nothing."""
         ...
@@ -56,7 +60,7 @@ class HandsOverProcess(Protocol):
 
 def can_be_handed_over(handle: object) -> bool:
     """Return whether it is a handle whose process could go on under the kernel's next program."""
-    return isinstance(handle, HandsOverProcess)
+    return isinstance(handle, HandsOverProcess) and handle.is_local()
 
 
 @runtime_checkable

@@ -246,6 +246,10 @@ class Handle:
         if not self.survivors:
             self._directory.remove()
 
+    def is_local(self) -> bool:
+        """Return whether its streams and its keeper's socket are descriptors of this process."""
+        return all(type(one) in (KeeperLink, Pipe) for one in (self._link, *self._streams))
+
     def export(self) -> HandedHandle:
         """Return what another program of this kernel needs to go on with it. Raises CannotHandOver."""
         if self._exited is not None or self._waiting.locked() or not self.pid:

@@ -5,6 +5,7 @@ from pathlib import Path
 import apsw
 
 from kernel.store.database import BUSY_MILLISECONDS, cannot_open, migrate, missing_migrations
+from kernel.store.errors import CannotOpen
 
 
 def try_to_open(path: str, copy: str) -> None:
@@ -22,6 +23,8 @@ def try_to_open(path: str, copy: str) -> None:
                 with trial.backup("main", found, "main") as backup:
                     backup.step(-1)
                 migrate(trial, copy)
+            except CannotOpen as error:
+                raise CannotOpen(f"what this version changes in the database fails on a copy of it: {error}") from error
             finally:
                 trial.close()
         finally:

@@ -13,6 +13,7 @@ import pytest
 
 from kernel.boot.replacement import PATIENCE
 from kernel.fault_injection import AT
+from kernel.store.database import migrations
 from protocol.version import VERSION
 from tests.e2e.processes import wait_until
 from tests.e2e.versions import append, make_version
@@ -285,3 +286,22 @@ def test_what_is_no_version_is_refused_before_anything_happens(shared_kernel: Pr
         answer = connection.getresponse()
         assert (answer.status, said in json.loads(answer.read())["detail"]) == (400, True)
     assert shared_kernel.ask("GET", "/upgrade")["state"] == "none"
+
+
+@pytest.mark.long("tests/kernel/store/test_upgrade.py")
+@pytest.mark.promise("P93")
+def test_the_schema_is_brought_up_to_date_once_there_is_no_way_back(project: Project, tmp_path: Path) -> None:
+    """A migration that fails does so on a copy, before anything happened; after another the old version is refused."""
+    number = max(migrations()) + 1
+    for name, script in (("bad", "SELECT a FROM nowhere;"), ("good", "CREATE TABLE upgraded_to (a) STRICT;")):
+        other = make_version(tmp_path / name, "9.9.9")
+        file = other / "tree" / "kernel" / "store" / "schema" / f"{number:04}_next.sql"
+        file.write_text(f"{script.replace('(a)', '(a TEXT)')}\nPRAGMA user_version = {number};\n")
+    instruction = at_work(project)
+    bad = upgrade(project, str(tmp_path / "bad"))
+    assert (bad["state"], "no such table: nowhere" in bad["reason"]) == ("failed", True)
+    assert upgrade(project, str(tmp_path / "good"))["state"] == "done"
+    back = upgrade(project, str(Path(sys.executable).parent.parent))
+    assert (back["state"], f"has schema {number}, newer than" in back["reason"]) == ("failed", True)
+    (project.root / "go").touch()
+    assert attempts_of(project, instruction) == (1, ["done"])

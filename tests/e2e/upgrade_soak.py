@@ -152,10 +152,9 @@ def ending_of(project: Project, instruction: str) -> str:
 
     def over() -> bool:
         found.append(project.ask("GET", f"/instructions/{instruction}"))
-        return all(one["outcome"] for one in found[-1]["attempts"])
+        return found[-1]["standing"] == "ended" and all(one["outcome"] for one in found[-1]["attempts"])
 
-    project.ended(instruction)
-    wait_until(over)
+    wait_until(over, seconds=60)
     return f"{found[-1]['status']}, charged {found[-1]['tried']}: {[one['outcome'] for one in found[-1]['attempts']]}"
 
 
@@ -189,7 +188,7 @@ def main(count: int) -> int:
 
 def try_all(project: Project, names: list[str], versions: list[Path], broken: list[Path], count: int) -> int:
     """Upgrade so often, under load; then judge what the log says."""
-    assert project.awk("start", "--trust", env={PATIENCE: "5"}).code == 0
+    assert project.awk("start", "--trust", env={PATIENCE: "20"}).code == 0
     follower, asker, load = Follower(project), Asker(project), Load(project, names)
     for thread in (follower, asker, load):
         thread.start()

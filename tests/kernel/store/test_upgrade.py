@@ -89,7 +89,7 @@ def test_a_migration_that_fails_does_so_on_the_copy(tmp_path: Path) -> None:
     """A table that is there is made once more: the copy is refused, and the original is as it was."""
     path, copy = tmp_path / "kernel.db", tmp_path / "trial.db"
     at_version(path, 0)
-    with pytest.raises(CannotOpen):
+    with pytest.raises(CannotOpen, match=r"fails on a copy of it: .*already exists"):
         try_to_open(str(path), str(copy))
     assert not copy.exists()
     database = open_database(str(path), migrates=False)
