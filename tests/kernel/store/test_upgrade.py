@@ -8,7 +8,7 @@ import pytest
 
 from kernel.store.database import Connection, migrations, open_database
 from kernel.store.errors import CannotOpen
-from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.recovery import next_term, recover
 from kernel.store.transitions.upgrade import settle, upgrade_failed, upgraded
 from kernel.store.trial_opening import try_to_open
 from protocol.names import InstructionId
@@ -29,9 +29,9 @@ async def test_work_that_goes_on_is_left_as_it_is(store: Store) -> None:
     """What was being ended when the program changed goes back to its lane, uncharged."""
     await working(store, "alice", "bob")
     going_on, ended = InstructionId("i1"), InstructionId("i2")
-    assert await store.writer.commit(settle, [going_on]) == (ended,)
+    assert await store.writer.commit(settle, [going_on], 7) == (ended,)
     assert (status(store, going_on), status(store, ended)) == ("leased", "queued")
-    assert await store.writer.commit(settle, [going_on]) == ()
+    assert await store.writer.commit(settle, [going_on], 8) == ()
     store.clock.now_ms += 1
     leased = await store.take(ended)
     assert (leased.epoch, leased.attempts) == (2, 1)
@@ -97,3 +97,14 @@ def test_a_migration_that_fails_does_so_on_the_copy(tmp_path: Path) -> None:
     with pytest.raises(CannotOpen):
         database.migrate()
     database.close()
+
+
+@pytest.mark.promise("P91")
+async def test_a_program_that_takes_over_has_a_higher_term_and_the_next_kernel_a_higher_one(store: Store) -> None:
+    """Nodes know it from the one before it; there is still one boot."""
+    first = (await store.writer.commit(recover)).term
+    taken = store.reader.now(next_term)
+    assert taken > first
+    await store.writer.commit(settle, [], taken)
+    assert len(store.reader.now(boots)) == 1
+    assert (await store.writer.commit(recover)).term > taken
