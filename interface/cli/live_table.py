@@ -24,7 +24,7 @@ from rich.text import Text
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import cut, one_line, width
-from interface.cli.process_table import COLUMNS, cells
+from interface.cli.process_table import Column, cells, columns_for
 from interface.cli.top_view import Details, Question, TopView, decode_table
 from interface.client import Client
 from interface.event_follow import Follower
@@ -155,28 +155,29 @@ def drawn(view: TopView, columns: int, now: float, state: str = "") -> Group:
 
 def process_table(rows: Sequence[PsRow], columns: int, now: float, chosen: int | None = None) -> Table:
     """The agents as a table that fits ``columns``: what does not fit is dropped from the right."""
-    texts = [[cut(one_line(cell), _WIDEST) for cell in cells(row, now)] for row in rows]
+    titled = columns_for(rows)
+    texts = [[cut(one_line(cell), _WIDEST) for cell in cells(row, now, titled)] for row in rows]
     if chosen is not None:
         texts = [[f"{'> ' if place == chosen else '  '}{text[0]}", *text[1:]] for place, text in enumerate(texts)]
-    shown = fitting(texts, columns)
+    shown = fitting(titled, texts, columns)
     drawn = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
-    for column in COLUMNS[:shown]:
+    for column in titled[:shown]:
         drawn.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
     for place, (row, text) in enumerate(zip(rows, texts, strict=True)):
-        styles = ["", _STYLE_OF_STATE.get(row.state, ""), *([""] * len(COLUMNS))]
+        styles = ["", _STYLE_OF_STATE.get(row.state, ""), *([""] * len(titled))]
         line = (Text(cell, style=style) for cell, style in zip(text[:shown], styles, strict=False))
         drawn.add_row(*line, style="reverse" if place == chosen else None)
     return drawn
 
 
-def fitting(texts: Sequence[Sequence[str]], columns: int) -> int:
+def fitting(titled: Sequence[Column], texts: Sequence[Sequence[str]], columns: int) -> int:
     """The number of columns, from the left, that fit into ``columns``; never none."""
     used = -_GAP
-    for place, column in enumerate(COLUMNS):
+    for place, column in enumerate(titled):
         used += _GAP + max([width(column.title), *(width(row[place]) for row in texts)])
         if used > columns:
             return max(place, 1)
-    return len(COLUMNS)
+    return len(titled)
 
 
 def signal_changes(context: Context, signals: queue.Queue[Signal]) -> None:

@@ -4,7 +4,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from protocol.api.processes import PsRow
 
@@ -38,6 +38,12 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column("LAST", right=True),
 )
 """In order of importance: a narrow window loses them from the right. QUEUE is immediate/normal/background."""
+
+
+def columns_for(rows: "Sequence[PsRow]") -> tuple[Column, ...]:
+    """The columns that say something of ``rows``: NODE only where one of them is on a node."""
+    away = any(row.node for row in rows)
+    return tuple(column for column in COLUMNS if away or column.title != "NODE")
 
 
 BY_WORD: Final = MappingProxyType({column.title.lower().rstrip("%$"): column for column in COLUMNS})
@@ -87,13 +93,13 @@ def status_of(row: "PsRow") -> str:
     return "" if row.status is None else ": ".join(part for part in (row.status.state, row.status.task) if part)
 
 
-def cells(row: "PsRow", now: float) -> tuple[str, ...]:
-    """The text of every column for one agent, at a wall time in seconds since 1970."""
+def cells(row: "PsRow", now: float, columns: "Sequence[Column]" = COLUMNS) -> tuple[str, ...]:
+    """The text of each of ``columns`` for one agent, at a wall time in seconds since 1970."""
     workspace = row.space is not None and not row.space.startswith("dm:")
     left = seconds_between(now, row.until)
     until = f" {left:.0f}s" if left is not None and left > 0 else ""
     left = seconds_between(now, row.last_event_at)
-    return (
+    texts = (
         (f"{row.name}@{row.space}" if workspace else row.name),
         (row.state + until + (f" ({row.reason})" if row.reason else "")),
         str(row.pid or "-"),
@@ -114,6 +120,7 @@ def cells(row: "PsRow", now: float) -> tuple[str, ...]:
         _tasks(row),
         ("-" if left is None else age(-left)),
     )
+    return tuple(text for column, text in zip(COLUMNS, texts, strict=True) if column in columns)
 
 
 SHOWN: Final = 3

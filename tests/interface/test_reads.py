@@ -92,7 +92,7 @@ def test_the_process_table_says_what_runs(cli: Cli, kernel: KernelDouble) -> Non
     kernel.answers |= read_answers("reads")
     header, alice, bob = cli("ps").out.splitlines()
     assert header.split() == [
-        "NAME", "STATE", "PID", "BACKEND", "MODEL", "STEP", "DOING", "STATUS", "QUEUE", "RESTARTS", "EXIT", "NODE",
+        "NAME", "STATE", "PID", "BACKEND", "MODEL", "STEP", "DOING", "STATUS", "QUEUE", "RESTARTS", "EXIT",
         "CPU%", "RSS", "TOKENS", "COST$", "DIFF", "TASKS", "LAST",
     ]  # fmt: skip
     assert alice.startswith("alice@review:main  running (reads)  4711  sdk")

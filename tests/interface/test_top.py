@@ -19,7 +19,7 @@ from rich.console import Console
 
 from interface.cli.live_table import fitting, forget_keys, keys_in, process_table
 from interface.cli.output import width
-from interface.cli.process_table import COLUMNS, age, cells, size
+from interface.cli.process_table import COLUMNS, age, cells, columns_for, size
 from interface.cli.top_view import Meter
 from protocol.api.agents import AgentStatus
 from protocol.api.processes import Ps, PsRow, Queue
@@ -62,9 +62,9 @@ reviewer@review:main  running     4711  sdk      mock/reviewer     3  channel_se
 coder                 backoff 4s     -  sdk      mock/coder        3  -             -                 0/0/0         3
 """.strip().splitlines()
     rest = [
-        "  EXIT     NODE  CPU%   RSS   TOKENS   COST$   DIFF  TASKS  LAST",
-        "  -        -     12.3  8.0M  1200/34  0.0123  +9/-3  -       42s",
-        "  SIGKILL  -      0.0     -      0/0       -      -  -       42s",
+        "  EXIT     CPU%   RSS   TOKENS   COST$   DIFF  TASKS  LAST",
+        "  -        12.3  8.0M  1200/34  0.0123  +9/-3  -       42s",
+        "  SIGKILL   0.0     -      0/0       -      -  -       42s",
     ]
     assert _drawn(200) == [left + right for left, right in zip(expected, rest, strict=True)]
 
@@ -233,7 +233,16 @@ def test_no_window_is_overrun(columns: int) -> None:
 def test_without_agents_there_is_a_header() -> None:
     """An empty project is not an error."""
     assert _drawn(200, ())[0].split()[:2] == ["NAME", "STATE"]
-    assert fitting([], 1) == 1
+    assert fitting(columns_for([]), [], 1) == 1
+
+
+def test_where_agents_work_is_a_column_once_one_is_on_a_node() -> None:
+    """Whoever has no nodes keeps the room."""
+    here, away = ps_row(), ps_row(node="gpu1")
+    assert "NODE" not in [column.title for column in columns_for([here])]
+    both = columns_for([here, away])
+    place = [column.title for column in both].index("NODE")
+    assert [cells(row, NOW, both)[place] for row in (here, away)] == ["-", "gpu1"]
 
 
 @pytest.mark.promise("P16")

@@ -122,11 +122,11 @@ def run_top(context: Context) -> int:
 
 def ps_lines(body: bytes, screen: Screen, now: float, shown: "list[str] | None" = None) -> list[str]:
     """One line for each agent, with the columns that are ``shown`` (all); ``now`` is wall seconds, for ages."""
-    from interface.cli.process_table import COLUMNS, cells  # noqa: PLC0415  (JSON needs no table)
+    from interface.cli.process_table import COLUMNS, cells, columns_for  # noqa: PLC0415  (JSON needs no table)
 
     report: Ps = read_fields(body)
     titles = [column.title for column in COLUMNS]
-    wanted = titles if shown is None else shown
+    wanted = [column.title for column in columns_for(report.agents)] if shown is None else shown
     rows = [[cells(row, now)[titles.index(title)] for title in wanted] for row in report.agents]
     right = frozenset(column.title for column in COLUMNS if column.right)
     lines = table(wanted, rows, screen, right=right) if rows else ["no agents"]
