@@ -8,7 +8,6 @@ ending is written when nothing of it is left, so the next attempt of the agent n
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -21,35 +20,29 @@ from kernel.fault_injection import fault_point
 from kernel.policy.budget import Allowance, Exhausted
 from kernel.policy.circuit_breaker import Endpoint, keys_of
 from kernel.policy.placement import HERE
-from kernel.policy.scheduling import may_yield
 from kernel.procs.handed_over import CannotHandOver, can_be_handed_over
 from kernel.procs.handle import TERM_SECONDS, Handle, stop
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import NodeLost, SpawnTransient
 from kernel.rule.draft import Author
 from kernel.services.attempt_services import AttemptServices, Conversation, StopReason
-from kernel.services.completion import AttemptResult, Ending, commit_with_retry, judged, of_bug, of_lost, of_result
+from kernel.services.completion import AttemptResult, Ending, commit_with_retry, judged, of_bug, of_lost
 from kernel.services.handed_attempt import HandedAttempt, without_prompt
 from kernel.services.kept_workers import KeptWorkers, Place, Worker
 from kernel.services.session_pause import PausableDeadline, SessionPause
 from kernel.services.start_frame import CannotStart, StartFrame
-from kernel.services.worker_link import DeltaBatch, Link, LiveData, PathWarnings, StderrTail, WorkerNotReading
+from kernel.services.worker_link import DeltaBatch, Link, PathWarnings, StderrTail, WorkerNotReading
+from kernel.services.worker_reports import WorkerReports
 from kernel.services.worker_session import WorkerSession
-from kernel.store.attempts import Beginning, narrow, started
-from kernel.store.circuit_breakers import move_probe, probed_by, record_answer
+from kernel.store.attempts import narrow
+from kernel.store.circuit_breakers import move_probe, probed_by
 from kernel.store.errors import StorageFailed
 from kernel.store.quotas import QuotaReached, tell_reached
-from kernel.store.transaction import Transaction, emit_log
-from kernel.store.transitions.close import book_late, reply
-from kernel.store.transitions.journal import Pressing, journal
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 from protocol.agent import SCOPES, Restart, Retry, scopes_of
-from protocol.backends import CLIS, EXEC
 from protocol.errors import Refused
-from protocol.events import Event
-from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Result, Stop, Yield
-from protocol.names import place_of
+from protocol.ipc import Exited, Stop
 from protocol.ndjson import LineTooLong
 
 logger = logging.getLogger(__name__)
@@ -60,38 +53,26 @@ LEAVE_SECONDS: Final = 2.0
 """Time for a worker to leave after its last frame, and for its stderr to end after it left."""
 
 
-class RunningAttempt:
+class RunningAttempt(WorkerReports):
     """One attempt of one instruction, from its lease until its ending is written. ``run`` is its whole life.
 
-    It handles what its worker says (SessionHandlers).
+    What its worker says is handled as ``WorkerReports`` do.
     """
 
-    _frame: StartFrame
-    _handle: Handle
     _link: Link
     _worker: Worker
-    _deltas: DeltaBatch
-    _path_warnings: PathWarnings
-    """These six are set once the worker is spawned, before anything it says is handled."""
+    """These two, and those of ``WorkerReports``, are set once the worker is spawned, before it is heard."""
 
     def __init__(self, leased: Leased, token: str, services: AttemptServices, place: Place, kept: KeptWorkers) -> None:
-        self.leased = leased
-        self.pid: int | None = None
-        """Of its worker, once that is ready."""
+        super().__init__(leased, services, place)
         self.processes: frozenset[ProcessId] = frozenset()
         """Of its worker's keeper and its worker, once they are there: all that it runs is below these."""
-        self.doing = ""
-        """The activity that ``ps`` shows."""
         self.gone = trio.Event()
         """Nothing of it is left, and its ending is written."""
-        self.completing = False
-        """Its ending is being written: nobody takes it away any more."""
-        self.stop_reason: StopReason | None = None
         self.deadline = PausableDeadline()
         """Stands still while calls of it are kept waiting for a person."""
         self.reached_mcp = False
         """Its token was shown at Daemon MCP."""
-        self.at = services.places.of(leased)
         self.pause = SessionPause()
         """Of its conversation, while the kernel's program is replaced."""
         self._session: WorkerSession | None = None
@@ -99,27 +80,15 @@ class RunningAttempt:
         self._handed: HandedAttempt | None = None
         """An earlier program of this kernel has begun it."""
         self._token = token
-        self._services = services
-        self._place = place
         self._kept = kept
         self._grace_seconds = 0.0
         self._spawning = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         """Open while there is a worker that can be asked to leave."""
         self._stderr = StderrTail()
-        self._steps = 0
-        """Replies it has made."""
-        self._reply: tuple[str, Entry | None] | None = None
-        """The text that the worker ended with, and its last entry where that came with it: to be written."""
-        self._untold: Beginning | None = None
-        """Its worker runs, and the log does not know it yet."""
-        self._probing: tuple[str, ...] = ()
-        """Circuit breakers: its first reply tells that what is behind them answers again."""
         self._retry, self._restart = Retry(), Restart()
         self._endpoint: Endpoint | None = None
         """What its agent's file says of failures, and whom it calls, once that was read."""
-        self._preempted = False
-        """It was told to make room for something more urgent."""
 
     @property
     def local_pid(self) -> int | None:
@@ -472,160 +441,3 @@ class RunningAttempt:
         with contextlib.suppress(WorkerNotReading), trio.move_on_after(self._grace_seconds):
             await self._link.send(Stop(reason=str(self.stop_reason), deadline_seconds=self._grace_seconds))
         await stop(self._handle, grace_seconds=kill_at - trio.current_time())
-
-    # -- what its worker says ----------------------------------------------------------------------------
-
-    async def on_ready(self, _ready: Ready, /) -> None:
-        """Note that the worker runs. It is told with the first entry, or by ``on_at_work``."""
-        definition = self._frame.definition
-        self.pid = self._handle.pid
-        self._untold = Beginning(
-            pid=self._handle.pid,
-            backend=definition.backend,
-            model=definition.model,
-            max_steps=definition.max_steps,
-            manifest=tuple(self._frame.manifest),
-        )
-
-    async def on_at_work(self) -> None:
-        """Tell that the worker runs, unless its first entry has: that saves a commit."""
-        untold, self._untold = self._untold, None
-        if untold is not None:
-            with contextlib.suppress(Refused):  # stale: whoever took the instruction away has told
-                await self._services.writer.commit(started, self.leased.instruction, self.leased.epoch, untold)
-
-    async def on_entry(self, entry: Entry, /) -> Go | Yield:
-        """Make ``entry`` durable, the first one with the prompt it answers, and say what its worker may do next.
-
-        Raises Refused; QuotaReached where an exec program is over its quota.
-        """
-        services, leased = self._services, self.leased
-        entry = self._priced(entry)
-        if self.stop_reason == "cancelled" and entry.kind == "session" and entry.usage is not None:
-            await commit_with_retry(services.writer, book_late, leased.instruction, leased.epoch, entry)
-            return Yield(k=entry.k)
-        untold, self._untold = self._untold, None
-        write = self._writing(entry, untold)
-        try:
-            pressing = await commit_with_retry(services.writer, write, leased.instruction, leased.epoch)
-        except QuotaReached:
-            self._untold = untold
-            if entry.usage is not None:  # what it said is not kept, what it cost is
-                spent = Entry(k=entry.k, kind="session", usage=entry.usage)
-                await commit_with_retry(services.writer, journal, leased.instruction, leased.epoch, spent)
-            raise
-        fault_point("attempt.journalled")
-        if entry.kind == "reply":
-            self._steps += 1
-            if self._probing:
-                probed, self._probing = self._probing, ()
-                await commit_with_retry(services.writer, record_answer, leased.agent, probed)
-        fault_point("attempt.go")
-        answer = self._answer(entry, pressing)
-        for text in self._path_warnings.of(entry):
-            await self.on_log(Log(level="warning", text=text))
-        return answer
-
-    async def on_result(self, result: Result, last: Entry | None = None, /) -> Ending:
-        """Return the ending that the worker reports. A reply of our own loop is written next, with all that follows.
-
-        Whoever waits for it is answered by that commit; that the worker leaves is booked behind it. Another program's
-        word is judged once it has left. Raises Refused.
-        """
-        judged = result.status != "done" or self._frame.start.backend in {*CLIS, EXEC}
-        if judged or self.stop_reason is not None or self._probing:
-            if last is not None:
-                await self.on_entry(last)
-            return of_result(result)
-        if last is None:
-            await self.on_at_work()
-        self.completing = True
-        self._reply = result.text, last
-        return of_result(result)
-
-    async def _write_reply(self, text: str, last: Entry | None) -> None:
-        """Commit what is left in the working tree, then the reply with all that follows. Raises Refused.
-
-        No limit of time ends it: what was said is there, and was paid for.
-        """
-        services, leased = self._services, self.leased
-        write: Callable[[Transaction, str, int], object] | None = None
-        if last is not None:
-            last, untold, self._untold = self._priced(last), self._untold, None
-            write = self._writing(last, untold)
-        await self.at.preparation.finish(leased)
-        await commit_with_retry(services.writer, reply, leased.instruction, leased.epoch, text, write)
-        self._place.replied = True
-        services.budgets.close(leased.instruction)
-        fault_point("attempt.replied")
-
-    def _priced(self, entry: Entry) -> Entry:
-        """Return ``entry`` with what it cost, before which all that was said so far is shown."""
-        self._deltas.flush()
-        fault_point("attempt.entry")
-        if entry.usage is None:
-            return entry
-        usage = self._services.budgets.priced(entry.usage, self.leased.instruction)
-        return msgspec.structs.replace(entry, usage=usage)
-
-    def _writing(self, entry: Entry, untold: Beginning | None) -> Callable[[Transaction, str, int], Pressing | None]:
-        """Return the job that makes ``entry`` durable, the first one with the prompt that it answers."""
-        return partial(
-            journal,
-            entry=entry,
-            first=self.leased.entries,
-            frozen=self._frame.snapshot,
-            beginning=untold,
-            metered=self._frame.start.backend == EXEC,
-        )
-
-    async def on_log(self, line: Log, /) -> None:
-        """Log one line, after the notice that the worker runs."""
-        await self.on_at_work()
-        leased = self.leased
-        with contextlib.suppress(Refused):  # a line of log is not worth waiting for
-            await self._services.writer.commit(
-                emit_log,
-                "worker.log",
-                space=leased.space,
-                agent=leased.name,
-                instruction=leased.instruction,
-                data={"level": line.level, "text": line.text},
-            )
-
-    def on_live(self, frame: Delta | Progress, /) -> None:
-        """Show what is being said or done."""
-        if isinstance(frame, Progress):
-            self.doing = frame.what
-        self._deltas.add(frame)
-
-    def on_pause(self) -> None:
-        """Show what was gathered of what is being said."""
-        self._deltas.flush()
-
-    def _answer(self, entry: Entry, pressing: Pressing | None) -> Go | Yield:
-        """Decide whether the worker goes on, once ``entry`` is durable, and what its next call may take."""
-        if pressing is not None and may_yield(self.leased.promoted and pressing == "urgent", self._steps):
-            self._preempted = pressing == "urgent"
-            return Yield(k=entry.k)
-        if entry.last:
-            return Go(k=entry.k)
-        allowance = self._services.budgets.allowance(self.leased.instruction)
-        if isinstance(allowance, Allowance):
-            return Go(k=entry.k, allowance=allowance.tokens)
-        if allowance.scope == "workflow":
-            return Yield(k=entry.k)  # it waits for somebody to continue the workflow, and goes on from here
-        return Go(k=entry.k, allowance=0)
-
-    def _publish(self, kind: str, data: LiveData) -> None:
-        leased = self.leased
-        self._services.feed.live(
-            Event(
-                type=kind,
-                at=self._services.now_text(),
-                space=place_of(leased.space),
-                agent=leased.name,
-                instruction=leased.instruction,
-                data=dict(data),
-            )
-        )
