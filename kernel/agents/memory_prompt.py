@@ -7,7 +7,7 @@ A person's own words stand as a list. Everything else (what a colleague said, a 
 noted for itself) is quoted under its source, as data: no line of it can pass for an instruction (XF07).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from heapq import nlargest
 from typing import Final, NamedTuple
 
@@ -96,7 +96,9 @@ def memory_parts(settings: Memory, known: Known, tools: Collection[str]) -> tupl
     noted = _heading("Your notes", "The latest by their titles", tools, "note_read", "shows them")
     always = tuple(_section("memory", know, core, budget, len(known.always) - len(core), stable=True))
     open_ = [(number, item.text) for number, item in enumerate(known.todos, 1) if not item.done]
-    todos = tuple(_section("todos", to_do, _todos(open_[:TRIED]), budget, len(open_[TRIED:])))
+    # A number is the place in the list, as todo_done takes it.
+    lines = [_line(f"todo {number}", f"{number}: {text}", TODO_CHARACTERS) for number, text in open_[:TRIED]]
+    todos = tuple(_section("todos", to_do, lines, budget, len(open_[TRIED:])))
     shown = {one.entry.key for one in known.always}
     found = [_piece(one) for one in known.found[:TRIED] if one.entry.key not in shown]
     recalled = tuple(_section("recalled", FOUND, found, budget))
@@ -174,11 +176,6 @@ def _piece(stored: StoredEntry, order: int = 0) -> _Piece:
 
 def _listed(key: str, value: str) -> str:
     return "\n  ".join(f"- {key}: {value}".splitlines())
-
-
-def _todos(items: Iterable[tuple[int, str]]) -> list[_Piece]:
-    """Some that are open; a number is the place in the list, as todo_done takes it."""
-    return [_line(f"todo {number}", f"{number}: {text}", TODO_CHARACTERS) for number, text in items]
 
 
 def _notes(notes: Sequence[Note]) -> list[_Piece]:

@@ -182,7 +182,8 @@ def _is_over(row: RetryRule, history: History, retry: Retry, restart: Restart) -
     if row.compact:
         return history.compacted
     left = _left(row, history, retry, restart)
-    return _elapsed_seconds(row, history) >= row.within_seconds or (left is not None and left <= 0)
+    elapsed_seconds = history.overloaded_seconds if row.waits is None else history.throttled_seconds
+    return elapsed_seconds >= row.within_seconds or (left is not None and left <= 0)
 
 
 def _left(row: RetryRule, history: History, retry: Retry, restart: Restart) -> int | None:
@@ -197,10 +198,6 @@ def _left(row: RetryRule, history: History, retry: Retry, restart: Restart) -> i
     # A time from another life of the clock counts as soon as it is near, before or after.
     recent = 1 + sum(abs(age) <= restart.window for age in history.crash_ages_seconds)
     return max(left, min(restart.attempts - recent, max(MOST_CRASHES, restart.attempts) - used))
-
-
-def _elapsed_seconds(row: RetryRule, history: History) -> float:
-    return history.overloaded_seconds if row.waits is None else history.throttled_seconds
 
 
 def _end(row: RetryRule, history: History) -> EndStatus:

@@ -251,7 +251,10 @@ class _Work:
                 self._steps.append(_step(rule, occasion, action))
                 continue
             sub = self._rules.get(action.invoke)
-            given = {name: _param(value, occasion) for name, value in action.params.items()}
+            given = {
+                name: filled(value, occasion, VALUE_CHARACTERS) if isinstance(value, str) else value
+                for name, value in action.params.items()
+            }
             fault = (
                 (f"there is no rule {action.invoke} to invoke", None) if sub is None else params_fault(sub.spec, given)
             )
@@ -266,10 +269,6 @@ class _Work:
             return False
         self._spent += 1
         return True
-
-
-def _param(value: object, occasion: Occasion) -> object:
-    return filled(value, occasion, VALUE_CHARACTERS) if isinstance(value, str) else value
 
 
 def _step(rule: ActiveRule, occasion: Occasion, action: Action) -> Step:

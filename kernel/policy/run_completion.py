@@ -8,7 +8,7 @@ What is put to the vote keeps a run as well, until its time is up: any vote may 
 what comes of it could be used: a limit keeps everybody asleep, or a person is waited for, and nobody watches.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -130,7 +130,9 @@ def run_completion(progress: RunProgress, now_ms: int) -> RunCompletion | int:
         return _until(next_ms if deadline_ms is None else min(next_ms, deadline_ms), deadline_ms, now_ms)
     if progress.options.attended and "person" in waits.persons:  # who is there may answer at any time
         return _until(deadline_ms, deadline_ms, now_ms)
-    worst = _worst((*_failed(progress), *_waiting((*waits.persons, *(reason for _, reason in waits.timed)))))
+    reasons = {*waits.persons, *(reason for _, reason in waits.timed)}
+    found = (*_failed(progress), *(BY_REASON[reason] for reason in sorted(reasons, key=_ORDER.__getitem__)))
+    worst = max(found, key=lambda one: RUN_GRAVITY.index(one.exit_code), default=None)  # the first of the worst
     if worst is not None:
         return worst
     if progress.incomplete:
@@ -164,15 +166,6 @@ def _failed(progress: RunProgress) -> tuple[RunCompletion, ...]:
 
 def _counted(count: int) -> str:
     return f"{count} instruction{'' if count == 1 else 's'}"
-
-
-def _waiting(reasons: Iterable[Reason | None]) -> tuple[RunCompletion, ...]:
-    return tuple(BY_REASON[reason] for reason in sorted(set(reasons), key=lambda reason: _ORDER[reason]))
-
-
-def _worst(found: Iterable[RunCompletion]) -> RunCompletion | None:
-    """The first of the worst."""
-    return max(found, key=lambda one: RUN_GRAVITY.index(one.exit_code), default=None)
 
 
 Choice = Literal["yes", "no"]

@@ -59,11 +59,6 @@ LAST_WRITE_SECONDS: Final = 2.0
 _UNSEEN: Final = Mirrored(0, b"")
 
 
-def _digest(text: str) -> bytes:
-    """The digest of a file that has this text."""
-    return hashlib.sha256(text.encode()).digest()
-
-
 class _Context(msgspec.Struct, frozen=True):
     dir: str | None = None
 
@@ -227,7 +222,10 @@ class Mirror:
             else:
                 document = await self._reader.read(documents.find, space, file)
                 if document is not None and document.text is not None:
-                    made[file] = self._digests[space, file] = (document.version, _digest(document.text))
+                    made[file] = self._digests[space, file] = (
+                        document.version,
+                        hashlib.sha256(document.text.encode()).digest(),
+                    )
         return made
 
     async def _take(self, one: DocumentFolder, file: str, found: DocumentFile | None, before: Mirrored | None) -> None:

@@ -310,15 +310,13 @@ def steps_of(conn: apsw.Connection, number: int) -> tuple[Step, ...]:
         if entry.kind == "reply":
             # Those that never came back stay as they are.
             steps[-1] = steps[-1]._replace(
-                calls=tuple(StepCall(bare_name(one.name), _args(one), None) for one in calls)
+                calls=tuple(
+                    StepCall(bare_name(one.name), bytes(one.args).decode("utf-8", "replace"), None) for one in calls
+                )
             )
         elif entry.kind == "tool":
             steps[-1] = _with_result(steps[-1], calls, entry)
     return tuple(steps)
-
-
-def _args(call: ToolCall) -> str:
-    return bytes(call.args).decode("utf-8", "replace")
 
 
 def _with_result(step: Step, calls: Sequence[ToolCall], entry: _Done) -> Step:

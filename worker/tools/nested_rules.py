@@ -27,7 +27,8 @@ class NestedRules:
         self._place = place
         self._trusted = trusted
         notes = (entry.note or "" for entry in earlier if entry.kind == "tool")
-        self._told = {path for note in notes for path in _paths(note)}
+        told = (note.removeprefix(_NOTE).split("\0") for note in notes if note.startswith(_NOTE))
+        self._told = {path for paths in told for path in paths}
 
     def first_touched(self, path: str) -> tuple[str, str | None]:
         """The rules that are to be told with a call that touched ``path``, and the note to keep of it."""
@@ -64,7 +65,3 @@ class NestedRules:
         lines = "\n".join(f"> {line}" for line in text[:TOLD_CHARACTERS].rstrip().splitlines())
         opening = f"# Rules of this project for what is in {folder}/"
         return f"\n\n{opening}\n\n{path}, to be followed in the files there:\n\n{lines}{cut}"
-
-
-def _paths(note: str) -> list[str]:
-    return note.removeprefix(_NOTE).split("\0") if note.startswith(_NOTE) else []

@@ -143,8 +143,11 @@ def resolved(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) -
     counts = counted(ballot.counting.options, votes)
     cast = ", ".join(f"{option}={count}" for option, count in counts.items() if count) or "none"
     if ballot.counting.type == "assignment":
-        taken = (f"{option}: {_who(votes, option)}" for option in ballot.counting.options)
-        result = "; ".join(taken)
+        takers = {
+            option: ", ".join(sorted(voter for voter, choice in votes.items() if choice == option)) or "nobody"
+            for option in ballot.counting.options
+        }
+        result = "; ".join(f"{option}: {names}" for option, names in takers.items())
     elif decided.winner is not None:
         result = _label(ballot, decided.winner)
     elif decided.tied:
@@ -178,10 +181,6 @@ def _why(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) -> st
     if decided.winner is None or not decided.tied:
         return why
     return f"{why}; a tie between {', '.join(decided.tied)}: {_BROKEN[counting.tie_breaker]}"
-
-
-def _who(votes: Mapping[str, str], option: str) -> str:
-    return ", ".join(sorted(voter for voter, choice in votes.items() if choice == option)) or "nobody"
 
 
 def _label(ballot: ProposalView, choice: str) -> str:
