@@ -160,18 +160,27 @@ class NodeConnection:
         refusal: str | None = None
         why = "the stream ended"
         try:
-            async with self._opener() as transport, trio.open_nursery() as nursery:
-                nursery.start_soon(self._tell_when_up, session)
+            async with self._opener() as transport:
                 try:
-                    await session.run(transport.stream)
-                except NodeRefused as refused:
-                    refusal = str(refused)
-                nursery.cancel_scope.cancel()
-                why = transport.why()
+                    refusal = await self._speak_over(transport.stream, session)
+                finally:
+                    why = transport.why()  # also where another one has taken its place
         except (SpawnTransient, CommandMissing) as error:
             why = str(error)
         self._move("broke" if refusal is None else "refused", refusal or why)
         return refusal is not None
+
+    async def _speak_over(self, stream: trio.abc.Stream, session: NodeSession) -> str | None:
+        """Speak until ``stream`` breaks, and note when the node is up. Returns why it was refused, or refused."""
+        refusal: str | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._tell_when_up, session)
+            try:
+                await session.run(stream)
+            except NodeRefused as refused:
+                refusal = str(refused)
+            nursery.cancel_scope.cancel()
+        return refusal
 
     async def _tell_when_up(self, session: NodeSession) -> None:
         while not session.connected:  # noqa: ASYNC110  (a session tells nobody)
