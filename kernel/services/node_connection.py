@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 WATCH_SECONDS = 0.1
 """Between looks whether a transport that was opened leads to a node."""
 
+NOT_DIALLED = "it has not dialled yet: what awk node add printed is typed there"
+
 
 class NodeSession(Protocol):
     """The kernel's side of one session with a node."""
@@ -96,7 +98,7 @@ class NodeConnection:
         self.session: NodeSession | None = None
         self.reach: Reach = "off"
         self.since_ms = now_ms()
-        self.why: str | None = None
+        self.why = NOT_DIALLED if settings.via == "join" else None
         self._new_session = new_session
         self._opener = opener
         self._changed = changed
