@@ -124,6 +124,8 @@ ENGINES: Final[Mapping[str, tuple[Engine, ...]]] = MappingProxyType(
 """``via`` to engines. ``join`` is in none: such a node starts by itself."""
 COMMON: Final = frozenset({"via", "command", "labels", "workers"})
 _TEXTS: Final = ("host", "image", "container", "pod", "namespace", "address", "python")
+_PATHS: Final = frozenset({"python"})
+"""Those of them that may have blanks."""
 _SEVERAL: Final = frozenset({"{args}", "{argv}", "{far}"})
 _KEY: Final = re.compile(r"\{(\w+)\}")
 
@@ -203,7 +205,8 @@ def _key_faults(settings: NodeSettings) -> Iterator[NodeFault]:
     engine = engine_of(settings)
     if engines and engine is None:
         keys = [one.by for one in engines if one.by is not None]
-        yield NodeFault("via", f"{settings.via} needs {' or '.join(keys)}", f"write {keys[0]}: and what it is")
+        hint = f"write {keys[0]}: NAME beside it, or --{keys[0]} NAME after awk node add"
+        yield NodeFault("via", f"{settings.via} needs {' or '.join(keys)}", hint)
         return
     allowed = COMMON if engine is None else COMMON | engine.takes | {engine.by}
     plain = NodeSettings(via=settings.via)
@@ -216,8 +219,12 @@ def _word_faults(settings: NodeSettings) -> Iterator[NodeFault]:
     """Texts that cannot be words of a command line, or would be taken for options."""
     for key in _TEXTS:
         text = getattr(settings, key)
-        if text is not None and (text == "" or text.startswith("-") or not _is_plain(text)):
+        if text is None:
+            continue
+        if text == "" or text.startswith("-") or not _is_plain(text):
             yield NodeFault(key, f"{text[:60]!r} cannot be given to a program", "write a plain name or address")
+        elif " " in text and key not in _PATHS:
+            yield NodeFault(key, f"{text[:60]!r} has a blank in it", f"write one {key}; each node has its own entry")
     for key in ("args", "argv"):
         words = getattr(settings, key)
         if len(words) > MOST_WORDS or not all(map(_is_plain, words)):

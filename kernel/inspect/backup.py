@@ -165,6 +165,9 @@ def restore(root: Path, state: Path, file: str, *, now: float, force: bool = Fal
     Killed at any moment, it leaves all that was there, or all that is in the file.
     """
     os.umask(0o077)
+    if os.path.isdir(file):
+        hint = "name the file that awk backup wrote; for the folder of a standby: awk restore --promote DIR"
+        raise Refused("conflict", f"{file} is a folder, and no backup; nothing was changed", hint)
     try:
         os.makedirs(state, mode=0o700, exist_ok=True)
         with no_kernel(state):

@@ -29,6 +29,7 @@ from protocol.standby import ALIVE_SECONDS, Piece, Promoted, StandbyReport
 from protocol.version import VERSION
 
 ROOM_BYTES: Final = 64 * 1024 * 1024
+WHICH: Final = "nothing was changed; name the folder of standby: {to: ...}, mounted as it was there"
 
 
 class Whole(NamedTuple):
@@ -48,7 +49,7 @@ def check_standby(folder: str, *, now: float) -> StandbyReport:
             whole = put_together(folder, os.path.join(place, DATABASE))
             files, files_at, fault = _files_in(folder)
     except (BadPlace, SnapshotRefused, OSError) as error:
-        raise Refused("conflict", f"{folder} has no copy that can be used: {error}", "nothing was changed") from error
+        raise Refused("conflict", f"{folder} has no copy that can be used: {error}", WHICH) from error
     found, beat = whole.found, whole.found.beat
     return StandbyReport(
         folder=folder,
@@ -165,7 +166,7 @@ def promote(root: Path, state: Path, folder: str, *, now: float, force: bool = F
             )
     except (BadPlace, BadBackup, SnapshotRefused) as error:
         shutil.rmtree(staged, ignore_errors=True)
-        raise Refused("conflict", f"{folder} is not promoted: {error}", "nothing was changed") from error
+        raise Refused("conflict", f"{folder} is not promoted: {error}", WHICH) from error
     except Refused:
         shutil.rmtree(staged, ignore_errors=True)
         raise

@@ -160,7 +160,7 @@ def _node(kind: NeedKind, key: str, group: Sequence[BlockedWork]) -> Need:
         run=run_of(common(one.run for one in group)),
         since=min(one.since for one in group),
         blocks=blocks,
-        text=one_line(f"{first.name} waits for a node with {asked}, and none is there: awk node list"),
+        text=one_line(f"{first.name} waits for a node with {asked}, and none is up: awk node list says why"),
         actions=(action("look for one again", f"reset {named}"), *cancel),
     )
 

@@ -91,7 +91,7 @@ BY_REASON: Final[Mapping[Reason | None, RunCompletion]] = MappingProxyType(
             7,
             "a person has to answer, and nobody is here to: run it on a terminal, or with --detach; or awk start it",
         ),
-        "node": RunCompletion("incomplete", 7, "no node has what an agent needs: see awk node list and awk needs"),
+        "node": RunCompletion("incomplete", 7, "no node that is up has what an agent needs: awk node list says why"),
         "budget": _BUDGET,
         "hops": _LIMITED,
         "provider": _TIMEOUT,

@@ -103,7 +103,7 @@ def main() -> int:
     try:
         import ray  # type: ignore[import-not-found]  # noqa: PLC0415  (another Python's)
     except ImportError:
-        complain("this Python has no ray: pip install agent-worker-supervisor[ray]")
+        complain("this Python has no ray: install it there (pip install ray), or name another Python by python:")
         return EX_UNAVAILABLE
     try:
         with contextlib.redirect_stdout(sys.stderr):

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 WATCH_SECONDS = 0.1
 """Between looks whether a transport that was opened leads to a node."""
 
+NOT_DIALLED = "it has not dialled yet: what awk node add printed is typed there"
+
 
 class NodeSession(Protocol):
     """The kernel's side of one session with a node."""
@@ -96,7 +98,7 @@ class NodeConnection:
         self.session: NodeSession | None = None
         self.reach: Reach = "off"
         self.since_ms = now_ms()
-        self.why: str | None = None
+        self.why = NOT_DIALLED if settings.via == "join" else None
         self._new_session = new_session
         self._opener = opener
         self._changed = changed
@@ -160,18 +162,27 @@ class NodeConnection:
         refusal: str | None = None
         why = "the stream ended"
         try:
-            async with self._opener() as transport, trio.open_nursery() as nursery:
-                nursery.start_soon(self._tell_when_up, session)
+            async with self._opener() as transport:
                 try:
-                    await session.run(transport.stream)
-                except NodeRefused as refused:
-                    refusal = str(refused)
-                nursery.cancel_scope.cancel()
-                why = transport.why()
+                    refusal = await self._speak_over(transport.stream, session)
+                finally:
+                    why = transport.why()  # also where another one has taken its place
         except (SpawnTransient, CommandMissing) as error:
             why = str(error)
         self._move("broke" if refusal is None else "refused", refusal or why)
         return refusal is not None
+
+    async def _speak_over(self, stream: trio.abc.Stream, session: NodeSession) -> str | None:
+        """Speak until ``stream`` breaks, and note when the node is up. Returns why it was refused, or refused."""
+        refusal: str | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._tell_when_up, session)
+            try:
+                await session.run(stream)
+            except NodeRefused as refused:
+                refusal = str(refused)
+            nursery.cancel_scope.cancel()
+        return refusal
 
     async def _tell_when_up(self, session: NodeSession) -> None:
         while not session.connected:  # noqa: ASYNC110  (a session tells nobody)

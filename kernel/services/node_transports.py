@@ -13,7 +13,7 @@ from kernel.services.node_connection import Transport
 from protocol.project import NodeSettings
 
 CLOSED: Final = "the node closed the connection"
-REPLACED: Final = "the node has dialled again"
+REPLACED: Final = "it has dialled again, or another machine has the same join word: each needs its own (awk node add)"
 
 
 class EngineTransport(NamedTuple):

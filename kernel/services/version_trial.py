@@ -46,7 +46,8 @@ def interpreter_at(path: str) -> str:
     python = os.path.join(folder, "python")
     named = os.path.isdir(path) or os.path.basename(path) in (*_PROGRAMS, "python")
     if not named or not os.access(python, os.X_OK):
-        text = f"{path[:200]} is neither a virtual environment nor its agent-worker: there is no {python[:200]}"
+        lacking = f"there is no {python[:200]}" if os.path.lexists(path) else "it is not there"
+        text = f"{path[:200]} is neither a virtual environment nor its agent-worker: {lacking}"
         raise Refused("bad_request", text, "name the folder that python -m venv made")
     return python
 
@@ -92,6 +93,8 @@ async def _run(command: tuple[str, ...], given: int, patience_seconds: float) ->
         raise TrialFailed(f"{command[0]} said nothing for {patience_seconds:g} s")
     if code:
         words = " ".join(bytes(err).decode("utf-8", "replace").split())[-_SAID:]
+        if words.endswith("No module named kernel"):
+            raise TrialFailed(f"there is no agent-worker beside {command[0]}: install it in that environment first")
         raise TrialFailed(f"{command[0]} cannot take over (exit code {code}): {words or 'it does not say why'}")
     return (bytes(out).strip().splitlines() or [b""])[-1]
 

@@ -148,7 +148,7 @@ def look_at(folder: str) -> Found:
         names = frozenset(os.listdir(folder))
         owner = _read(folder, OWNER, Owner)
         if owner is None:
-            raise BadPlace(f"there is no standby in {folder}: awk made none there")
+            raise BadPlace("no standby was made there")
         if owner.form != STANDBY:
             raise BadPlace(f"it is not {STANDBY}: upgrade agent-worker, if a newer one wrote it")
         bases = sorted((name for name in names if name.startswith("base-") and name.endswith(".json")), reverse=True)
@@ -158,7 +158,7 @@ def look_at(folder: str) -> Found:
         size = sum(os.lstat(os.path.join(folder, name)).st_size for name in names)
         beat, promoted = _read(folder, BEAT, Beat), _read(folder, PROMOTED, Promoted)
     except OSError as error:
-        raise BadPlace(f"{folder} cannot be read: {error.strerror or error}") from error
+        raise BadPlace(f"it cannot be read: {error.strerror or error}") from error
     base, named = max(read, key=lambda one: (one[0].first, one[0].at_ms))
     return Found(owner, base, named, beat, promoted, size, names)
 

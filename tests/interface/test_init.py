@@ -105,7 +105,14 @@ def test_what_is_there_stays(cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     ("name", "more"),
-    [("review", set()), ("team", set()), ("handbook", set()), ("memory", set()), ("verdict", {"notes.md"})],
+    [
+        ("review", set()),
+        ("team", set()),
+        ("handbook", set()),
+        ("memory", set()),
+        ("nodes", {"moniro.yaml"}),
+        ("verdict", {"notes.md"}),
+    ],
 )
 def test_the_example_is_the_one_of_the_repository(name: str, more: set[str]) -> None:
     """One example, shipped twice: in the package, and for scripts/demo and whoever looks at the repository."""

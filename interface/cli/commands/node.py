@@ -119,7 +119,9 @@ def configure_add(parser: argparse.ArgumentParser) -> None:
 def run_add(context: Context) -> int:
     """Add it, and print how it is, or the command to type there."""
     args = context.args
-    if (args.via is None) == (not args.join):
+    if args.via is not None and args.join:
+        raise Failure("usage", "it is reached by an engine, or dials home: not both", "leave out --via or --join")
+    if args.via is None and not args.join:
         raise Failure("usage", "say how it is reached", "--via ssh --host NAME, another engine, or --join")
     node: dict[str, Any] = {"via": args.via or "join", "labels": args.label}
     node |= {key: getattr(args, key) for key in KEYS if getattr(args, key) is not None}

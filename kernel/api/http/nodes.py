@@ -26,7 +26,7 @@ async def add_node(call: Request[NodeRequest], nodes: NodeAccess) -> NodeAdded:
     except NameRejected as error:
         raise Refused("bad_request", str(error), "a node is called so in awk ps and awk node list") from error
     for fault in node_faults(asked.node):
-        raise Refused("bad_request", f"{fault.key} {fault.message}", fault.hint)
+        raise Refused("bad_request", f"{fault.key}: {fault.message}", fault.hint)
     word = await nodes.control.add(name, asked.node, asked.host)
     rows = {row.name: row for row in _listed(nodes).nodes}
     return NodeAdded(node=rows.get(name), command=None if word is None else f"{JOIN} {word}")

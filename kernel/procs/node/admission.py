@@ -54,7 +54,10 @@ def admit(hello: KernelHello, standing: Standing) -> Refusal | Literal["resume",
         (
             hello.resume and not resumes,
             "session",
-            "its lease was over, or the node was started anew: nothing of it is left",
+            (
+                "nothing of that session is here: its lease was over, the node was started anew, "
+                "or another machine has the same join word"
+            ),
         ),
         (
             standing.holds_lease and hello.term == standing.term and not resumes,

@@ -35,6 +35,10 @@ HELLO_SECONDS: Final = 30.0
 IDLE_SECONDS: Final = 60.0
 """Without a session: then a node process that was started over a transport ends."""
 BACKLOG: Final = 512
+OTHER_WORD: Final = (
+    "the join word is not known there any more, or another machine has it too; "
+    "awk node add NAME --join, typed where the kernel is, makes another"
+)
 
 Dial = Callable[[Callable[[trio.abc.Stream], Awaitable[None]]], Awaitable[None]]
 """Opens transports to the kernel, one after the other, and has each served."""
@@ -63,9 +67,12 @@ class NodeHost:
         self._facts = NodeFacts()
         self._nursery: trio.Nursery | None = None
         self._served_at = trio.current_time()
+        self._unanswered = "the kernel went away before it had greeted"
 
     async def run(self, dial: Dial | None) -> None:
         """Serve until ended by a signal, or idle. Without ``dial``, whoever connects to the socket in the folder."""
+        if dial is not None:
+            self._unanswered += f": {OTHER_WORD}"
         await sweep(self._state / RUN)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_until_ended, nursery.cancel_scope)
@@ -90,6 +97,8 @@ class NodeHost:
                 unpacker = Unpacker()
                 with trio.fail_after(HELLO_SECONDS):
                     hello = await _first_frame(transport, unpacker)
+                if hello is None:
+                    raise Garbled(self._unanswered)
                 async with self._admitting:
                     tenancy = await self._admit(hello)
                 if isinstance(tenancy, Refusal):
@@ -158,15 +167,15 @@ async def _until_ended(scope: trio.CancelScope) -> None:
             scope.cancel()
 
 
-async def _first_frame(transport: trio.abc.Stream, unpacker: Unpacker) -> KernelHello:
-    """The kernel's greeting. Raises Garbled."""
+async def _first_frame(transport: trio.abc.Stream, unpacker: Unpacker) -> KernelHello | None:
+    """The kernel's greeting; None where it went away before. Raises Garbled."""
     while chunk := await transport.receive_some():
         for packet in unpacker.feed(chunk):
             hello = read_greeting(packet.body)
             if isinstance(hello, KernelHello):
                 return hello
             raise Garbled("the other side is no kernel")
-    raise Garbled("the kernel went away before it had greeted")
+    return None
 
 
 def _listen(state: Path) -> trio.SocketListener:

@@ -78,6 +78,8 @@ def test_the_command_lines_of_the_engines(given: dict[str, object], expected: st
         ("nodes: {g: {via: ssh, host: '-oProxyCommand=x'}}", "nodes.g.host"),
         ('nodes: {g: {via: ssh, host: "h\\nx"}}', "nodes.g.host"),
         ("nodes: {g: {via: ssh, host: ''}}", "nodes.g.host"),
+        ("nodes: {g: {via: ssh, host: h1 h2}}", "nodes.g.host"),
+        ("nodes: {g: {via: docker, image: 'a b'}}", "nodes.g.image"),
         ('nodes: {g: {via: ssh, host: h, args: ["a\\u0007b"]}}', "nodes.g.args"),
         ("nodes: {g: {via: ssh, host: h, image: x}}", "nodes.g.image"),
         ("nodes: {g: {via: join, host: h}}", "nodes.g.host"),

@@ -133,6 +133,8 @@ async def test_a_restore_is_refused_over_a_kernel_or_state_and_sets_aside_what_i
     fcntl.flock(lock, fcntl.LOCK_EX)
     assert "runs" in refused(lambda: restore(place.root, place.state, file, now=LATER, force=True)).text
     os.close(lock)
+    folder = refused(lambda: restore(place.root, place.state, str(tmp_path), now=LATER, force=True))
+    assert "is a folder" in folder.text and "restore --promote" in (folder.hint or "")
     assert place.whole() == before
 
     told = restore(place.root, place.state, file, now=LATER, force=True)

@@ -351,6 +351,19 @@ async def test_a_folder_that_is_anothers_or_was_promoted_is_left_alone(tmp_path:
         assert BEAT in before
 
 
+def test_a_folder_without_a_copy_is_named_once_with_what_to_name_instead(tmp_path: Path) -> None:
+    """The same where it is checked and where it is to be gone on with."""
+    there = Place(tmp_path / "p")
+    for folder, why in ((tmp_path / "gone", "it cannot be read: No such file or directory"), (tmp_path, "no standby")):
+        for call in (
+            lambda at=str(folder): check_standby(at, now=LATER),
+            lambda at=str(folder): promote(there.root, there.state, at, now=LATER),
+        ):
+            said = refused(call)
+            assert why in said.text and said.text.count(str(folder)) == 1
+            assert "standby: {to: ...}" in (said.hint or "")
+
+
 @pytest.mark.promise("P90")
 async def test_a_tap_that_was_put_on_when_all_was_said_gives_all_of_it(tmp_path: Path) -> None:
     """Nothing has to be committed after it for what was committed before it to be there."""

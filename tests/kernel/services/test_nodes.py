@@ -291,8 +291,11 @@ async def serve(stream: trio.SSLStream[trio.SocketStream]) -> None:
 
 
 @pytest.mark.promise("P87")
-async def test_a_node_dials_home_with_its_word(bench: Bench, nursery: trio.Nursery) -> None:
+async def test_a_node_dials_home_with_its_word(
+    bench: Bench, nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
     """On this machine's own address, unless the file says another; the word pins the certificate that is kept."""
+    caplog.set_level("INFO")
     await nursery.start(bench.service.run)
     text = await bench.service.add("c", NodeSettings(via="join"), None)
     word = decode_join_word(text or "")
@@ -305,6 +308,7 @@ async def test_a_node_dials_home_with_its_word(bench: Bench, nursery: trio.Nurse
     nursery.start_soon(serve, again)
     await bench.until("c", lambda one: one.state == "up" and bench.sessions["c"][0].runs == 2)
     assert len(bench.sessions["c"]) == 1
+    assert "c: it has dialled again, or another machine has the same join word" in caplog.text
 
 
 @pytest.mark.promise("P87")

@@ -34,6 +34,7 @@ async def test_a_version_that_reads_what_it_is_given_says_its_own(tmp_path: Path
         ("echo 'no such schema' >&2; exit 78", r"cannot take over \(exit code 78\): no such schema"),
         ("exit 3", r"exit code 3\): it does not say why"),
         ("kill -9 $$", r"exit code -9"),
+        ("echo 'python: No module named kernel' >&2; exit 1", r"no agent-worker beside \S+: install it in that env"),
         ("echo 2.0", "does not say its version: it said b'2.0'"),
         ("yes | head -c 10000000", "does not say its version"),
     ],
@@ -71,6 +72,8 @@ def test_a_virtual_environment_is_named_by_its_folder_or_by_a_program_in_it(tmp_
     for name in ("venv", str(tmp_path / "nowhere"), str(programs / "bash"), str(programs)):
         with pytest.raises(Refused, match=r"absolute path|neither a virtual environment"):
             interpreter_at(name)
+    with pytest.raises(Refused, match=r"nowhere is neither .*: it is not there"):
+        interpreter_at(str(tmp_path / "nowhere"))
     os.chmod(python, 0o644)
     if os.geteuid():
         with pytest.raises(Refused, match="neither a virtual environment"):

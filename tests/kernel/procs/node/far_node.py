@@ -109,10 +109,10 @@ class FarNode:
         process = await trio.lowlevel.open_process(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV)
         return Way(process)
 
-    async def join(self, word: str) -> trio.Process:
+    async def join(self, word: str, stderr: int = subprocess.DEVNULL) -> trio.Process:
         """Have the node process dial home. It is a child of ours."""
         argv = [sys.executable, "-I", "-m", "kernel.procs.node", "--state", str(self.given), "--join", word]
-        return await trio.lowlevel.open_process(argv, stderr=subprocess.DEVNULL, env=ENV)
+        return await trio.lowlevel.open_process(argv, stderr=stderr, env=ENV)
 
     @property
     def pid(self) -> int:

@@ -1,6 +1,7 @@
 """A node that dials home: over TLS, to the kernel whose certificate it was given, and to nobody else."""
 
 import ssl
+import subprocess
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -100,3 +101,26 @@ async def test_a_node_dials_home_shows_its_token_and_dials_again(
     finally:
         process.kill()
         await process.wait()
+
+
+async def test_a_node_whose_word_is_not_known_says_what_to_do(home: Home, tmp_path: Path) -> None:
+    """The kernel tells a stranger nothing, so the node says what it may be."""
+
+    async def turn_away(stream: trio.abc.Stream) -> None:
+        assert await stream.receive_some() == home.word.line()
+        await trio.aclose_forcefully(stream)
+
+    home.serve = turn_away
+    process = await FarNode(tmp_path / "far").join(home.word.encode(), subprocess.PIPE)
+    said = b""
+    try:
+        assert process.stderr is not None
+        with trio.fail_after(PATIENCE):
+            while b"awk node add NAME --join" not in said:
+                chunk = await process.stderr.receive_some()
+                assert chunk, said
+                said += chunk
+    finally:
+        process.kill()
+        await process.wait()
+    assert b"the join word is not known there any more" in said
