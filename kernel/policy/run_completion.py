@@ -130,7 +130,7 @@ def run_completion(progress: RunProgress, now_ms: int) -> RunCompletion | int:
         return _until(next_ms if deadline_ms is None else min(next_ms, deadline_ms), deadline_ms, now_ms)
     if progress.options.attended and "person" in waits.persons:  # who is there may answer at any time
         return _until(deadline_ms, deadline_ms, now_ms)
-    reasons = {*waits.persons, *(reason for _, reason in waits.timed)}
+    reasons: set[Reason | None] = {*waits.persons, *(reason for _, reason in waits.timed)}
     found = (*_failed(progress), *(BY_REASON[reason] for reason in sorted(reasons, key=_ORDER.__getitem__)))
     worst = max(found, key=lambda one: RUN_GRAVITY.index(one.exit_code), default=None)  # the first of the worst
     if worst is not None:

@@ -1,7 +1,7 @@
 """Looks at a database that no kernel has open, and changes nothing: whether it is whole, and what is left to do."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final, cast
 from urllib.parse import quote
@@ -29,7 +29,7 @@ _LATEST: Final = "SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1"
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[apsw.Connection]:
+def _opened(path: str) -> Generator[apsw.Connection]:
     """Open it to read. Where no log stands beside it, as one that nobody writes, so that not even an empty log is made.
 
     Raises apsw.Error.
