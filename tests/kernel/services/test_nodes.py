@@ -50,6 +50,8 @@ class FakeSession:
         self.connected = False
         self.runs = 0
         self.refuses = False
+        self.fails: Exception | None = None
+        """What is raised where nobody thought of it, once."""
 
     async def keep(self) -> None:
         await self.lost.wait()
@@ -57,6 +59,9 @@ class FakeSession:
     async def run(self, transport: trio.abc.Stream) -> None:
         self.runs += 1
         async with transport:
+            failure, self.fails = self.fails, None
+            if failure is not None:
+                raise failure
             try:
                 await transport.send_all(b"hello\n")
                 heard = await transport.receive_some(100)
@@ -85,6 +90,8 @@ class Bench:
     running: dict[str, int]
     refusing: set[str]
     """Nodes that refuse."""
+    failing: dict[str, Exception]
+    """What is raised once where a node is spoken with."""
 
     def write(self, text: str, *, trusted: bool = True) -> None:
         (self.root / "moniro.yaml").write_text(text)
@@ -126,10 +133,12 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         assert project and hello_seconds > 0
         sessions.setdefault(name, []).append(FakeSession(name))
         sessions[name][-1].refuses = name in refusing
+        sessions[name][-1].fails = failing.pop(name, None)
         return sessions[name][-1]
 
     running: dict[str, int] = {}
     refusing: set[str] = set()
+    failing: dict[str, Exception] = {}
 
     def at_work() -> Mapping[str, int]:
         return running
@@ -148,7 +157,7 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         running=at_work,
     )
     await nursery.start(writer.run)
-    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing)
+    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing, failing)
     nursery.cancel_scope.cancel()
 
 
@@ -225,6 +234,17 @@ async def test_a_node_that_refuses_is_off_and_says_why(bench: Bench, nursery: tr
     state = await bench.until("a", lambda one: one.state == "off" and one.why is not None)
     assert state.why == "it is of another version"
     assert bench.sessions["a"][0].runs == 1
+
+
+async def test_what_nobody_thought_of_ends_one_transport_and_no_session(bench: Bench, nursery: trio.Nursery) -> None:
+    """Were the service to fall over it, each node's work would count as lost while it still has its lease."""
+    bench.write(echo("a") + echo("b").removeprefix("nodes:\n"))
+    bench.failing["b"] = ValueError("bytes that nobody thought of")
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.state == "up")
+    await bench.until("b", lambda one: one.state == "up")
+    assert [len(bench.sessions[name]) for name in ("a", "b")] == [1, 1]
+    assert bench.sessions["b"][0].runs == 2
 
 
 async def test_a_drained_node_stays_connected_and_takes_nothing_new(bench: Bench, nursery: trio.Nursery) -> None:

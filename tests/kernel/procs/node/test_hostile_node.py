@@ -224,6 +224,8 @@ GARBAGE = {
     "a kernel's frame": pack(Packet(2, 0, msgspec.msgpack.encode(Release(process=1)))),
     "numbers out of bounds": pack(Packet(2, 0, msgspec.msgpack.encode({"t": "spawned", "process": 2**60}))),
     "lists in lists": pack(Packet(2, 0, b"\x91" * 100_000)),
+    "text that is no UTF-8": pack(Packet(2, 0, msgspec.msgpack.encode({"t": "x"}).replace(b"x", b"\xff"))),
+    "a greeting that is no UTF-8": pack(Packet(0, 0, msgspec.msgpack.encode({"t": "x"}).replace(b"x", b"\xff"))),
     "a gap": pack(Packet(7, 0, msgspec.msgpack.encode(Opened(connection=1)))),
     "an acknowledgement of what was never sent": pack(Packet(0, 99, b"")),
     "a greeting in the middle": greet(Refusal(code="term", why="go away")),
