@@ -154,6 +154,8 @@ class Nodes:
             await self._writer.commit(nodes.set_token, name, digest)
         else:
             await self._writer.commit(nodes.add, name, settings, digest)
+        if name in self._links:
+            self._links[name].dialled.leave()  # whoever came by the word before
         self.look_again()
         if token is None:
             return None

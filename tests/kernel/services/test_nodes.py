@@ -405,21 +405,55 @@ async def test_a_stranger_who_says_nothing_is_let_go(
 async def test_strangers_have_few_places_and_one_line_in_the_log(
     bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One more is closed at once; a node with its token is none of them, once it has shown it."""
+    """The oldest gives way to one more; a node with its token is none of them, once it has shown it."""
     monkeypatch.setattr(node_listener, "MOST_STRANGERS", 2)
     word = await joining(bench, nursery)
     node = await dial(word, word.line())
     nursery.start_soon(serve, node)
     await bench.until("c", lambda one: one.state == "up")
-    streams = [await trio.open_tcp_stream(word.host, word.port) for _ in range(2)]
+    streams = [await trio.open_tcp_stream(word.host, word.port) for _ in range(7)]
     with trio.fail_after(SECONDS):
-        for _ in range(5):
-            async with await trio.open_tcp_stream(word.host, word.port) as refused:
-                assert await refused.receive_some(10) == b""
+        for refused in streams[:5]:
+            assert await refused.receive_some(10) == b""
     assert caplog.text.count("nodes.refused") == 1
     for stream in streams:
         await stream.aclose()
     assert {one.name: one.state for one in bench.service.states()} == {"c": "up"}
+
+
+@pytest.mark.promise("P87")
+async def test_strangers_who_stay_keep_no_node_out(
+    bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All places are taken by those who say nothing, and the node that has its word is let in."""
+    monkeypatch.setattr(node_listener, "MOST_STRANGERS", 2)
+    word = await joining(bench, nursery)
+    streams = [await trio.open_tcp_stream(word.host, word.port) for _ in range(4)]
+    with trio.fail_after(SECONDS):
+        for stream in streams[:2]:  # the others have their places then
+            assert await stream.receive_some(10) == b""
+        node = await dial(word, word.line())
+        nursery.start_soon(serve, node)
+        await bench.until("c", lambda one: one.state == "up")
+    for stream in streams:
+        await stream.aclose()
+
+
+@pytest.mark.promise("P87")
+async def test_another_word_ends_what_was_opened_with_the_one_before(bench: Bench, nursery: trio.Nursery) -> None:
+    """Whoever has come by it: the administrator gives another one, and only that leads to a session."""
+    bench.write("nodes: {c: {via: join}}")
+    await nursery.start(bench.service.run)
+    stolen = decode_join_word(await bench.service.add("c", NodeSettings(via="join"), None) or "")
+    thief = await dial(stolen, stolen.line())
+    with trio.fail_after(SECONDS):
+        assert await thief.receive_some(100) == b"hello\n"
+        await thief.send_all(b"hello\n")
+    await bench.until("c", lambda one: one.state == "up")
+    await bench.service.add("c", NodeSettings(via="join"), None)
+    with trio.fail_after(SECONDS), suppress(trio.BrokenResourceError):
+        assert await thief.receive_some(100) == b""
+    await trio.aclose_forcefully(thief)
 
 
 @pytest.mark.promise("P87")
