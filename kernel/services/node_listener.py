@@ -31,8 +31,10 @@ PORT: Final = "port"
 """A file with the port that was given last: the next kernel takes it if it is free, and join words go on."""
 HANDSHAKE_SECONDS: Final = 10.0
 MOST_STRANGERS: Final = 32
-"""Connections that have shown no token yet; for one more the oldest is closed. Who is let in needs a few round trips, so
-that only hundreds of strangers each second could keep it out."""
+"""Connections that have shown no token yet; for one more the oldest is closed.
+
+To show one takes a few round trips: only hundreds of strangers each second could keep a node out.
+"""
 REFUSALS_MS: Final = 60_000
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  (compared with, not listened at)
 

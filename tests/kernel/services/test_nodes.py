@@ -1,5 +1,6 @@
 """Nodes as the kernel keeps them: sessions over engines that are real commands, and a far side that is the test's."""
 
+import os
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -95,7 +96,7 @@ class Bench:
 
     def write(self, text: str, *, trusted: bool = True) -> None:
         (self.root / "moniro.yaml").write_text(text)
-        self.grants[:] = node_units(self.catalog.project()) if trusted else []
+        self.grants[:] = node_units(self.catalog.project(), self.root) if trusted else []
 
     async def until(self, name: str, holds: Callable[[NodeState], bool]) -> NodeState:
         """Wait until the node is as it is to be."""
@@ -187,6 +188,26 @@ async def test_a_node_that_nobody_trusts_is_off_and_nothing_is_run(bench: Bench,
     assert not bench.sessions
     with pytest.raises(SpawnTransient):
         bench.service.launcher("a")
+
+
+async def test_a_program_of_the_project_that_was_changed_is_not_run_again(bench: Bench, nursery: trio.Nursery) -> None:
+    """Looked at before each transport, not only now and then: an agent may be able to write there."""
+    tunnel = bench.root / "tunnel"
+    os.mkfifo(bench.root / "gate")
+    tunnel.write_text("#!/bin/sh\necho once\nread line <gate\n")
+    tunnel.chmod(0o700)
+    bench.write("nodes: {a: {via: command, argv: [./tunnel]}}")
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.state == "up")
+    changed = bench.root / "changed"
+    changed.write_text("#!/bin/sh\ntouch stolen\n")
+    changed.chmod(0o700)
+    changed.rename(tunnel)
+    await trio.to_thread.run_sync((bench.root / "gate").write_text, "go\n")
+    await bench.until("a", lambda one: one.state != "up")
+    bench.sessions["a"][0].lost.set()
+    seen = await bench.until("a", lambda one: one.state == "off")
+    assert "not trusted" in (seen.why or "") and not (bench.root / "stolen").exists()
 
 
 async def test_a_program_that_is_not_there_is_named(bench: Bench, nursery: trio.Nursery) -> None:
