@@ -21,6 +21,8 @@ BLOBS_BYTES: Final = 16 * 1024 * 1024
 """Of all links and attributes that are new."""
 SHOWN: Final = 100
 _LINK, _SUBMODULE, _GONE = "120000", "160000", "000000"
+_SPACES: Final = b" \t\r\n"
+"""Those that git knows: what else may look like one is a part of a name."""
 _DRIVERS: Final = frozenset({"text", "binary", "union"})
 """Ways to merge that are git's own."""
 
@@ -72,9 +74,9 @@ def link_fault(path: str, target: bytes) -> str | None:
 
 def attributes_fault(path: str, text: bytes, before: Sequence[bytes]) -> str | None:
     """The reason why the attributes in ``text`` are not taken: a line that is new has a program run over files."""
-    known = {line.strip() for old in before for line in old.splitlines()}
+    known = {line.strip(_SPACES) for old in before for line in old.splitlines()}
     for line in text.splitlines():
-        if line.strip() in known or line.lstrip().startswith(b"#"):
+        if line.strip(_SPACES) in known or line.lstrip(_SPACES).startswith(b"#"):
             continue
         for word in line.decode("utf-8", "replace").split()[1:]:
             name, _, value = word.partition("=")
