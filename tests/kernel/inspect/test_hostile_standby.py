@@ -1,4 +1,4 @@
-"""A standby's folder that somebody else wrote: it is refused in words, and nothing of it is run, followed or waited for."""
+"""A standby's folder that somebody else wrote: refused in words, and nothing of it is run, followed or waited for."""
 
 import hashlib
 import json
@@ -137,9 +137,9 @@ async def test_a_folder_that_somebody_else_wrote_is_refused_in_words_or_used(tmp
             lambda far=far, there=there: promote(there.root, there.state, str(far), now=LATER, force=True),
         ):
             try:
-                call()  # type: ignore[no-untyped-call]
+                call()
             except Refused as refused:
-                assert refused.text.isprintable()
+                fell += [] if refused.text.isprintable() else [f"{name}: {refused.text!r}"]
             except Exception as error:  # noqa: BLE001  (all of them are told)
                 fell.append(f"{name}: {error!r}")
     assert not fell
