@@ -301,6 +301,10 @@ async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.
     ("answer", "said"),
     [
         (Refusal(code="version", why="upgrade the node"), "upgrade the node"),
+        (
+            Refusal(code="x", why="no\n2026 INFO kernel.stopped\x1b[2J"),
+            r"refuses: [^\x00-\x1f]*kernel.stopped[^\x00-\x1f]*$",
+        ),
         (Refusal(code="term", why="a later kernel was here"), "a later kernel"),
         (NodeHello(session="", protocol=99, facts=NodeFacts()), "speaks protocol 99"),
     ],
