@@ -282,7 +282,15 @@ class Nodes:
             or any(one.settings.via == "join" and one.why is None for one in wanted.values())
         ):
             self.listener = self._new_listener()
-            nursery.start_soon(self.listener.run)
+            nursery.start_soon(self._listen, self.listener)
+
+    async def _listen(self, listener: NodeListener) -> None:
+        """Let nodes in. Where that fails it is tried again later: nodes that are there have nothing of it."""
+        try:
+            await listener.run()
+        except Exception:
+            logger.exception("nodes.listener_failed")
+            self.listener = None
 
     def _new_link(self, name: str, wanted: Wanted) -> _Held:
         dialled = DialledNode()

@@ -460,6 +460,28 @@ async def test_strangers_who_stay_keep_no_node_out(
         await stream.aclose()
 
 
+async def test_a_door_that_cannot_be_opened_leaves_the_nodes_that_are_there(
+    bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A certificate that is none, say: were all to begin anew, work would count as lost that has its lease."""
+    monkeypatch.setattr("kernel.services.nodes.LISTENS_SECONDS", 0.2)
+    bench.write(echo())
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.state == "up")
+    folder = bench.root / "nodes"
+    folder.mkdir()
+    broken = folder / "certificate.pem"
+    broken.touch(mode=0o600)
+    broken.write_text("-----BEGIN PRIVATE KEY-----\n-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    with pytest.raises(Refused, match="no port"):
+        await bench.service.add("c", NodeSettings(via="join"), None)
+    assert len(bench.sessions["a"]) == 1
+    broken.unlink()
+    assert await bench.service.add("d", NodeSettings(via="join"), None)
+    await bench.until("a", lambda one: one.state == "up")
+    assert len(bench.sessions["a"]) == 1
+
+
 @pytest.mark.promise("P87")
 async def test_another_word_ends_what_was_opened_with_the_one_before(bench: Bench, nursery: trio.Nursery) -> None:
     """Whoever has come by it: the administrator gives another one, and only that leads to a session."""

@@ -176,6 +176,7 @@ LIES: dict[str, Callable[[], tuple[NodeSays, ...]]] = {
         ProcessEnded(process=1, exited=Exited(code=1)),
     ),
     "that it is lost, itself": lambda: (ProcessEnded(process=1, exited=Exited(signal=9, lost=True)),),
+    "an end without end": lambda: (ProcessEnded(process=1, exited=Exited(failed="x" * 100_000)),),
     "that nobody wants it any more": lambda: (Released(process=1),),
     "bytes of an attempt that it lacks": lambda: (bytes_of(5, STDOUT),),
     "bytes against the direction": lambda: (bytes_of(1, STDIN),),
