@@ -1,7 +1,7 @@
 """The continuous copy of a project's log: its files at the other place, and what people are told of it."""
 
 import struct
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -26,6 +26,15 @@ def checkpoint_of(header: bytes) -> int:
     return int(_HEADER.unpack(header)[3])
 
 
+LARGEST: Final = 2**52
+"""Of numbers in the folder: anybody may have written them."""
+LATEST: Final = 253_402_300_799
+"""The last second that has a date: of the year 9999."""
+Number = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=LATEST * 1000)]
+
+
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """``standby.json``: whose copy this folder has."""
 
@@ -43,13 +52,13 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     It was copied while the kernel wrote: it is one moment only together with the pieces up to ``needs``.
     """
 
-    first: int
-    needs: int
+    first: Number
+    needs: Number
     chain: str
     """What the first piece names as the one before it."""
-    size: int
+    size: Number
     sha256: str
-    at_ms: int
+    at_ms: Milliseconds
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,13 +67,13 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     ``chain`` is the digest of the head before; the body's is in the head.
     """
 
-    number: int
+    number: Number
     chain: str
     wal: bytes
     """The header of the write-ahead log whose frames these are."""
-    start: int
+    start: Number
     """The first frame's number there, from 0."""
-    frames: int
+    frames: Number
     sha256: str
     anew: bool = False
     """The first of a chain: it belongs to a base of its own."""
@@ -73,12 +82,12 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
     """``beat.json``: when the original lived last, and how much of its log it had brought here."""
 
-    at: float
+    at: Seconds
     """Seconds since 1970, by its clock."""
-    term: int
-    last: int
+    term: Number
+    last: Number
     """The last piece that is here."""
-    event: int = 0
+    event: Number = 0
     """The newest event that has to be in it."""
     ended: bool = False
     """Its kernel was asked to end, and all of its log is here."""

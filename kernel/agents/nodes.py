@@ -4,13 +4,16 @@ A node's settings have the kernel run a program, and hand to another machine the
 placed there. So each is a unit of trust of its own, and one that is not trusted is as if it were not there.
 """
 
+import os
 import re
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from kernel.agents.definition import place_at
 from kernel.agents.engines import command_line, node_faults
+from kernel.agents.resources import command_demand
 from kernel.source.diagnostics import Diagnostics
 from kernel.source.yaml_tree import MapNode
 from protocol.names import NameRejected, check_name
@@ -38,14 +41,26 @@ def address_of(text: str) -> Address | None:
     return Address(match[1] or match[2], int(match[3]))
 
 
-def node_unit(name: str, settings: NodeSettings) -> TrustUnit:
-    """The demand of one node. Its digest is that of the command line: other labels are no other machine."""
+def node_unit(name: str, settings: NodeSettings, root: Path) -> TrustUnit:
+    """The demand of one node. Its digest is that of the command line: other labels are no other machine.
+
+    Files of the project that are named in it are pinned: who can write them would run anything by them, outside of any
+    sandbox. Blocks while they are read. Raises BadDefinition for one that cannot be.
+    """
     if settings.via == "join":
         what = "whoever has its join word works for this project, with the keys of what is placed there"
     else:
-        line = shlex.join(command_line(settings, ("node",), fresh="NAME"))
+        words = command_line(settings, ("node",), fresh="NAME")
+        line = command_demand(words, _words_of_this_machine(settings), root)
         what = f"work that is placed there, with its keys, is done through: {line}"
     return unit(f"node {name}", (what,))
+
+
+def _words_of_this_machine(settings: NodeSettings) -> Iterator[str]:
+    """The words that may name files here. A program without a folder is looked for on the PATH alone."""
+    here = settings.argv or (tuple(shlex.split(settings.command)) if settings.via == "command" else ())
+    yield from (word for word in (*here[:1], settings.python or "") if os.sep in word)
+    yield from (*settings.args, *here[1:])
 
 
 def listen_unit(address: str) -> TrustUnit:
@@ -53,10 +68,10 @@ def listen_unit(address: str) -> TrustUnit:
     return unit("nodes_listen", (f"nodes that know a join word are let in at {address}, over TLS",))
 
 
-def node_units(project: ProjectDefinition) -> Iterator[TrustUnit]:
-    """The demands of all nodes of ``project``."""
+def node_units(project: ProjectDefinition, root: Path) -> Iterator[TrustUnit]:
+    """The demands of all nodes of ``project``, which is at ``root``. Raises BadDefinition."""
     for name, settings in project.nodes.items():
-        yield node_unit(name, settings)
+        yield node_unit(name, settings, root)
     if project.nodes_listen is not None:
         yield listen_unit(project.nodes_listen)
 

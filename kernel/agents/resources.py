@@ -175,6 +175,14 @@ def _secret(value: str) -> str:
     return _short(_sha256(value.encode()))
 
 
+def command_demand(words: Iterable[str], named: Iterable[str], root: Path) -> str:
+    """A command line with the digest of each file of the project that one of ``named``, some of its words, names.
+
+    Blocks while they are read. Raises BadDefinition for one that cannot be.
+    """
+    return _shown(words, {word: _digest_of_file(word, root) or ABSENT for word in named})
+
+
 def _shown(words: Iterable[str], pinned: Mapping[str, str]) -> str:
     """A command line, with the digest of every file of the project in it: another content is another program."""
     given = tuple(words)

@@ -191,7 +191,7 @@ class TrustStore:
             grants: tuple[Grant, ...] = ()
             try:
                 grants = _decode(self._private_bytes()).sound(self._root)
-            except (OSError, msgspec.MsgspecError) as error:
+            except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
                 logger.warning("trust.unreadable %s is not believed: %s", self._path, error)
             self._read = (now, grants)
         return self._read[1]

@@ -25,7 +25,7 @@ from kernel.store.transaction import rfc3339
 from protocol.backup import BackedUpFile, BackupHead, BackupManifest, RestoreReport
 from protocol.discovery import DATABASE
 from protocol.errors import Refused
-from protocol.standby import ALIVE_SECONDS, Piece, Promoted, StandbyReport
+from protocol.standby import ALIVE_SECONDS, LARGEST, Piece, Promoted, StandbyReport
 from protocol.version import VERSION
 
 ROOM_BYTES: Final = 64 * 1024 * 1024
@@ -91,9 +91,11 @@ def put_together(folder: str, target: str) -> Whole:
     if last < found.base.needs:
         why = f" ({faults[0]})" if faults else ""
         raise BadPlace(f"what was committed while its base was copied is not all there{why}")
+    mark = check_snapshot(target)  # before anything else is asked of it
     term = term_of(target)
+    if not 0 <= term <= LARGEST:
+        raise BadPlace(f"its term is {term}: no kernel has come to that")
     seal(target)
-    mark = check_snapshot(target)
     if not faults and found.beat is not None and mark.event < found.beat.event:
         faults.append(f"it goes up to event {mark.event}, and the original had brought {found.beat.event}")
     return Whole(found, mark, term, pieces, tuple(faults))

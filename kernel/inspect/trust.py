@@ -53,7 +53,10 @@ def trust_demands(
             skipped.append(f"workflow {name}: {error.text}")
     project = catalog.project()
     units += (*hook_units(project), *otel_units(project), *standby_units(project), *embedding_units(project))
-    units += node_units(project)
+    try:
+        units += node_units(project, catalog.root)
+    except BadDefinition as error:
+        skipped.append(f"nodes: {error.text}")
     survey = catalog.survey()
     for loaded in survey.loaded:
         try:

@@ -104,7 +104,10 @@ class NodeCleanup:
         self._wake = wake
         self._works_in = works_in
         self._stay: set[tuple[str, str]] = set()
-        """Clones that cannot be removed, by node and place: told once."""
+        """Clones that are done with, by node and place: removed, or impossible to remove, which is told once.
+
+        Nobody works in a run that is over: what is listed once more is not looked at, unless the run was begun again.
+        """
 
     async def run(self) -> None:
         """Clean until cancelled, whenever a run ends or a node is connected."""
@@ -148,21 +151,28 @@ class NodeCleanup:
             place = f"{facts.state_dir}/{TREES}/{run_id(one.run)}/{one.name}"
             record = self._parts.reader.now(workflows.by_id, one.run)
             over = record is not None and record.state != "running" and not self._works_in(one.run)
+            if record is not None and not over:  # begun again, perhaps
+                self._stay.discard((node, place))
             if record is None or not over or (node, place) in self._stay:
                 continue
             if done == AT_ONCE:
                 return True
             done += 1
+            self._stay.add((node, place))
             try:
                 await self._clear(node, git, place, one, record)
+            except SpawnTransient:
+                self._stay.discard((node, place))
+                raise
             except (Refused, CauseError) as error:
-                self._stay.add((node, place))
                 logger.warning("node.clone stays on %s in %s: %s", node, place, error)
         return False
 
     async def _clear(self, node: str, git: NodeGit, place: str, one: Listed, record: WorkflowRecord) -> None:
         parts, top = self._parts, f"{place}/tree"
         tree = next((tree for tree in parts.reader.now(worktrees.ever_of_run, one.run) if tree.name == one.name), None)
+        if tree is None and not parts.reader.now(worktrees.worked_in, one.run, one.name):
+            raise Refused("not_found", f"nobody of that name worked in {run_id(one.run)}", "look at it on the node")
         if tree is None:
             base = await parts.repository.base()
             branch = f"{AGENT_BRANCHES}/{record.name}/{run_id(one.run)}/{one.name}"

@@ -169,6 +169,10 @@ class NodeConnection:
                     why = transport.why()  # also where another one has taken its place
         except (SpawnTransient, CommandMissing) as error:
             why = str(error)
+        except Exception as error:
+            # Whatever it is, the session goes on: its lease is watched to the end, and other nodes have nothing of it.
+            logger.exception("node.failed %s", self.name)
+            why = f"the kernel failed with it ({type(error).__name__}): see kernel.log"
         self._move("broke" if refusal is None else "refused", refusal or why)
         return refusal is not None
 

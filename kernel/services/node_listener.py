@@ -31,7 +31,10 @@ PORT: Final = "port"
 """A file with the port that was given last: the next kernel takes it if it is free, and join words go on."""
 HANDSHAKE_SECONDS: Final = 10.0
 MOST_STRANGERS: Final = 32
-"""Connections that have shown no token yet; one more is closed at once."""
+"""Connections that have shown no token yet; for one more the oldest is closed.
+
+To show one takes a few round trips: only hundreds of strangers each second could keep a node out.
+"""
 REFUSALS_MS: Final = 60_000
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  (compared with, not listened at)
 
@@ -58,7 +61,8 @@ class NodeListener:
         self.listens = trio.Event()
         self.port = 0
         self._sha256 = ""
-        self._strangers = 0
+        self._strangers: dict[trio.SocketStream, trio.CancelScope] = {}
+        """Oldest first."""
         self._refused = 0
         self._refused_since_ms = 0
 
@@ -102,26 +106,26 @@ class NodeListener:
         return await trio.open_tcp_listeners(port, host=host)
 
     async def _let_in(self, context: ssl.SSLContext, plain: trio.SocketStream) -> None:
-        """Serve one connection to its end."""
-        if self._strangers >= MOST_STRANGERS:
-            self._note_refusal("too many connections at once")
-            return
-        self._strangers += 1
+        """Serve one connection to its end. Nothing that goes wrong in it is of interest to others."""
+        node: str | None = None
+        if len(self._strangers) >= MOST_STRANGERS:
+            self._strangers.pop(next(iter(self._strangers))).cancel()
         # Its end needs no farewell: frames are numbered, and say themselves whether they are whole.
         stream = trio.SSLStream(plain, context, server_side=True, https_compatible=True)
-        node: str | None = None
         try:
-            with trio.move_on_after(HANDSHAKE_SECONDS):
-                node = await self._identify(stream)
-        except (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):
-            node = None
-        finally:
-            self._strangers -= 1
+            with trio.move_on_after(HANDSHAKE_SECONDS) as self._strangers[plain]:
+                try:
+                    node = await self._identify(stream)
+                finally:
+                    self._strangers.pop(plain, None)
+            if node is not None:
+                await self._carry(node, stream)
+        except (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError) as error:
+            logger.debug("nodes.connection_broke %r", error)
+        except Exception:
+            logger.exception("nodes.connection_failed")
         if node is None:
             self._note_refusal("no valid token")
-            return
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):
-            await self._carry(node, stream)
 
     async def _identify(self, stream: "trio.SSLStream[trio.SocketStream]") -> str | None:
         """The node whose token comes first. No byte after it is read. All are compared, each in the same time."""

@@ -69,6 +69,14 @@ class DialledNode:
         if self._next is not None:
             self._next.done.set()
 
+    def leave(self) -> None:
+        """Speak no more over what has come: who opened it is not believed any longer."""
+        for dialled in (self._now, self._next):
+            if dialled is not None:
+                dialled.scope.cancel()
+                dialled.done.set()
+        self._next = None
+
     async def carry(self, stream: trio.abc.Stream) -> None:
         """Have ``stream`` spoken over; return when nobody does any more. Closing it is the caller's."""
         if self._closed:

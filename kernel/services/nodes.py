@@ -8,7 +8,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,11 +22,13 @@ from kernel.agents.nodes import LISTEN_DEFAULT, address_of, listen_unit, node_un
 from kernel.agents.trust import GrantSource, missing_grants
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
+from kernel.procs.piped_command import CommandMissing
 from kernel.procs.spec import SpawnTransient
-from kernel.services.node_connection import NodeConnection, NodeSession
+from kernel.services.node_connection import NodeConnection, NodeSession, Transport
 from kernel.services.node_listener import NodeListener
 from kernel.services.node_scaling import NodeScaling
 from kernel.services.node_transports import DialledNode, engine_transport
+from kernel.source.diagnostics import BadDefinition
 from kernel.store import nodes
 from kernel.store.reader import Reader
 from kernel.store.transaction import emit_log
@@ -154,6 +156,8 @@ class Nodes:
             await self._writer.commit(nodes.set_token, name, digest)
         else:
             await self._writer.commit(nodes.add, name, settings, digest)
+        if name in self._links:
+            self._links[name].dialled.leave()  # whoever came by the word before
         self.look_again()
         if token is None:
             return None
@@ -227,8 +231,8 @@ class Nodes:
         single: dict[str, Wanted] = {}
         for name, settings in project.nodes.items():
             why = None
-            if not self._trusted and missing_grants((node_unit(name, settings),), self._granted):
-                why = UNTRUSTED
+            if (fault := self._fault(name, settings)) is not None:
+                why = fault
             elif settings.via == "join" and not (name in kept and kept[name].joins):
                 why = f"it has no word yet: awk node add {name} --join prints the command to type there"
             single[name] = Wanted(settings, name in kept and kept[name].draining, added=False, why=why)
@@ -244,6 +248,23 @@ class Nodes:
                 draining = wanted.draining or (member in kept and kept[member].draining)
                 found[member] = wanted._replace(draining=draining, group=name)
         return found
+
+    def _fault(self, name: str, settings: NodeSettings) -> str | None:
+        """The reason why nothing is run for a node of the file. A file of the project that it names may be another."""
+        try:
+            if not self._trusted and missing_grants((node_unit(name, settings, self._catalog.root),), self._granted):
+                return UNTRUSTED
+        except BadDefinition as error:
+            return error.text
+        return None
+
+    def _opened(self, name: str, wanted: Wanted) -> AbstractAsyncContextManager[Transport]:
+        """A transport by the engine's program. Raises CommandMissing where it is not what was trusted any more."""
+        fault = None if wanted.added else self._fault(wanted.group or name, wanted.settings)
+        if fault is not None:
+            raise CommandMissing(fault)
+        far = ("node", "--project-id", self._id_at(name))
+        return engine_transport(wanted.settings, far, name, self._environ, str(self._catalog.root))
 
     def _take_up(self, wanted: dict[str, Wanted], nursery: trio.Nursery) -> None:
         self._wanted = wanted
@@ -261,24 +282,24 @@ class Nodes:
             or any(one.settings.via == "join" and one.why is None for one in wanted.values())
         ):
             self.listener = self._new_listener()
-            nursery.start_soon(self.listener.run)
+            nursery.start_soon(self._listen, self.listener)
+
+    async def _listen(self, listener: NodeListener) -> None:
+        """Let nodes in. Where that fails it is tried again later: nodes that are there have nothing of it."""
+        try:
+            await listener.run()
+        except Exception:
+            logger.exception("nodes.listener_failed")
+            self.listener = None
 
     def _new_link(self, name: str, wanted: Wanted) -> _Held:
         dialled = DialledNode()
-        engine = partial(
-            engine_transport,
-            wanted.settings,
-            ("node", "--project-id", self._id_at(name)),
-            name,
-            self._environ,
-            str(self._catalog.root),
-        )
         link = NodeConnection(
             name,
             wanted.settings,
             draining=wanted.draining,
             new_session=lambda asked: self._new_session(asked, self._id_at(asked), hello_seconds(wanted.settings)),
-            opener=dialled.transport if wanted.settings.via == "join" else engine,
+            opener=dialled.transport if wanted.settings.via == "join" else partial(self._opened, name, wanted),
             changed=self._changed,
             now_ms=self._now_ms,
             chance=self._chance,

@@ -139,8 +139,8 @@ def open_backup(file: str, *, whole: bool = True) -> Generator[tuple[BackupManif
     ``whole``: the database is in it, too.
     """
     try:
-        size = os.stat(file).st_size
-        with zipfile.ZipFile(file) as archive:
+        with _plain(file) as opened_file, zipfile.ZipFile(opened_file) as archive:
+            size = os.fstat(opened_file.fileno()).st_size
             found = archive.infolist()
             if len(found) > FILES:
                 raise BadBackup(f"it holds {len(found):,} files: more than {FILES:,} are in no backup")
@@ -164,6 +164,15 @@ def open_backup(file: str, *, whole: bool = True) -> Generator[tuple[BackupManif
         raise BadBackup(f"it is no backup, or not whole: {error}") from error
     except (msgspec.MsgspecError, UnicodeError, ValueError) as error:
         raise BadBackup(f"its manifest cannot be read: {error}") from error
+
+
+def _plain(path: str) -> IO[bytes]:
+    """A file, opened without waiting for anybody. Raises BadBackup where it is a pipe, or anything else; OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise BadBackup("it is no plain file")
+    return open(descriptor, "rb")
 
 
 class _Form(msgspec.Struct, frozen=True):

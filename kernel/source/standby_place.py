@@ -63,10 +63,15 @@ def number_of(name: str) -> int | None:
 
 @contextmanager
 def new_file(folder: str, name: str) -> Generator[IO[bytes]]:
-    """A file that gets its name once the block has ended, synced. Raises OSError; then nothing of it is left."""
+    """A file that gets its name once the block has ended, synced. Raises OSError; then nothing of it is left.
+
+    It is always a new one: what lies there under its name may be somebody else's, who would read along.
+    """
     part = os.path.join(folder, name + PART)
+    with suppress(FileNotFoundError):
+        os.unlink(part)
     try:
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(part, flags, 0o600), "w+b") as file:
             yield file
             file.flush()
@@ -168,7 +173,7 @@ def _read(folder: str, name: str, kind: type[T]) -> T | None:
     try:
         with _opened(folder, name) as file:
             return msgspec.json.decode(file.read(_HEAD_BYTES), type=kind)
-    except (FileNotFoundError, msgspec.MsgspecError):
+    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
@@ -261,7 +266,7 @@ def _read_piece(folder: str, number: int) -> tuple[Piece, bytes, str]:
         body = file.read()
     try:
         piece = msgspec.json.decode(head, type=Piece)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadPlace(f"its head cannot be read: {error}") from error
     if hashlib.sha256(body).hexdigest() != piece.sha256:
         raise BadPlace("it is not what was written: its digest is another")

@@ -12,6 +12,7 @@ import apsw
 
 from kernel.store.database import migrate, migrations, newest_schema
 from kernel.store.errors import CannotOpen
+from protocol.standby import LATEST
 
 TERM_GAP: Final = 1_000_000
 """Terms that are left out at least: more starts than the original, which may still run, can come to meanwhile."""
@@ -111,6 +112,8 @@ def check_snapshot(path: str) -> SnapshotMark:
             if broken != "ok":
                 raise SnapshotRefused(f"the database is damaged: {broken[:200]}")
             event, message, at_ms = cast("tuple[int, int, int]", connection.execute(MARK).fetchone())
+            if not 0 <= at_ms <= LATEST * 1000:
+                raise SnapshotRefused("its last event is of a time that there is not")
             return SnapshotMark(found, event, message, at_ms)
         finally:
             connection.close()

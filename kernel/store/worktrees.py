@@ -103,6 +103,14 @@ def ever_of_run(conn: apsw.Connection, run: int) -> tuple[Worktree, ...]:
     return tuple(Worktree(*row) for row in conn.execute(EVER_OF_RUN, (run,)))
 
 
+WORKED: Final = "SELECT EXISTS (SELECT 1 FROM instructions INDEXED BY instructions_run WHERE run = ? AND name = ?)"
+
+
+def worked_in(conn: apsw.Connection, run: int, name: str) -> bool:
+    """Return whether an agent of this name had work in the run, with a tree or without."""
+    return bool(conn.execute(WORKED, (run, name)).get)
+
+
 OF_ENDED: Final = """
 SELECT t.name, t.repository, t.base, t.branch, t.path, t.folder, t.run, t.agent, t.space, t.state, t.git_dir, t.why,
   t.follows, t.commits, t.tip, t.ahead, t.note, t.confined

@@ -6,6 +6,7 @@ submodule, a link out of the tree, an attribute that has a program of the user's
 """
 
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -21,6 +22,9 @@ BLOBS_BYTES: Final = 16 * 1024 * 1024
 """Of all links and attributes that are new."""
 SHOWN: Final = 100
 _LINK, _SUBMODULE, _GONE = "120000", "160000", "000000"
+_SPACES: Final = b" \t\r\n"
+"""Those that git knows: what else may look like one is a part of a name. Lines end with LF alone."""
+_WORDS: Final = re.compile('[ \\t\\r\\n"]+')
 _DRIVERS: Final = frozenset({"text", "binary", "union"})
 """Ways to merge that are git's own."""
 
@@ -72,11 +76,13 @@ def link_fault(path: str, target: bytes) -> str | None:
 
 def attributes_fault(path: str, text: bytes, before: Sequence[bytes]) -> str | None:
     """The reason why the attributes in ``text`` are not taken: a line that is new has a program run over files."""
-    known = {line.strip() for old in before for line in old.splitlines()}
-    for line in text.splitlines():
-        if line.strip() in known or line.lstrip().startswith(b"#"):
+    known = {line.strip(_SPACES) for old in before for line in old.split(b"\n")}
+    for line in (one.strip(_SPACES) for one in text.split(b"\n")):
+        if line in known or line.startswith(b"#"):
             continue
-        for word in line.decode("utf-8", "replace").split()[1:]:
+        # Behind a pattern in quotes there need be no space: then nothing is taken for the pattern.
+        words = _WORDS.split(line.decode("utf-8", "replace"))
+        for word in words[not line.startswith(b'"') :]:
             name, _, value = word.partition("=")
             if name == "filter" or (name == "merge" and value and value not in _DRIVERS):
                 return f"an attribute that has a program run over files: {_shown(path)}: {_shown(word)}"

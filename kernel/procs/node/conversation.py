@@ -22,6 +22,8 @@ RECEIVE_BYTES: Final = 128 * 1024
 BATCH_BYTES: Final = 64 * 1024
 _encoder: Final = msgspec.msgpack.Encoder()
 _greetings: Final[msgspec.msgpack.Decoder[Greeting]] = msgspec.msgpack.Decoder(Greeting)
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""The errors of a decoder. Text that is no UTF-8 is none of msgspec's own."""
 
 
 def greet(frame: Greeting) -> bytes:
@@ -33,7 +35,7 @@ def read_greeting(body: bytes) -> Greeting:
     """Read a frame without a number. Raises Garbled."""
     try:
         return _greetings.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise Garbled(f"a frame without a number is not understood: {error}") from error
 
 
@@ -205,7 +207,7 @@ class Conversation:
         try:
             try:
                 self._listener.take(self._decoder.decode(packet.body))
-            except (msgspec.DecodeError, RecursionError) as error:
+            except _UNREADABLE as error:
                 raise Garbled(f"frame {packet.number} is not understood: {error}") from error
         except Garbled as error:
             if self._lied_at == self.numbers.received:  # said again, word for word

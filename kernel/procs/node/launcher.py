@@ -13,6 +13,7 @@ from kernel.procs.spawn import TAKE_BACK_SECONDS
 from kernel.procs.spec import SpawnTransient, Spec
 from protocol.ipc import Bound, Census, Exited, Kill
 from protocol.node import Destroy, Need, NodeFacts, NotSpawned, Signal, Spawn, Tell
+from protocol.text import shown_name
 
 ANSWER_SECONDS: Final = 90.0
 """For a node to start something: longer than it waits itself for a keeper."""
@@ -179,5 +180,5 @@ class NodeLauncher:
         if isinstance(answer, NotSpawned):
             if answer.in_use:
                 raise FileExistsError(f"{spec.attempt} is in use on node {self._name}")
-            raise SpawnTransient(f"cannot start {spec.attempt} on node {self._name}: {answer.why}")
+            raise SpawnTransient(f"cannot start {spec.attempt} on node {self._name}: {shown_name(answer.why)}")
         return NodeHandle(process, spec.attempt, Path(facts.state_dir) / "run" / spec.attempt, self._abandon)

@@ -36,6 +36,8 @@ from protocol.node import (
     channel_of,
 )
 
+WORDS: Final = 16 * 1024
+"""Characters in which a node may say how a process ended: the path that could not be executed may be long."""
 LOST: Final = Exited(signal=SIGKILL, lost=True)
 
 
@@ -69,6 +71,8 @@ class RemoteProcess:
         if isinstance(frame, ProcessEnded):
             if not isinstance(self.answer, Spawned) or self.exited is not None or frame.exited.lost:
                 raise Garbled(f"the end of process {self.number} is told, which does not run")
+            if len(frame.exited.failed or "") + len(frame.exited.exceeded or "") > WORDS:
+                raise Garbled(f"the end of process {self.number} is told in more words than anybody reads")
             self.exited = frame.exited
         elif self.answer is not None:
             raise Garbled(f"process {self.number} was started twice")

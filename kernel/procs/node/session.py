@@ -31,6 +31,7 @@ from protocol.node import (
     NodeSays,
     Refusal,
 )
+from protocol.text import shown_name
 from protocol.version import VERSION
 
 logger = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ class NodeSession(Listener):
             if answer.code == "session":
                 self.abandon(f"it has left the session: {answer.why[:_SHOWN]!r}")
                 return None
-            raise NodeRefused(f"node {self.name} refuses: {answer.why[:_SHOWN]}")
+            raise NodeRefused(f"node {self.name} refuses: {shown_name(answer.why[:_SHOWN])}")
         if not isinstance(answer, NodeHello) or answer.session != self.id:
             raise Garbled("it answers with something else than was asked")
         if not SPOKEN[0] <= answer.protocol <= SPOKEN[1]:

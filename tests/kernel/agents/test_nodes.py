@@ -1,6 +1,7 @@
 """Nodes of the project file: mistakes at their places, what each demands, and the command line of each engine."""
 
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -123,16 +124,34 @@ def test_what_is_let_through_gives_no_program_an_option_that_nobody_wrote(
 
 
 @pytest.mark.promise("P19")
-def test_each_node_is_a_demand_in_words() -> None:
+def test_each_node_is_a_demand_in_words(tmp_path: Path) -> None:
     """The command line as it will be run; another one asks again, other labels do not."""
     text = "nodes:\n  g: {via: ssh, host: h1, labels: [gpu]}\n  j: {via: join}\nnodes_listen: '0.0.0.0:7700'\n"
-    units = {one.subject: one for one in node_units(parsed(text))}
+    units = {one.subject: one for one in node_units(parsed(text), tmp_path)}
     assert list(units) == ["node g", "node j", "nodes_listen"]
     assert "ssh -T -o BatchMode=yes" in units["node g"].demands[0]
     assert "0.0.0.0:7700" in units["nodes_listen"].demands[0]
     for old, new, changed in (("h1", "h2", 1), ("[gpu]", "[cpu]", 0), ("0.0.0.0", "127.0.0.1", 1)):
-        again = {one.digest for one in node_units(parsed(text.replace(old, new)))}
+        again = {one.digest for one in node_units(parsed(text.replace(old, new)), tmp_path)}
         assert len(again - {one.digest for one in units.values()}) == changed
+
+
+@pytest.mark.promise("P19")
+def test_a_file_of_the_project_that_a_node_is_reached_by_is_pinned(tmp_path: Path) -> None:
+    """Who may write it would run anything by it; what is on the PATH, or on the other machine, is no file of ours."""
+    text = """nodes:
+  t: {via: command, argv: [./tunnel, box7]}
+  s: {via: ssh, host: h1, args: ['-F', config], command: ./agent-worker}
+  r: {via: ray, python: env/python}
+  p: {via: command, argv: [tunnel]}
+"""
+    before = {one.subject: one.digest for one in node_units(parsed(text), tmp_path)}
+    (tmp_path / "env").mkdir()
+    for name, subject in (("tunnel", "node t"), ("config", "node s"), ("env/python", "node r"), ("agent-worker", "")):
+        (tmp_path / name).write_text("#!/bin/sh")
+        after = {one.subject: one.digest for one in node_units(parsed(text), tmp_path)}
+        assert [one for one in after if after[one] != before[one]] == [subject] * bool(subject)
+        before = after
 
 
 @pytest.mark.promise("P18")

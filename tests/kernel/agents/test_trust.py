@@ -242,3 +242,11 @@ def test_a_kernel_sees_at_once_what_is_kept_and_taken_back(place: Place) -> None
     place.file.revoke(lambda one: one.subject != "agent bob")
     assert [one.subject for one in kept()] == ["agent bob"]
     assert (place.state / "trust.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.promise("P19")
+@pytest.mark.parametrize("said", [b"", b"{}", b'{"project":"\xff"}', b"\xff", b"[" * 100_000])
+def test_a_file_that_cannot_be_understood_grants_nothing(place: Place, said: bytes) -> None:
+    """And nobody who asks falls over it: a kernel's services ask."""
+    (place.state / "trust.json").write_bytes(said)
+    assert TrustStore(str(place.state), str(place.root))() == ()

@@ -1,5 +1,6 @@
 """Clones of runs that have ended go from a node; what is only there comes here first, or stays."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,6 +119,27 @@ async def test_what_cannot_come_stays_and_is_told_once(tmp_path: Path, caplog: p
             await cleaning.run_once()
         assert len([record for record in caplog.records if "stays on far" in record.message]) == 1
         assert g.far(f"trees/r{g.alice.run}/alice/tree/stolen").is_symlink()
+
+
+@pytest.mark.promise("P89")
+async def test_a_node_makes_up_no_agents_and_no_second_clone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It could fill the project with refs, of work that was never given to it."""
+    async with ground(tmp_path) as g:
+        await g.work(g.start(), "echo late >b.txt")
+        g.there.release(g.alice)
+        assert await g.place.writer.commit(end_run, g.run)
+        folder = g.far(f"trees/r{g.run}")
+        shutil.copytree(folder / "alice", folder / "mallory")
+        shutil.copytree(folder / "alice", tmp_path / "again")
+        cleaning = cleanup(g)
+        await cleaning.run_once()
+        shutil.copytree(tmp_path / "again", folder / "alice", dirs_exist_ok=True)
+        await cleaning.run_once()
+        refs = g.place.git_project.git("for-each-ref", "--format=%(refname)").splitlines()
+        assert len([name for name in refs if LOST in name]) == 1
+        assert not any("mallory" in name for name in refs)
+        assert "nobody of that name" in caplog.text
+        assert (folder / "alice/tree").exists()
 
 
 def test_of_what_a_node_lists_only_clones_are_read() -> None:

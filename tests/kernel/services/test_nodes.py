@@ -1,5 +1,6 @@
 """Nodes as the kernel keeps them: sessions over engines that are real commands, and a far side that is the test's."""
 
+import os
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -50,6 +51,8 @@ class FakeSession:
         self.connected = False
         self.runs = 0
         self.refuses = False
+        self.fails: Exception | None = None
+        """What is raised where nobody thought of it, once."""
 
     async def keep(self) -> None:
         await self.lost.wait()
@@ -57,6 +60,9 @@ class FakeSession:
     async def run(self, transport: trio.abc.Stream) -> None:
         self.runs += 1
         async with transport:
+            failure, self.fails = self.fails, None
+            if failure is not None:
+                raise failure
             try:
                 await transport.send_all(b"hello\n")
                 heard = await transport.receive_some(100)
@@ -85,10 +91,12 @@ class Bench:
     running: dict[str, int]
     refusing: set[str]
     """Nodes that refuse."""
+    failing: dict[str, Exception]
+    """What is raised once where a node is spoken with."""
 
     def write(self, text: str, *, trusted: bool = True) -> None:
         (self.root / "moniro.yaml").write_text(text)
-        self.grants[:] = node_units(self.catalog.project()) if trusted else []
+        self.grants[:] = node_units(self.catalog.project(), self.root) if trusted else []
 
     async def until(self, name: str, holds: Callable[[NodeState], bool]) -> NodeState:
         """Wait until the node is as it is to be."""
@@ -126,10 +134,12 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         assert project and hello_seconds > 0
         sessions.setdefault(name, []).append(FakeSession(name))
         sessions[name][-1].refuses = name in refusing
+        sessions[name][-1].fails = failing.pop(name, None)
         return sessions[name][-1]
 
     running: dict[str, int] = {}
     refusing: set[str] = set()
+    failing: dict[str, Exception] = {}
 
     def at_work() -> Mapping[str, int]:
         return running
@@ -148,7 +158,7 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         running=at_work,
     )
     await nursery.start(writer.run)
-    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing)
+    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing, failing)
     nursery.cancel_scope.cancel()
 
 
@@ -178,6 +188,26 @@ async def test_a_node_that_nobody_trusts_is_off_and_nothing_is_run(bench: Bench,
     assert not bench.sessions
     with pytest.raises(SpawnTransient):
         bench.service.launcher("a")
+
+
+async def test_a_program_of_the_project_that_was_changed_is_not_run_again(bench: Bench, nursery: trio.Nursery) -> None:
+    """Looked at before each transport, not only now and then: an agent may be able to write there."""
+    tunnel = bench.root / "tunnel"
+    os.mkfifo(bench.root / "gate")
+    tunnel.write_text("#!/bin/sh\necho once\nread line <gate\n")
+    tunnel.chmod(0o700)
+    bench.write("nodes: {a: {via: command, argv: [./tunnel]}}")
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.state == "up")
+    changed = bench.root / "changed"
+    changed.write_text("#!/bin/sh\ntouch stolen\n")
+    changed.chmod(0o700)
+    changed.rename(tunnel)
+    await trio.to_thread.run_sync((bench.root / "gate").write_text, "go\n")
+    await bench.until("a", lambda one: one.state != "up")
+    bench.sessions["a"][0].lost.set()
+    seen = await bench.until("a", lambda one: one.state == "off")
+    assert "not trusted" in (seen.why or "") and not (bench.root / "stolen").exists()
 
 
 async def test_a_program_that_is_not_there_is_named(bench: Bench, nursery: trio.Nursery) -> None:
@@ -225,6 +255,17 @@ async def test_a_node_that_refuses_is_off_and_says_why(bench: Bench, nursery: tr
     state = await bench.until("a", lambda one: one.state == "off" and one.why is not None)
     assert state.why == "it is of another version"
     assert bench.sessions["a"][0].runs == 1
+
+
+async def test_what_nobody_thought_of_ends_one_transport_and_no_session(bench: Bench, nursery: trio.Nursery) -> None:
+    """Were the service to fall over it, each node's work would count as lost while it still has its lease."""
+    bench.write(echo("a") + echo("b").removeprefix("nodes:\n"))
+    bench.failing["b"] = ValueError("bytes that nobody thought of")
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.state == "up")
+    await bench.until("b", lambda one: one.state == "up")
+    assert [len(bench.sessions[name]) for name in ("a", "b")] == [1, 1]
+    assert bench.sessions["b"][0].runs == 2
 
 
 async def test_a_drained_node_stays_connected_and_takes_nothing_new(bench: Bench, nursery: trio.Nursery) -> None:
@@ -389,21 +430,77 @@ async def test_a_stranger_who_says_nothing_is_let_go(
 async def test_strangers_have_few_places_and_one_line_in_the_log(
     bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One more is closed at once; a node with its token is none of them, once it has shown it."""
+    """The oldest gives way to one more; a node with its token is none of them, once it has shown it."""
     monkeypatch.setattr(node_listener, "MOST_STRANGERS", 2)
     word = await joining(bench, nursery)
     node = await dial(word, word.line())
     nursery.start_soon(serve, node)
     await bench.until("c", lambda one: one.state == "up")
-    streams = [await trio.open_tcp_stream(word.host, word.port) for _ in range(2)]
+    streams = [await trio.open_tcp_stream(word.host, word.port) for _ in range(7)]
     with trio.fail_after(SECONDS):
-        for _ in range(5):
-            async with await trio.open_tcp_stream(word.host, word.port) as refused:
-                assert await refused.receive_some(10) == b""
+        for refused in streams[:5]:
+            assert await refused.receive_some(10) == b""
     assert caplog.text.count("nodes.refused") == 1
     for stream in streams:
         await stream.aclose()
     assert {one.name: one.state for one in bench.service.states()} == {"c": "up"}
+
+
+@pytest.mark.promise("P87")
+async def test_strangers_who_stay_keep_no_node_out(
+    bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All places are taken by those who say nothing, and the node that has its word is let in."""
+    monkeypatch.setattr(node_listener, "MOST_STRANGERS", 2)
+    word = await joining(bench, nursery)
+    streams = [await trio.open_tcp_stream(word.host, word.port) for _ in range(4)]
+    with trio.fail_after(SECONDS):
+        for stream in streams[:2]:  # the others have their places then
+            assert await stream.receive_some(10) == b""
+        node = await dial(word, word.line())
+        nursery.start_soon(serve, node)
+        await bench.until("c", lambda one: one.state == "up")
+    for stream in streams:
+        await stream.aclose()
+
+
+async def test_a_door_that_cannot_be_opened_leaves_the_nodes_that_are_there(
+    bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A certificate that is none, say: were all to begin anew, work would count as lost that has its lease."""
+    monkeypatch.setattr("kernel.services.nodes.LISTENS_SECONDS", 0.2)
+    bench.write(echo())
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.state == "up")
+    folder = bench.root / "nodes"
+    folder.mkdir()
+    broken = folder / "certificate.pem"
+    broken.touch(mode=0o600)
+    broken.write_text("-----BEGIN PRIVATE KEY-----\n-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    with pytest.raises(Refused, match="no port"):
+        await bench.service.add("c", NodeSettings(via="join"), None)
+    assert len(bench.sessions["a"]) == 1
+    broken.unlink()
+    assert await bench.service.add("d", NodeSettings(via="join"), None)
+    await bench.until("a", lambda one: one.state == "up")
+    assert len(bench.sessions["a"]) == 1
+
+
+@pytest.mark.promise("P87")
+async def test_another_word_ends_what_was_opened_with_the_one_before(bench: Bench, nursery: trio.Nursery) -> None:
+    """Whoever has come by it: the administrator gives another one, and only that leads to a session."""
+    bench.write("nodes: {c: {via: join}}")
+    await nursery.start(bench.service.run)
+    stolen = decode_join_word(await bench.service.add("c", NodeSettings(via="join"), None) or "")
+    thief = await dial(stolen, stolen.line())
+    with trio.fail_after(SECONDS):
+        assert await thief.receive_some(100) == b"hello\n"
+        await thief.send_all(b"hello\n")
+    await bench.until("c", lambda one: one.state == "up")
+    await bench.service.add("c", NodeSettings(via="join"), None)
+    with trio.fail_after(SECONDS), suppress(trio.BrokenResourceError):
+        assert await thief.receive_some(100) == b""
+    await trio.aclose_forcefully(thief)
 
 
 @pytest.mark.promise("P87")

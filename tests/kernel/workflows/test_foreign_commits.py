@@ -64,6 +64,8 @@ def test_attributes_that_run_programs_are_refused_where_they_are_new() -> None:
         (b"*.bin filter=lfs\n*.c text\n", (b"*.bin filter=lfs\n",), True), (b"[attr]x filter=y\n", (), False),
         (b"* merge=ours-driver\n", (), False), (b"* merge=union\n", (), True), (b"# filter=x\n", (), True),
         (b"* -filter\n", (), True), (b"*\tfilter=x\n", (), False), (b'"a b" filter=x\n', (), False),
+        (b"\v# filter=x\n", (), False), (b"\f# filter=x\n", (b"# filter=x\n",), False),
+        (b"* \rfilter=x\n", (), False), (b"\v filter=x\n", (), False), (b'"a"filter=x\n', (), False),
     ):  # fmt: skip
         assert (attributes_fault(".gitattributes", text, before) is None) is fine, text
 

@@ -193,7 +193,8 @@ async def test_a_connection_to_the_daemons_mcp_comes_out_at_the_kernel(node: Far
         way = await connect(node, session, nursery)
         assert session.facts is not None
         port = int(session.facts.mcp_url.rpartition(":")[2])
-        async with await trio.open_tcp_stream("127.0.0.1", port) as client:
+        # Whoever connects there was started under a lease: one that is spawned waits until the node has it.
+        async with await session.launcher.spawn(CAT), await trio.open_tcp_stream("127.0.0.1", port) as client:
             await client.send_all(b"before ")
             with trio.fail_after(PATIENCE):
                 assert await client.receive_some() == b"BEFORE "

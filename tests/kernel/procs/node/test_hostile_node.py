@@ -176,6 +176,7 @@ LIES: dict[str, Callable[[], tuple[NodeSays, ...]]] = {
         ProcessEnded(process=1, exited=Exited(code=1)),
     ),
     "that it is lost, itself": lambda: (ProcessEnded(process=1, exited=Exited(signal=9, lost=True)),),
+    "an end without end": lambda: (ProcessEnded(process=1, exited=Exited(failed="x" * 100_000)),),
     "that nobody wants it any more": lambda: (Released(process=1),),
     "bytes of an attempt that it lacks": lambda: (bytes_of(5, STDOUT),),
     "bytes against the direction": lambda: (bytes_of(1, STDIN),),
@@ -224,6 +225,8 @@ GARBAGE = {
     "a kernel's frame": pack(Packet(2, 0, msgspec.msgpack.encode(Release(process=1)))),
     "numbers out of bounds": pack(Packet(2, 0, msgspec.msgpack.encode({"t": "spawned", "process": 2**60}))),
     "lists in lists": pack(Packet(2, 0, b"\x91" * 100_000)),
+    "text that is no UTF-8": pack(Packet(2, 0, msgspec.msgpack.encode({"t": "x"}).replace(b"x", b"\xff"))),
+    "a greeting that is no UTF-8": pack(Packet(0, 0, msgspec.msgpack.encode({"t": "x"}).replace(b"x", b"\xff"))),
     "a gap": pack(Packet(7, 0, msgspec.msgpack.encode(Opened(connection=1)))),
     "an acknowledgement of what was never sent": pack(Packet(0, 99, b"")),
     "a greeting in the middle": greet(Refusal(code="term", why="go away")),
@@ -299,6 +302,10 @@ async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.
     ("answer", "said"),
     [
         (Refusal(code="version", why="upgrade the node"), "upgrade the node"),
+        (
+            Refusal(code="x", why="no\n2026 INFO kernel.stopped\x1b[2J"),
+            r"refuses: [^\x00-\x1f]*kernel.stopped[^\x00-\x1f]*$",
+        ),
         (Refusal(code="term", why="a later kernel was here"), "a later kernel"),
         (NodeHello(session="", protocol=99, facts=NodeFacts()), "speaks protocol 99"),
     ],
