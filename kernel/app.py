@@ -185,7 +185,8 @@ async def _take_over(kernel: Kernel, handover: Handover) -> None:
     just ending.
     """
     kernel.upgrade.take_over(handover)
-    left = await kernel.writer.commit(settle, [attempt.leased.instruction for attempt in handover.attempts])
+    going_on = [attempt.leased.instruction for attempt in handover.attempts]
+    left = await kernel.writer.commit(settle, going_on, kernel.services.kernel.identity.term)
     if left:
         logger.info("upgrade.put_back %s", ", ".join(left))
     if handover.safe_mode:
