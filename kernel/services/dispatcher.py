@@ -242,7 +242,7 @@ class Dispatcher:
         """
         for one in handed:
             leased = one.leased
-            pick = Candidate(id=leased.instruction, agent=leased.agent, lane=0, number=0, provider=one.provider)
+            pick = Candidate(leased.instruction, leased.agent, lane=0, number=0, provider=one.provider, needs=one.needs)
             place = self._take(leased.agent, pick)
             self._adopted.append((place, self._attempts.adopt(one, place)))
 
