@@ -148,16 +148,16 @@ class NodeConnection:
                 began = trio.current_time()
                 refused = await self._speak(session)
                 failures = node_states.failures_after(failures, trio.current_time() - began if self._was_up else 0.0)
-                refusals = refusals + 1 if refused else 0
+                refusals = 0 if refused is None else 1 if refused.passes else refusals + 1
                 pause = node_states.pause_seconds(failures, self._chance())
-                await trio.sleep(node_states.refused_seconds(refusals) if refused else pause)
+                await trio.sleep(pause if refused is None else node_states.refused_seconds(refusals))
                 self._move("began", self.why)
         if not self._was_up:
             all_of_it.cancel()
 
-    async def _speak(self, session: NodeSession) -> bool:
-        """Speak over one transport until it breaks. Returns whether the node was refused, or refused."""
-        refusal: str | None = None
+    async def _speak(self, session: NodeSession) -> NodeRefused | None:
+        """Speak over one transport until it breaks. Returns why the node was refused, or refused; None: it was not."""
+        refusal: NodeRefused | None = None
         why = "the stream ended"
         try:
             async with self._opener() as transport, trio.open_nursery() as nursery:
@@ -165,13 +165,13 @@ class NodeConnection:
                 try:
                     await session.run(transport.stream)
                 except NodeRefused as refused:
-                    refusal = str(refused)
+                    refusal = refused
                 nursery.cancel_scope.cancel()
                 why = transport.why()
         except (SpawnTransient, CommandMissing) as error:
             why = str(error)
-        self._move("broke" if refusal is None else "refused", refusal or why)
-        return refusal is not None
+        self._move("broke" if refusal is None else "refused", why if refusal is None else str(refusal))
+        return refusal
 
     async def _tell_when_up(self, session: NodeSession) -> None:
         while not session.connected:  # noqa: ASYNC110  (a session tells nobody)

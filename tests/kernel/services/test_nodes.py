@@ -12,6 +12,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.nodes import node_units
+from kernel.policy import node_states
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeRefused
@@ -49,7 +50,7 @@ class FakeSession:
         self.lost = trio.Event()
         self.connected = False
         self.runs = 0
-        self.refuses = False
+        self.refuses = self.busy = False
 
     async def keep(self) -> None:
         await self.lost.wait()
@@ -60,6 +61,8 @@ class FakeSession:
             try:
                 await transport.send_all(b"hello\n")
                 heard = await transport.receive_some(100)
+                if self.busy:
+                    raise NodeRefused("it is busy", passes=True)
                 if self.refuses:
                     raise NodeRefused("it is of another version")
                 if heard:
@@ -85,6 +88,8 @@ class Bench:
     running: dict[str, int]
     refusing: set[str]
     """Nodes that refuse."""
+    busy: set[str]
+    """Nodes that do so for now."""
 
     def write(self, text: str, *, trusted: bool = True) -> None:
         (self.root / "moniro.yaml").write_text(text)
@@ -125,11 +130,11 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
     def new_session(name: str, project: str, hello_seconds: float) -> NodeSession:
         assert project and hello_seconds > 0
         sessions.setdefault(name, []).append(FakeSession(name))
-        sessions[name][-1].refuses = name in refusing
+        sessions[name][-1].refuses, sessions[name][-1].busy = name in refusing, name in busy
         return sessions[name][-1]
 
     running: dict[str, int] = {}
-    refusing: set[str] = set()
+    refusing, busy = set[str](), set[str]()
 
     def at_work() -> Mapping[str, int]:
         return running
@@ -148,7 +153,7 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         running=at_work,
     )
     await nursery.start(writer.run)
-    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing)
+    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing, busy)
     nursery.cancel_scope.cancel()
 
 
@@ -225,6 +230,21 @@ async def test_a_node_that_refuses_is_off_and_says_why(bench: Bench, nursery: tr
     state = await bench.until("a", lambda one: one.state == "off" and one.why is not None)
     assert state.why == "it is of another version"
     assert bench.sessions["a"][0].runs == 1
+
+
+async def test_a_node_that_is_busy_is_asked_again_soon_and_told_of_once(
+    bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is so for a lease; with pauses that grow, twelve tries would take longer than this test waits."""
+    monkeypatch.setattr(node_states, "REFUSED_PAUSE_SECONDS", 0.01)
+    bench.write(echo())
+    bench.busy.add("a")
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda _one: "a" in bench.sessions and bench.sessions["a"][0].runs >= 12)
+    await bench.told("off")
+    bench.sessions["a"][0].busy = False
+    await bench.until("a", lambda one: one.state == "up")
+    await bench.told("off", "up")
 
 
 async def test_a_drained_node_stays_connected_and_takes_nothing_new(bench: Bench, nursery: trio.Nursery) -> None:
