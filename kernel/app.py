@@ -214,7 +214,7 @@ async def _serve_until_stopped(
         kernel.watchdog.ready("safe mode" if kernel.safe_mode.is_set() else kernel.services.kernel.identity.url)
         grace_seconds = await _until_stopped(kernel)
         if grace_seconds is None:
-            await kernel.upgrade.retire()
+            await kernel.upgrade.retire(kernel.standby.leave())
             kernel.shutdown.hands_over = True
             leaving.append(Leaving(NOTHING_YET, kernel.upgrade.program, os.dup(boot.listener.fileno())))
             kernel.shutdown.closing.set()
