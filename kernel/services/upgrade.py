@@ -271,6 +271,8 @@ class Upgrade:
 
 
 def _words_for(attempt: RunningAttempt) -> str:
+    if attempt.leased.node:
+        return f"{attempt.leased.attempt} has not left the node {attempt.leased.node}"
     if attempt.talks:
         return f"{attempt.leased.attempt} works where it cannot be handed over"
     return f"{attempt.leased.attempt} is being started, or ends"
