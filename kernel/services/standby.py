@@ -289,7 +289,7 @@ class Standby:
 
 
 async def _end(process: trio.Process, *, asked: bool) -> None:
-    """Have the copier end, ``asked`` first. A place that does not answer keeps it, and not us: it ends when that does."""
+    """Have the copier end, ``asked`` first. A place that does not answer keeps it and not us: that one ends later."""
     if asked:
         with trio.move_on_after(END_SECONDS):
             if process.stdin is not None:

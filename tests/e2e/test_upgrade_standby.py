@@ -1,4 +1,4 @@
-"""The kernel's program is replaced while its log is copied elsewhere: the next one goes on, and leaves nothing behind."""
+"""The kernel's program is replaced while its log is copied elsewhere: the next one goes on, and leaves none behind."""
 
 import os
 import signal

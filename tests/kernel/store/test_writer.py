@@ -244,7 +244,7 @@ async def test_a_disk_that_says_it_has_room_and_takes_nothing_is_found_out(tmp_p
     disk.remembers = False
 
     def one_row(tx: Transaction) -> None:
-        tx.write("INSERT INTO boots (pid, version, at_ms, requeued) VALUES (1, '', 0, 0)")
+        tx.write("INSERT INTO boots (pid, version, at_ms, requeued) VALUES (1, ?, 0, 0)", ("",))
 
     def refuse() -> None:
         raise apsw.FullError("its quota is spent")
