@@ -185,9 +185,8 @@ async def _take_over(kernel: Kernel, handover: Handover) -> None:
     just ending.
     """
     kernel.upgrade.take_over(handover)
-    left = await kernel.writer.commit(
-        settle, [attempt.leased.instruction for attempt in handover.attempts], kernel.services.kernel.identity.term
-    )
+    going_on = [attempt.leased.instruction for attempt in handover.attempts]
+    left = await kernel.writer.commit(settle, going_on, kernel.services.kernel.identity.term)
     if left:
         logger.info("upgrade.put_back %s", ", ".join(left))
     if handover.safe_mode:
@@ -215,7 +214,7 @@ async def _serve_until_stopped(
         kernel.watchdog.ready("safe mode" if kernel.safe_mode.is_set() else kernel.services.kernel.identity.url)
         grace_seconds = await _until_stopped(kernel)
         if grace_seconds is None:
-            await kernel.upgrade.retire()
+            await kernel.upgrade.retire(kernel.standby.leave())
             kernel.shutdown.hands_over = True
             leaving.append(Leaving(NOTHING_YET, kernel.upgrade.program, os.dup(boot.listener.fileno())))
             kernel.shutdown.closing.set()

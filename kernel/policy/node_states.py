@@ -40,7 +40,8 @@ FIRST_PAUSE_SECONDS: Final = 0.25
 LONGEST_PAUSE_SECONDS: Final = 30.0
 REFUSED_PAUSE_SECONDS: Final = 4.0
 LONGEST_REFUSED_SECONDS: Final = 64.0
-"""A node of another version stays so until somebody installs something there; one that is busy is so for a lease."""
+"""A node of another version stays so until somebody installs something there. One that is busy is so for a lease, and
+is asked again after the first pause each time."""
 STEADY_SECONDS: Final = 10.0
 """A connection that held so long had not failed."""
 

@@ -123,12 +123,13 @@ class Dispatcher:
         counted, loads = self._counted(everything=len(machines) > 1)
         self._some_wait = True
         if all(loads.get(one.name, Load()).workers >= one.workers for one in machines):
+            if self._search is not None and self._search.is_due():  # what no machine could take is told all the same
+                self._seek(self._reader.now(instructions.ready, self._now_ms(), LOOKED_AT), machines, nursery)
             return 0
         self._make_room()
         ready = self._ready(len(machines) > 1)
         self._some_wait = any(not one.needs for one in ready)
-        if self._search is not None and self._search.look(ready, machines):
-            nursery.start_soon(self._search.settle)
+        self._seek(ready, machines, nursery)
         if not ready:
             return 0
         self._short_of_memory = self._working_here > 0 and self._pressed()
@@ -141,6 +142,11 @@ class Dispatcher:
             place = self._take(pick.agent, pick)
             nursery.start_soon(self._attempt, place, pick.id, partial(self._attempts.lease, pick.id, place))
         return len(chosen)
+
+    def _seek(self, ready: Sequence[Candidate], machines: Sequence[Machine], nursery: trio.Nursery) -> None:
+        """Have what of ``ready`` no machine could take wait for one, once that lasts; and go on what has one again."""
+        if self._search is not None and self._search.look(ready, machines):
+            nursery.start_soon(self._search.settle)
 
     def _machines(self) -> tuple[Machine, ...]:
         """Return where work may run: this machine, with the limit of the project file, and every node."""
@@ -242,7 +248,7 @@ class Dispatcher:
         """
         for one in handed:
             leased = one.leased
-            pick = Candidate(id=leased.instruction, agent=leased.agent, lane=0, number=0, provider=one.provider)
+            pick = Candidate(leased.instruction, leased.agent, lane=0, number=0, provider=one.provider, needs=one.needs)
             place = self._take(leased.agent, pick)
             self._adopted.append((place, self._attempts.adopt(one, place)))
 

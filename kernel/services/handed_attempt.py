@@ -9,6 +9,7 @@ from kernel.services.session_pause import HandedSession
 from kernel.services.start_frame import StartFrame
 from kernel.services.worker_link import HandedLine
 from kernel.store.transitions.lease import Leased
+from protocol.placement import PlaceNeeds
 
 
 class HandedAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +26,8 @@ class HandedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     prepared: Prepared = Prepared()
     provider: str = ""
     """Of the place of its agent: as limits count it."""
+    needs: PlaceNeeds = PlaceNeeds()
+    """Set aside for it on this machine."""
     identity: bytes = b""
     served: int = 0
     """Of its worker, as kept workers know it."""

@@ -150,16 +150,16 @@ class NodeConnection:
                 began = trio.current_time()
                 refused = await self._speak(session)
                 failures = node_states.failures_after(failures, trio.current_time() - began if self._was_up else 0.0)
-                refusals = refusals + 1 if refused else 0
+                refusals = 0 if refused is None else 1 if refused.passes else refusals + 1
                 pause = node_states.pause_seconds(failures, self._chance())
-                await trio.sleep(node_states.refused_seconds(refusals) if refused else pause)
+                await trio.sleep(pause if refused is None else node_states.refused_seconds(refusals))
                 self._move("began", self.why)
         if not self._was_up:
             all_of_it.cancel()
 
-    async def _speak(self, session: NodeSession) -> bool:
-        """Speak over one transport until it breaks. Returns whether the node was refused, or refused."""
-        refusal: str | None = None
+    async def _speak(self, session: NodeSession) -> NodeRefused | None:
+        """Speak over one transport until it breaks. Returns why the node was refused, or refused; None: it was not."""
+        refusal: NodeRefused | None = None
         why = "the stream ended"
         try:
             async with self._opener() as transport:
@@ -173,18 +173,18 @@ class NodeConnection:
             # Whatever it is, the session goes on: its lease is watched to the end, and other nodes have nothing of it.
             logger.exception("node.failed %s", self.name)
             why = f"the kernel failed with it ({type(error).__name__}): see kernel.log"
-        self._move("broke" if refusal is None else "refused", refusal or why)
-        return refusal is not None
+        self._move("broke" if refusal is None else "refused", why if refusal is None else str(refusal))
+        return refusal
 
-    async def _speak_over(self, stream: trio.abc.Stream, session: NodeSession) -> str | None:
+    async def _speak_over(self, stream: trio.abc.Stream, session: NodeSession) -> NodeRefused | None:
         """Speak until ``stream`` breaks, and note when the node is up. Returns why it was refused, or refused."""
-        refusal: str | None = None
+        refusal: NodeRefused | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tell_when_up, session)
             try:
                 await session.run(stream)
             except NodeRefused as refused:
-                refusal = str(refused)
+                refusal = refused
             nursery.cancel_scope.cancel()
         return refusal
 

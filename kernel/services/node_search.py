@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 PATIENCE_MS: Final = 60_000
 """A node that is started again, or an allocation that is asked for, is there by then."""
+PAUSE_MS: Final = 5_000
+"""Between two looks while every machine is at work: then nobody looks for anything else."""
 
 
 class NodeSearch:
@@ -43,6 +45,9 @@ class NodeSearch:
         self._since: dict[InstructionId, int] = {}
         self._changed = True
         """What waits for a node may have one now."""
+        self._looked_ms: int | None = None
+        self._put_off = False
+        """There was no look for now."""
         self.unplaced: dict[InstructionId, str] = {}
         """What was found without one when the dispatcher looked last, with the reasons."""
         places.watch(self._look_again)
@@ -56,12 +61,20 @@ class NodeSearch:
         return self._places.machines()
 
     def due_ms(self) -> int | None:
-        """Return when somebody has to be told of the next one; None: nothing is looked for."""
+        """Return when somebody has to be told of the next one, or has to look; None: nothing is looked for."""
+        if self._put_off and self._looked_ms is not None:
+            return self._looked_ms + PAUSE_MS
         return min(self._since.values()) + PATIENCE_MS if self._since else None
+
+    def is_due(self) -> bool:
+        """Return whether to look where nothing else has to be looked at; where not, ``due_ms`` says when."""
+        self._put_off = self._looked_ms is not None and self._now_ms() - self._looked_ms < PAUSE_MS
+        return not self._put_off
 
     def look(self, ready: Sequence[Candidate], machines: Sequence[Machine]) -> bool:
         """Note which of ``ready`` has no machine. Returns whether ``settle`` has something to do."""
-        now_ms = self._now_ms()
+        now_ms = self._looked_ms = self._now_ms()
+        self._put_off = False
         self.unplaced = homeless(ready, machines)
         self._since = {one: self._since.get(one, now_ms) for one in self.unplaced}
         return self._changed or any(now_ms - since >= PATIENCE_MS for since in self._since.values())

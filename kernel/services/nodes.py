@@ -97,6 +97,8 @@ class Nodes:
         self._wanted: dict[str, Wanted] | None = None
         self._links: dict[str, _Held] = {}
         self._told: list[tuple[str, str, str | None]] = []
+        self._known_of: dict[str, tuple[str, str | None]] = {}
+        """What was told last of each: one that refuses again and again is told of once."""
         self._again = trio.Event()
         self._taken_up = trio.Event()
         """What was wanted before is there; another event each time."""
@@ -211,7 +213,8 @@ class Nodes:
                 self._take_up(self.wanted(), nursery)
                 told, self._told = self._told, []
                 for name, state, why in told:
-                    if state != "connecting":
+                    if state != "connecting" and self._known_of.get(name) != (state, why):
+                        self._known_of[name] = state, why
                         with suppress(Refused):  # a disk that is full: kernel.log has it
                             data = {"node": name, "state": state, "why": why}
                             await self._writer.commit(emit_log, "node.changed", data=data)

@@ -148,6 +148,7 @@ class RunningAttempt(WorkerReports):
             leased=self.leased,
             token=self._token,
             provider=self._place.provider,
+            needs=self._place.needs,
             frame=without_prompt(self._frame) if told.ready else self._frame,
             handle=self._handle.export(),
             line=self._link.export(),

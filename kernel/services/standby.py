@@ -38,6 +38,8 @@ FLUSH_SECONDS: Final = 3.0
 """For what is left when the kernel stops."""
 END_SECONDS: Final = 2.0
 """For the copier, once nobody speaks to it any more."""
+LEFT_SECONDS: Final = 0.1
+"""For one that is killed while agents wait."""
 AGAIN_SECONDS: Final = 2.0
 """Before another copier is started where one has ended."""
 PIPE_BYTES: Final = 1024 * 1024
@@ -93,6 +95,9 @@ class Standby:
         self._asked = trio.Event()
         self._ending = False
         self._ended = trio.Event()
+        self._process: trio.Process | None = None
+        self._left = False
+        """The next program of this kernel copies: nothing is waited for."""
 
     # -- what people are told -----------------------------------------------------------------------------
 
@@ -123,7 +128,7 @@ class Standby:
 
     async def run(self) -> None:
         """Copy until cancelled, or nothing: as the project file and the trust in it say."""
-        while True:
+        while not self._left:
             settings = self._usable()
             if settings != self._settings:
                 self._covered = _Looked(0, trio.current_time(), 0)
@@ -153,6 +158,17 @@ class Standby:
         with trio.move_on_after(FLUSH_SECONDS):
             await self._ended.wait()
 
+    def leave(self) -> tuple[int, ...]:
+        """Copy no more: the next program of this kernel begins anew. Returns the children that it has to reap.
+
+        Agents wait for it, so the copier, which may hang in its place, is not asked to end.
+        """
+        self._left = True
+        if self._process is None:
+            return ()
+        self._process.kill()
+        return (self._process.pid,)
+
     async def _copy(self, settings: StandbySettings) -> None:
         """Have one process copy for as long as it lives, and these settings hold."""
         tap = LogTap(self._database)
@@ -166,7 +182,7 @@ class Standby:
         self._writer.tap = tap  # from now on it is the one that copies the log back
         try:
             await self._writer.commit(tap.install)
-            process = await trio.lowlevel.open_process(
+            process = self._process = await trio.lowlevel.open_process(
                 [*_PROGRAM, *words],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -187,16 +203,10 @@ class Standby:
                 nursery.cancel_scope.cancel()
         finally:
             tap.stop()
+            self._process = None
             with trio.CancelScope(shield=True):
-                if process is not None and process.stdin is not None:
-                    # A place that does not answer keeps it, and not us: it ends when that does.
-                    with trio.move_on_after(END_SECONDS):
-                        await process.stdin.aclose()
-                        await process.wait()
-                    if process.returncode is None:
-                        process.kill()
-                        with trio.move_on_after(END_SECONDS):
-                            await process.wait()
+                if process is not None:
+                    await _end(process, asked=not self._left)
                 with suppress(Refused):
                     await self._writer.commit(tap.remove)
                     self._writer.tap = None
@@ -276,3 +286,16 @@ class Standby:
                 last=self._ending,
             )
             await stdin.send_all(packed(look))
+
+
+async def _end(process: trio.Process, *, asked: bool) -> None:
+    """Have the copier end, ``asked`` first. A place that does not answer keeps it and not us: that one ends later."""
+    if asked:
+        with trio.move_on_after(END_SECONDS):
+            if process.stdin is not None:
+                await process.stdin.aclose()
+            await process.wait()
+    if process.returncode is None:
+        process.kill()
+        with trio.move_on_after(END_SECONDS if asked else LEFT_SECONDS):
+            await process.wait()

@@ -207,9 +207,12 @@ class Upgrade:
         except CannotHandOver as error:
             raise NotNow(f"{error}: try again") from error
 
-    async def retire(self) -> None:
-        """Have the launcher leave alone what it has started. There is no way back from here within this program."""
-        self._children += await self._spawns.hand_over()
+    async def retire(self, children: tuple[int, ...]) -> None:
+        """Have the launcher leave alone what it has started. There is no way back from here within this program.
+
+        ``children`` are processes to be reaped beside its own.
+        """
+        self._children += (*children, *await self._spawns.hand_over())
         self._attempts.kept.close()
 
     def hand_over(self, signals: tuple[int, ...]) -> Handover:
@@ -268,6 +271,8 @@ class Upgrade:
 
 
 def _words_for(attempt: RunningAttempt) -> str:
+    if attempt.leased.node:
+        return f"{attempt.leased.attempt} has not left the node {attempt.leased.node}"
     if attempt.talks:
         return f"{attempt.leased.attempt} works where it cannot be handed over"
     return f"{attempt.leased.attempt} is being started, or ends"

@@ -141,7 +141,6 @@ _READER_PRAGMAS: Final = "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PR
 _SAVED: Final = ".saved-"
 _numbers: Final = itertools.count(1)
 
-TOUCH_LAST_BOOT: Final = "UPDATE boots SET version = version WHERE id = (SELECT max(id) FROM boots)"
 LAST_BOOT_STOPPED: Final = "SELECT stopped_ms IS NOT NULL FROM boots ORDER BY id DESC LIMIT 1"
 
 
@@ -213,7 +212,7 @@ class Database:
         put back, and nothing here keeps the next kernel from starting.
         """
         try:
-            self._writer.execute(TOUCH_LAST_BOOT)
+            write_anew(self._writer)
             row = self._writer.execute(LAST_BOOT_STOPPED).fetchone()
         except apsw.Error:
             return False
@@ -275,6 +274,13 @@ class Database:
         except apsw.Error as error:
             raise cannot_open(self.path, error) from error
         return connection
+
+
+def write_anew(conn: apsw.Connection) -> None:
+    """Write what is there already: whether the disk takes it is the answer. A row that stays as it was SQLite does not
+    write, its version it does. Raises apsw.Error.
+    """
+    conn.execute(f"{_VERSION} = {int(conn.execute(_VERSION).get or 0)}")
 
 
 def saved_beside(conn: apsw.Connection) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, cast
 import apsw
 
 from kernel.fault_injection import fault_point
+from kernel.store.database import write_anew
 from kernel.store.transaction import Transaction
 from protocol.standby import FRAME_HEADER_BYTES, HEADER_BYTES, checkpoint_of, page_bytes
 
@@ -30,7 +31,6 @@ _CHECKPOINT: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 _BY_ITSELF: Final = 1000
 
 
-VERSION: Final = "PRAGMA user_version"
 NEWEST: Final = "SELECT seq, at_ms FROM events ORDER BY seq DESC LIMIT 1"
 
 
@@ -72,10 +72,9 @@ class LogTap:
     # -- on the writer's thread ---------------------------------------------------------------------------
 
     def install(self, tx: Transaction) -> None:
-        """Be told of each commit from this one on. It has to write something: a row that stays as it was is not."""
+        """Be told of each commit from this one on, which has to write something."""
         tx.conn.set_wal_hook(self._committed)
-        version = int(tx.conn.execute(VERSION).get or 0)
-        tx.conn.execute(f"{VERSION} = {version}")
+        write_anew(tx.conn)
 
     def remove(self, tx: Transaction) -> None:
         """Leave the log to SQLite again."""

@@ -46,7 +46,14 @@ ServeMcp = Callable[[trio.abc.Stream], Awaitable[None]]
 
 
 class NodeRefused(Exception):
-    """The node says clearly that it will not serve this kernel, or is none: to try again at once is of no use."""
+    """The node says clearly that it will not serve this kernel, or is none: to try again at once is of no use.
+
+    ``passes``: by itself, within a lease.
+    """
+
+    def __init__(self, text: str, *, passes: bool = False) -> None:
+        super().__init__(text)
+        self.passes = passes
 
 
 class NodeSession(Listener):
@@ -162,7 +169,8 @@ class NodeSession(Listener):
             if answer.code == "session":
                 self.abandon(f"it has left the session: {answer.why[:_SHOWN]!r}")
                 return None
-            raise NodeRefused(f"node {self.name} refuses: {shown_name(answer.why[:_SHOWN])}")
+            why = f"node {self.name} refuses: {shown_name(answer.why[:_SHOWN])}"
+            raise NodeRefused(why, passes=answer.code == "busy")
         if not isinstance(answer, NodeHello) or answer.session != self.id:
             raise Garbled("it answers with something else than was asked")
         if not SPOKEN[0] <= answer.protocol <= SPOKEN[1]:

@@ -17,6 +17,7 @@ from kernel.policy.placement import FENCE_SECONDS
 from kernel.policy.restart import LOOP_BOOTS, BootFailures, PastBoot, in_boot_loop, with_failure
 from kernel.store import circuit_breakers, waits
 from kernel.store.attempts import end_left_behind
+from kernel.store.database import write_anew
 from kernel.store.entries import of
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import close as transitions_close
@@ -118,12 +119,9 @@ def asked_to_stop(tx: Transaction, by: str = "request", *, wanted: bool = True) 
         tx.conn.execute(STOPPED, (tx.now_ms,))
 
 
-TOUCH: Final = "UPDATE boots SET version = version WHERE id = (SELECT max(id) FROM boots)"
-
-
 def touch(tx: Transaction) -> None:
     """Write something and change nothing: whether the disk takes it is the answer."""
-    tx.conn.execute(TOUCH)
+    write_anew(tx.conn)
 
 
 # Whoever was trying is in its lane again, or has ended: nobody would ever report.

@@ -1,8 +1,8 @@
 """An upgrade in the log: another program goes on in this kernel's place, or did not get that far.
 
-It is no boot: the row of this one stays, with its clock and all that is counted from it, and says the new version. So
-no attempt ended, nothing is put back, and nobody died. Its term is a higher one: sessions with nodes are not handed
-over, and a node serves the new program at once, since it knows that the one before is no more.
+It is no boot: the row of this one stays, with its clock and all that is counted from it, and says the new version and
+the new term: nodes and copies of the log know each program as a kernel of its own. So no attempt ended, nothing is put
+back, and nobody died.
 """
 
 from collections.abc import Collection
@@ -17,15 +17,16 @@ LIVE: Final = "SELECT id, epoch FROM instructions INDEXED BY one_live WHERE stat
 _LEFT: Final = Requeue(status="queued", outcome="kernel_restart", cause="kernel_restart")
 
 
-TERM: Final = "UPDATE boots SET term = ? WHERE id = (SELECT max(id) FROM boots)"
+SERVES: Final = "UPDATE boots SET term = ? WHERE id = (SELECT max(id) FROM boots)"
 
 
 def settle(tx: Transaction, going_on: Collection[InstructionId], term: int) -> tuple[InstructionId, ...]:
     """Put back, uncharged, what was live when the program was replaced and does not go on: it was just being ended.
 
-    To be committed before anything is leased, and before a node hears of ``term``. Returns what was put back.
+    To be committed before anything is leased, and before any node hears of ``term``, which is this program's. Returns
+    what was put back.
     """
-    tx.conn.execute(TERM, (term,))
+    tx.conn.execute(SERVES, (term,))
     rows = cast("list[tuple[int, int]]", tx.conn.execute(LIVE).fetchall())
     left = [(found, epoch) for number, epoch in rows if (found := instruction_id(number)) not in going_on]
     for instruction, epoch in left:

@@ -1,7 +1,7 @@
 """The table that one program of a kernel writes and the next one reads, and a conversation that goes on by it."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -10,12 +10,16 @@ import trio.testing
 
 from kernel.policy.budget import Allowance
 from kernel.policy.circuit_breaker import Endpoint
+from kernel.policy.placement import HERE
+from kernel.policy.scheduling import Limits
 from kernel.procs.handed_over import HandedHandle
 from kernel.procs.procfs import ProcessId
 from kernel.services.budgets import HandedBudget
 from kernel.services.completion import Ending
+from kernel.services.dispatcher import Dispatcher
 from kernel.services.handed_attempt import HandedAttempt, without_prompt
 from kernel.services.handover import HandedUpgrade, Handover, UnreadableHandover, children_of, decode, encode
+from kernel.services.kept_workers import Place
 from kernel.services.preparation import HandedLogin, Prepared
 from kernel.services.session_pause import HandedSession, SessionPause
 from kernel.services.start_frame import StartFrame
@@ -26,6 +30,7 @@ from protocol.agent import Action, AgentDefinition, Rule, Timeouts
 from protocol.ipc import Entry, Ready, Result
 from protocol.names import AgentKey, AgentName, AttemptId, InstructionId, SpaceId
 from protocol.ndjson import encode as line_of
+from protocol.placement import PlaceNeeds
 from tests.kernel.services.test_worker_session import START, Conversation
 
 LEASED = Leased(
@@ -75,6 +80,8 @@ ATTEMPT = HandedAttempt(
     ),
     line=HandedLine(b'{"t":"ent\xff', dropping=True),
     prepared=Prepared(placeholders=(".git",), login=HandedLogin(lock=14, key="k", record=b"{}", seen=(1, 2, 3))),
+    provider="mock",
+    needs=PlaceNeeds(memory=2**33),
     stderr=b"\xff\x00 said",
     identity=b"\x01" * 32,
     pid=5,
@@ -89,6 +96,33 @@ TABLE = Handover(
     safe_mode=False,
     signals=(15,),
 )
+
+
+class Adopting:
+    """Attempts, as far as a dispatcher hands them what an earlier program has begun."""
+
+    def __init__(self) -> None:
+        self.places: list[Place] = []
+
+    def adopt(self, _handed: HandedAttempt, place: Place) -> None:
+        """Keep where it is."""
+        self.places.append(place)
+
+
+def test_what_was_set_aside_for_an_attempt_stays_so_under_the_next_program() -> None:
+    """Else the next one that asks for memory would find it free."""
+    attempts = Adopting()
+    dispatcher = Dispatcher(
+        reader=cast("Any", None),
+        wake=cast("Any", None),
+        attempts=cast("Any", attempts),
+        limits=Limits(workers=4),
+        pressed=lambda: False,
+        now_ms=lambda: 0,
+    )
+    dispatcher.take_over(decode(encode(TABLE)).attempts)
+    (place,) = attempts.places
+    assert (place.agent, place.node, place.provider, place.needs.memory) == ("alice", HERE, "mock", 2**33)
 
 
 @pytest.mark.promise("P92")

@@ -13,6 +13,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.nodes import node_units
+from kernel.policy import node_states
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeRefused
@@ -50,7 +51,7 @@ class FakeSession:
         self.lost = trio.Event()
         self.connected = False
         self.runs = 0
-        self.refuses = False
+        self.refuses = self.busy = False
         self.fails: Exception | None = None
         """What is raised where nobody thought of it, once."""
 
@@ -66,6 +67,8 @@ class FakeSession:
             try:
                 await transport.send_all(b"hello\n")
                 heard = await transport.receive_some(100)
+                if self.busy:
+                    raise NodeRefused("it is busy", passes=True)
                 if self.refuses:
                     raise NodeRefused("it is of another version")
                 if heard:
@@ -93,6 +96,8 @@ class Bench:
     """Nodes that refuse."""
     failing: dict[str, Exception]
     """What is raised once where a node is spoken with."""
+    busy: set[str]
+    """Nodes that do so for now."""
 
     def write(self, text: str, *, trusted: bool = True) -> None:
         (self.root / "moniro.yaml").write_text(text)
@@ -133,12 +138,12 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
     def new_session(name: str, project: str, hello_seconds: float) -> NodeSession:
         assert project and hello_seconds > 0
         sessions.setdefault(name, []).append(FakeSession(name))
-        sessions[name][-1].refuses = name in refusing
+        sessions[name][-1].refuses, sessions[name][-1].busy = name in refusing, name in busy
         sessions[name][-1].fails = failing.pop(name, None)
         return sessions[name][-1]
 
     running: dict[str, int] = {}
-    refusing: set[str] = set()
+    refusing, busy = set[str](), set[str]()
     failing: dict[str, Exception] = {}
 
     def at_work() -> Mapping[str, int]:
@@ -158,7 +163,7 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         running=at_work,
     )
     await nursery.start(writer.run)
-    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing, failing)
+    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing, failing, busy)
     nursery.cancel_scope.cancel()
 
 
@@ -266,6 +271,21 @@ async def test_what_nobody_thought_of_ends_one_transport_and_no_session(bench: B
     await bench.until("b", lambda one: one.state == "up")
     assert [len(bench.sessions[name]) for name in ("a", "b")] == [1, 1]
     assert bench.sessions["b"][0].runs == 2
+
+
+async def test_a_node_that_is_busy_is_asked_again_soon_and_told_of_once(
+    bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is so for a lease; with pauses that grow, twelve tries would take longer than this test waits."""
+    monkeypatch.setattr(node_states, "REFUSED_PAUSE_SECONDS", 0.01)
+    bench.write(echo())
+    bench.busy.add("a")
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda _one: "a" in bench.sessions and bench.sessions["a"][0].runs >= 12)
+    await bench.told("off")
+    bench.sessions["a"][0].busy = False
+    await bench.until("a", lambda one: one.state == "up")
+    await bench.told("off", "up")
 
 
 async def test_a_drained_node_stays_connected_and_takes_nothing_new(bench: Bench, nursery: trio.Nursery) -> None:

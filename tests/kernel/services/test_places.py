@@ -11,6 +11,7 @@ from kernel.agents.registration import register
 from kernel.policy.agent_status import readiness
 from kernel.policy.needs import needs
 from kernel.procs.spec import SpawnTransient, Spec
+from kernel.services.node_search import PATIENCE_MS, PAUSE_MS
 from kernel.store import agents, instruction_views, instructions
 from kernel.store.needs import snapshot
 from kernel.store.transitions.append import append
@@ -154,6 +155,29 @@ async def test_without_a_node_that_fits_it_waits_in_its_place_and_after_a_minute
         await finish(await nodes.by_name["n1"].launcher.next())
         assert await it.until(instruction, lambda status: status not in ("waiting", "queued", "leased", "running"))
         assert it.status(instruction) == "done"
+
+
+async def test_a_person_is_told_of_it_also_while_every_machine_is_at_work(tmp_path: Path) -> None:
+    """A worker that takes hours keeps nobody from knowing that a machine is missing."""
+    here, nodes = PlayedLauncher(), PlayedNodes()
+    async with core(tmp_path, here, places_with(nodes, here)) as it:
+        for name in ("bob", "carol", "dave", "erin"):
+            (tmp_path / f".agents/{name}.yaml").write_text("backend: mock\nmock:\n  - text: hi\n")
+        await on_gpu(it, tmp_path)
+        for number, name in enumerate(("bob", "carol", "dave", "erin"), 1):
+            await it.writer.commit(append, Core.draft_to(name))
+            await here.next(number)
+        instruction = await it.send()
+        for milliseconds in (PAUSE_MS, PATIENCE_MS):
+            it.now_ms += milliseconds
+            nodes.announce()
+            await trio.testing.wait_all_tasks_blocked()
+        assert await it.until(instruction, lambda status: status == "waiting") == "waiting"
+        assert len(here.spawned) == 4
+        (need,) = needs(it.reader.now(snapshot, it.now_ms))
+        assert (need.kind, need.agent) == ("node", "alice")
+        for worker in here.spawned:
+            await finish(worker)
 
 
 async def test_what_waits_for_a_node_goes_on_here_once_its_file_asks_for_none(tmp_path: Path) -> None:

@@ -26,13 +26,14 @@ class Attempt:
     hands_over: bool = True
     completing: bool = False
     handle: object = None
+    node: str = ""
     stopped: list[str] = field(default_factory=list)
     pause: SessionPause = field(default_factory=SessionPause)
 
     @property
     def leased(self) -> Any:
         """By its name."""
-        return type("Leased", (), {"attempt": "i1-1"})
+        return type("Leased", (), {"attempt": "i1-1", "node": self.node})
 
     def stop(self, reason: str, _grace_seconds: float) -> None:
         """Leave at once: it talks with nobody any more."""
@@ -164,6 +165,16 @@ async def test_a_command_that_takes_long_refuses_the_upgrade_for_now(autojump_cl
     kernel.commands = ["git-3"]
     assert await failing(kernel) == "the command git-3 runs: try again"
     assert kernel.said[-3:] == ["opened", "goes on", "told the command git-3 runs: try again"]
+
+
+@pytest.mark.promise("P93")
+async def test_a_node_that_does_not_answer_refuses_the_upgrade_for_now(autojump_clock: trio.testing.MockClock) -> None:
+    """What runs there is waited for, then asked to leave; until its lease is over nobody knows that it has."""
+    kernel = Kernel()
+    away = kernel.running["i1"] = Attempt(talks=False, hands_over=False, node="g1")
+    assert await failing(kernel) == "i1-1 has not left the node g1: try again"
+    assert away.stopped == ["upgrade"]
+    assert kernel.said[-3:-1] == ["opened", "goes on"]
 
 
 @pytest.mark.promise("P93")

@@ -233,6 +233,18 @@ class Lacking(apsw.VFS):
         return File("", name, flags)
 
 
+def test_a_kernel_continues_in_order_only_where_the_disk_takes_a_commit(tmp_path: Path) -> None:
+    """A start that is let through at once must be one that can keep what it accepts."""
+    disk = Lacking("nothing yet", apsw.SQLITE_FULL)
+    found = open_database(str(tmp_path / "store.db"), disk.name)
+    assert found.continues_in_order()
+    disk.what = "xWrite"
+    assert not found.continues_in_order()
+    disk.what = "nothing any more"
+    assert found.continues_in_order()
+    found.close()
+
+
 @pytest.mark.parametrize(
     ("what", "result", "told"),
     [

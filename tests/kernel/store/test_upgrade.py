@@ -29,9 +29,9 @@ async def test_work_that_goes_on_is_left_as_it_is(store: Store) -> None:
     """What was being ended when the program changed goes back to its lane, uncharged."""
     await working(store, "alice", "bob")
     going_on, ended = InstructionId("i1"), InstructionId("i2")
-    assert await store.writer.commit(settle, [going_on], 7) == (ended,)
+    assert await store.writer.commit(settle, [going_on], 2) == (ended,)
     assert (status(store, going_on), status(store, ended)) == ("leased", "queued")
-    assert await store.writer.commit(settle, [going_on], 8) == ()
+    assert await store.writer.commit(settle, [going_on], 2) == ()
     store.clock.now_ms += 1
     leased = await store.take(ended)
     assert (leased.epoch, leased.attempts) == (2, 1)
@@ -52,6 +52,17 @@ async def test_the_row_of_a_kernel_says_what_runs_in_it_and_nothing_else_changes
     }  # fmt: skip
     assert told["kernel.upgrade_failed"] == {"from": "2.0", "to": "3.0", "pid": 8, "reason": "not up to it"}
     assert (await store.writer.commit(recover, pid=9, version="2.0")).died
+
+
+@pytest.mark.promise("P92")
+async def test_each_program_has_a_term_of_its_own(store: Store) -> None:
+    """A node ends at once what a lower one left there; one of the same term would have to wait for a lease."""
+    terms = [(await store.writer.commit(recover, pid=7, version="1.0")).term]
+    for _ in range(3):
+        terms.append(store.reader.now(next_term))
+        await store.writer.commit(settle, (), terms[-1])
+    assert (await store.writer.commit(recover, pid=8, version="1.0")).term > max(terms)
+    assert terms == sorted(set(terms))
 
 
 def at_version(path: Path, version: int) -> None:

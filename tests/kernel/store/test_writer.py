@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -22,6 +23,7 @@ from kernel.store.transitions.append import append
 from kernel.store.writer import Writer
 from protocol.errors import Refused
 from protocol.events import Event
+from tests.kernel.store.faulty_disk import FaultyDisk
 from tests.kernel.store.running_store import Store
 
 HELLO = Draft(kind="said", space="dm:alice", sender="user", text="hello")
@@ -233,6 +235,34 @@ async def test_whether_it_can_write_is_known_and_found_out_again_without_a_write
         room[0] = True
         assert await writer.trouble() is None
         writer.close()
+
+
+@pytest.mark.promise("SF03")
+async def test_a_disk_that_says_it_has_room_and_takes_nothing_is_found_out(tmp_path: Path) -> None:
+    """Such as one with a quota: the commit that is tried for the question has to reach it."""
+    disk = FaultyDisk()
+    disk.remembers = False
+
+    def one_row(tx: Transaction) -> None:
+        tx.write("INSERT INTO boots (pid, version, at_ms, requeued) VALUES (1, ?, 0, 0)", ("",))
+
+    def refuse() -> None:
+        raise apsw.FullError("its quota is spent")
+
+    database = open_database(str(tmp_path / "store.db"), disk.name)
+    writer = Writer(database=database, clock_ms=lambda: 1, publish=lambda _events: None)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(writer.run)
+        disk.on_write = refuse
+        with pytest.raises(Refused, match="disk is full"):
+            await writer.commit(one_row)
+        found = await writer.trouble()
+        assert found is not None
+        assert found.code == "storage_full"
+        disk.on_write = lambda: None
+        assert await writer.trouble() is None
+        writer.close()
+    database.close()
 
 
 @pytest.mark.promise("HF21")
