@@ -70,8 +70,17 @@ class UserService:
                 self._say(f"{project.root}: its kernel has not ended in {STOP_SECONDS} s")
 
     def look_at_all(self) -> None:
-        """Start what is to be started now. What goes wrong with one project is said, and concerns no other."""
-        self._reap()
+        """Note which kernels have ended, and start what is to be started. What goes wrong with one is said."""
+        for project, kernel in tuple(self._kernels.items()):
+            code = kernel.poll()
+            if code is None:
+                continue
+            del self._kernels[project]
+            how = f"with {code}" if code >= 0 else f"by signal {-code}"
+            if code:
+                self._say(f"{project.root}: its kernel ended {how}; see {os.path.join(project.state, 'kernel.log')}")
+            if code in NOT_RESTARTED:  # another start would meet the same: no more of them in this window
+                self._starts[project] += [self._clock.now()] * RESTARTS
         for project in projects_of_user(self._environ, self._cwd):
             try:
                 starts = self._starts.setdefault(project, [])
@@ -111,16 +120,3 @@ class UserService:
             answer: dict[str, Any] = json.loads(run_inspect(self._environ, "needed", *words))
             before = self._asked[project] = now_like, bool(answer["needed"])
         return before[1]
-
-    def _reap(self) -> None:
-        """Note the ends of kernels that were started here."""
-        for project, kernel in tuple(self._kernels.items()):
-            code = kernel.poll()
-            if code is None:
-                continue
-            del self._kernels[project]
-            how = f"with {code}" if code >= 0 else f"by signal {-code}"
-            if code:
-                self._say(f"{project.root}: its kernel ended {how}; see {os.path.join(project.state, 'kernel.log')}")
-            if code in NOT_RESTARTED:  # another start would meet the same: no more of them in this window
-                self._starts[project] += [self._clock.now()] * RESTARTS

@@ -233,8 +233,9 @@ def build(boot: Boot, database: Database) -> Kernel:
 def _state(
     boot: Boot, database: Database, dispatcher: Dispatcher, safe_mode: trio.Event, standby: Standby
 ) -> KernelState:
+    began = time.monotonic()
     return KernelState(
-        uptime_seconds=partial(_seconds_since, time.monotonic()),
+        uptime_seconds=lambda: time.monotonic() - began,
         ready=lambda: dispatcher.running,
         safe_mode=safe_mode.is_set,
         saved_notice=database.saved_notice,
@@ -566,7 +567,3 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
         landings=queue,
         prune=prune.prune,
     )
-
-
-def _seconds_since(start: float) -> float:
-    return time.monotonic() - start

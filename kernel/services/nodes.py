@@ -210,7 +210,12 @@ class Nodes:
         async with trio.open_nursery() as nursery:
             while True:
                 self._again = trio.Event()
-                self._take_up(self.wanted(), nursery)
+                try:
+                    self._take_up(self.wanted(), nursery)
+                except Exception:
+                    # Were this service to fall, its sessions would go with it, and what runs on their nodes would count
+                    # as lost while it still has its lease.
+                    logger.exception("nodes.look_failed")
                 told, self._told = self._told, []
                 for name, state, why in told:
                     if state != "connecting" and self._known_of.get(name) != (state, why):

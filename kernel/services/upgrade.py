@@ -26,7 +26,6 @@ from kernel.services.attempts import Attempts
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.handed_attempt import HandedAttempt
 from kernel.services.handover import HandedUpgrade, Handover, children_of, encode
-from kernel.services.running_attempt import RunningAttempt
 from kernel.services.version_trial import Program, TrialFailed, interpreter_at, try_version
 from kernel.store.transitions.upgrade import upgrade_failed, upgraded
 from kernel.store.writer import Writer
@@ -179,7 +178,13 @@ class Upgrade:
     def _unsettled(self) -> list[str]:
         """What cannot be handed over yet, in words."""
         running = self._attempts.running.values()
-        between = [_words_for(one) for one in running if not one.hands_over]
+        between = [
+            f"{one.leased.attempt} has not left the node {one.leased.node}"
+            if one.leased.node
+            else f"{one.leased.attempt} {'works where it cannot be handed over' if one.talks else 'starts or ends'}"
+            for one in running
+            if not one.hands_over
+        ]
         if not between and self._dispatcher.unsettled():
             between = ["an attempt is being leased"]
         return [*between, *(f"the command {name or 'that is being started'} runs" for name in self._commands())]
@@ -268,14 +273,6 @@ class Upgrade:
         self.report = UpgradeReport(id=told.id, state="replacing", before=told.before, to=told.to)
         self._began, self._taken_over, self._children = told.began, len(handover.attempts), handover.children
         self._dispatcher.take_over(handover.attempts)
-
-
-def _words_for(attempt: RunningAttempt) -> str:
-    if attempt.leased.node:
-        return f"{attempt.leased.attempt} has not left the node {attempt.leased.node}"
-    if attempt.talks:
-        return f"{attempt.leased.attempt} works where it cannot be handed over"
-    return f"{attempt.leased.attempt} is being started, or ends"
 
 
 async def _until(holds: Callable[[], bool], seconds: float) -> bool:

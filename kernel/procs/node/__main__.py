@@ -31,7 +31,9 @@ def main() -> int:
         prepare_folder(state)
         if options.serve or options.join is not None:
             return _be_node(options, state)
-        return relay(state, _options_again(options))
+        again = ["--state", str(options.state), "--lease-seconds", str(options.lease_seconds)]
+        again += ["--beat-seconds", str(options.beat_seconds), "--margin-seconds", str(options.margin_seconds)]
+        return relay(state, again if options.project is None else [*again, "--project", options.project])
     except (FolderRefused, NoNode, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EX_UNAVAILABLE if isinstance(error, NoNode) else EX_CONFIG
@@ -62,12 +64,6 @@ def _parse() -> argparse.Namespace:
             parser.error("say which project it serves (--project ID), or its folder (--state DIR)")
         options.state = Path.home() / ".agent-worker" / "nodes" / name
     return options
-
-
-def _options_again(options: argparse.Namespace) -> list[str]:
-    again = ["--state", str(options.state), "--lease-seconds", str(options.lease_seconds)]
-    again += ["--beat-seconds", str(options.beat_seconds), "--margin-seconds", str(options.margin_seconds)]
-    return again if options.project is None else [*again, "--project", options.project]
 
 
 def _be_node(options: argparse.Namespace, state: Path) -> int:

@@ -115,7 +115,11 @@ class NodeSession(Listener):
                 self._nursery = nursery
                 self._kept.set()
                 await self._leasing.wait()
-                while (rest := self._lease_rest()) > 0:  # noqa: ASYNC110  (the end of a lease moves on)
+                allowed_seconds = self._times.lease_seconds + self._times.margin_seconds
+                while self._echoed_at is not None:  # the end of a lease moves on
+                    rest = self._echoed_at + allowed_seconds - boot_seconds()
+                    if rest <= 0:
+                        break
                     await trio.sleep(min(rest, LOOK_SECONDS))
                 logger.warning("node.lost %s: its lease is over", self.name)
                 self._end()
@@ -208,12 +212,6 @@ class NodeSession(Listener):
         if self._connected != connected:
             self._connected = connected
             self._changed.announce()
-
-    def _lease_rest(self) -> float:
-        """The seconds for which the node may work yet, at the most."""
-        if self._echoed_at is None:
-            return 0.0
-        return self._echoed_at + self._times.lease_seconds + self._times.margin_seconds - boot_seconds()
 
     def _serve(self, number: int, connection: ConnectionEnd) -> None:
         if self._nursery is None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import trio
@@ -271,6 +272,30 @@ async def test_what_nobody_thought_of_ends_one_transport_and_no_session(bench: B
     await bench.until("b", lambda one: one.state == "up")
     assert [len(bench.sessions[name]) for name in ("a", "b")] == [1, 1]
     assert bench.sessions["b"][0].runs == 2
+
+
+async def test_a_look_that_fails_ends_no_session(
+    bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nodes that are there go on; the next look counts."""
+    bench.write(echo("a"))
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.state == "up")
+    looks, wanted = trio.Event(), bench.service.wanted
+
+    def breaks() -> NoReturn:
+        monkeypatch.setattr(bench.service, "wanted", wanted)
+        looks.set()
+        raise ValueError("what nobody thought of")
+
+    monkeypatch.setattr(bench.service, "wanted", breaks)
+    bench.write(echo("a") + echo("b").removeprefix("nodes:\n"))
+    bench.service.look_again()
+    with trio.fail_after(10):
+        await looks.wait()
+    bench.service.look_again()
+    await bench.until("b", lambda one: one.state == "up")
+    assert [len(bench.sessions[name]) for name in ("a", "b")] == [1, 1]
 
 
 async def test_a_node_that_is_busy_is_asked_again_soon_and_told_of_once(

@@ -189,7 +189,7 @@ async def test_a_worker_that_takes_long_to_start_is_put_back_and_a_commit_refuse
     kernel.running = {"i1": starting, "i2": far, "i3": ending}
     reason = await failing(kernel)
     assert (starting.stopped, far.stopped, ending.stopped) == (["upgrade"], ["upgrade"], [])
-    assert "i1-1 is being started, or ends" in reason
+    assert "i1-1 starts or ends" in reason
     assert "i1-1 works where it cannot be handed over" in reason
 
 
