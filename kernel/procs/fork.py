@@ -158,6 +158,8 @@ class ForkLauncher:
 
     async def _supersede(self, zygote: Zygote) -> None:
         await zygote.preloaded.wait()
+        if zygote not in self._zygotes:  # it was handed over while it loaded
+            return
         for older in self._zygotes[: self._zygotes.index(zygote)]:
             self._zygotes.remove(older)
             await older.retire()

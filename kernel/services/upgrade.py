@@ -121,15 +121,16 @@ class Upgrade:
             else:
                 self.leaving.set()
                 await trio.sleep_forever()
-            self._asked = trio.Event()
 
     async def _fail(self, reason: str) -> None:
+        """Write down that the old program goes on, then say so: who hears it may ask for another upgrade at once."""
         logger.warning("upgrade.refused %s", reason)
-        self.report = msgspec.structs.replace(self.report, state="failed", reason=reason)
         with suppress(Refused):
             await self._writer.commit(
                 upgrade_failed, pid=os.getpid(), version=self._version, to=self.report.to, reason=reason
             )
+        self._asked = trio.Event()
+        self.report = msgspec.structs.replace(self.report, state="failed", reason=reason)
 
     def _samples(self) -> tuple[HandedAttempt, ...]:
         """What would be handed over of the attempts that talk now: whether another version can read it."""

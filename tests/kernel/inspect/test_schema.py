@@ -75,7 +75,8 @@ def test_what_the_loader_takes_the_schema_takes(kind: Kind, text: str, tmp_path:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.name)
 def test_examples_fit_their_schema(path: Path) -> None:
     """What init writes is not underlined by the editor that its header invites."""
-    assert _is_valid("agent" if path.parent.name == ".agents" else "workflow", path.read_text("utf-8"))
+    kind: Kind = "agent" if path.parent.name == ".agents" else "project" if path.name == "moniro.yaml" else "workflow"
+    assert _is_valid(kind, path.read_text("utf-8"))
 
 
 @pytest.mark.parametrize(("kind", "text"), WRONG)

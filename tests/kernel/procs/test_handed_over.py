@@ -7,7 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 import trio
+import trio.testing
 
+from kernel.procs.fork import ForkLauncher
 from kernel.procs.handed_over import CannotHandOver, HandedHandle
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher
@@ -108,6 +110,22 @@ async def test_what_runs_outlives_its_launcher_and_is_reaped(kind: str, run_dir:
     assert not any(map(psutil.pid_exists, children))
     del launcher, control
     gc.collect()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # subprocess: they still run
+async def test_a_zygote_that_has_loaded_in_this_moment_is_handed_over_too(run_dir: Path) -> None:
+    """Those before it are retired already: there is nobody whose place it would take."""
+    launcher = make("fork", run_dir)
+    assert isinstance(launcher, ForkLauncher)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(launcher.run)
+        launcher._zygotes[0].preloaded.set()
+        children = await launcher.hand_over()
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    with trio.fail_after(PATIENCE):
+        await reap(children)
+    assert not any(map(psutil.pid_exists, children))
 
 
 async def test_nobody_waits_for_a_child_that_is_none() -> None:
