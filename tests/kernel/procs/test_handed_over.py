@@ -119,7 +119,7 @@ async def test_a_zygote_that_has_loaded_in_this_moment_is_handed_over_too(run_di
     assert isinstance(launcher, ForkLauncher)
     async with trio.open_nursery() as nursery:
         await nursery.start(launcher.run)
-        launcher._zygotes[0].preloaded.set()
+        launcher._zygotes[0].preloaded.set()  # pyright: ignore[reportPrivateUsage]  (its loading cannot be timed from outside)
         children = await launcher.hand_over()
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
