@@ -72,7 +72,9 @@ def upgrade_lines(body: bytes, _screen: Screen) -> list[str]:
             return [one_line(f"version {told['before']}; it was not upgraded since it was started")]
         case "done":
             waited = f"nobody waited longer than {told['waited_seconds']:.2f} s"
-            return [one_line(f"upgraded from {way}: {told['attempts']} attempts went on, {waited}")]
+            count = told["attempts"]
+            went_on = f"{count} attempt{'' if count == 1 else 's'} went on"
+            return [one_line(f"upgraded from {way}: {went_on}, {waited}")]
         case "failed":
             return [one_line(f"not upgraded from {way}: {told['reason']}")]
         case state:
