@@ -28,7 +28,7 @@ export function h(tag, ...rest) {
 
 export const s = (name, ...rest) => fill(document.createElementNS("http://www.w3.org/2000/svg", name), rest);
 
-export const button = (label, onclick, fields) => h("button", { type: "button", onclick, ...fields }, label);
+export const button = (label, onclick, fields) => h("button", { type: "button", hidden: !label, onclick, ...fields }, label);
 export const dots = (...parts) => parts.filter(Boolean).join(" · ");
 export const labelled = (name) => ({ "aria-label": t(name), placeholder: t(name) });
 export const divs = (count) => Array.from({ length: count }, () => h("div"));
