@@ -10,7 +10,7 @@ from kernel.procs.handle import CLOSE_SECONDS, Handle
 from kernel.procs.node.conversation import Conversation
 from kernel.procs.node.leased import Leased, RemoteProcess
 from kernel.procs.spawn import TAKE_BACK_SECONDS
-from kernel.procs.spec import SpawnTransient, Spec
+from kernel.procs.spec import NodeLost, SpawnTransient, Spec
 from protocol.ipc import Bound, Census, Exited, Kill
 from protocol.node import Destroy, Need, NodeFacts, NotSpawned, Signal, Spawn, Tell
 from protocol.text import shown_name
@@ -147,10 +147,10 @@ class NodeLauncher:
         await trio.sleep_forever()
 
     async def spawn(self, spec: Spec) -> Handle:
-        """Start a worker or a command there. Raises SpawnTransient, also where the node is not connected now."""
+        """Start a worker or a command there. Raises SpawnTransient; NodeLost where the node is not there, or goes."""
         facts = self._facts()
         if facts is None:
-            raise SpawnTransient(f"cannot start {spec.attempt}: node {self._name} is not connected")
+            raise NodeLost(f"cannot start {spec.attempt}: node {self._name} is not connected")
         process = self._leased.new_process()
         try:
             self._conversation.say(
@@ -176,7 +176,7 @@ class NodeLauncher:
             raise
         answer = process.answer
         if answer is None:
-            raise SpawnTransient(f"cannot start {spec.attempt}: node {self._name} was lost")
+            raise NodeLost(f"cannot start {spec.attempt}: node {self._name} was lost")
         if isinstance(answer, NotSpawned):
             if answer.in_use:
                 raise FileExistsError(f"{spec.attempt} is in use on node {self._name}")

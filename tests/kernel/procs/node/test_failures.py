@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from kernel.procs.node.session import NodeRefused, NodeSession
-from kernel.procs.spec import SpawnTransient, Spec
+from kernel.procs.spec import NodeLost, Spec
 from tests.kernel.procs.node.far_node import LIVELY, SHORT, FarNode, Way, connect
 from tests.kernel.procs.trees import ENV, PATIENCE, STAYS, alive, gone, read_pids
 
@@ -87,7 +87,7 @@ async def test_a_node_that_is_cut_off_ends_its_trees_before_its_work_is_called_l
             assert alive(pids) == []
         assert (exited.lost, exited.signal) == (True, signal.SIGKILL)
         assert session.lost.is_set() and not session.connected
-        with pytest.raises(SpawnTransient, match="not connected"):
+        with pytest.raises(NodeLost, match="not connected"):
             await session.launcher.spawn(CAT)
     async with brief.session() as session:
         await connect(brief, session, nursery)
