@@ -48,7 +48,7 @@ class Service(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What launchd calls it."""
+        """The name that launchd has for it."""
         return self.name.replace("agent-worker-", "agent-worker.", 1) if self.root else "agent-worker.all"
 
 

@@ -124,7 +124,7 @@ class AgentUses(_Document, frozen=True, kw_only=True):
 
 
 class NeededKernel(_Document, frozen=True, kw_only=True):
-    """Whether a project whose kernel has ended needs one, and why, or why not."""
+    """The need of a project for a kernel, once its own has ended, and why, or why not."""
 
     schema: str = "awk/needed/1"
     needed: bool

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Anew(msgspec.Struct, frozen=True, kw_only=True, tag="anew"):
-    """What follows begins with the first frame of a write-ahead log, and needs a new copy of the file."""
+    """A mark that what follows begins with the first frame of a write-ahead log, and needs a new copy of the file."""
 
     sent: int
     """The number of the piece that comes next."""

@@ -35,7 +35,7 @@ _LINE_BYTES: Final = 4096
 
 
 class Held(NamedTuple):
-    """What the process has, whichever program runs in it. All but ``pid`` and ``guardian`` stays as it is."""
+    """Everything the process has, whichever program runs in it. All but ``pid`` and ``guardian`` stays as it is."""
 
     pid: int
     """Of whoever wrote it."""

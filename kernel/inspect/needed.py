@@ -1,4 +1,4 @@
-"""Whether a project whose kernel has ended needs one, by what is in its log and its file. Changes nothing."""
+"""The need of a project for a kernel, once its own has ended: by what is in its log and its file. Changes nothing."""
 
 from pathlib import Path
 

@@ -107,7 +107,7 @@ def _may_live(found: Found, now: float) -> bool:
 
 
 def _files_in(folder: str) -> tuple[int, str | None, str | None]:
-    """How many files of agents are there, since when, and what is wrong with them."""
+    """The number of files of agents there, since when, and what is wrong with them."""
     try:
         with _opened_files(folder) as manifest:
             return len(manifest.files), manifest.head.at, None
@@ -196,7 +196,7 @@ def _check_original(found: Found, now: float, *, force: bool) -> None:
 
 
 def _notes(folder: str, whole: Whole, root: Path, now: float) -> list[str]:
-    """What has to be known: up to where it goes, and that the original must not run; and have the folder say so."""
+    """Notes for whoever promotes it: up to where it goes, and that the original must not run. The folder says so."""
     mark, beat = whole.mark, whole.found.beat
     upto = f"event {mark.event}, message m{mark.message}, {rfc3339(mark.at_ms)}"
     ended = beat is not None and beat.ended and not whole.faults

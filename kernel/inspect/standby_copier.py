@@ -179,7 +179,7 @@ class Copier:
     # -- what is done -------------------------------------------------------------------------------------
 
     def wait_seconds(self) -> float:
-        """How long there is nothing to do."""
+        """Seconds for which there is nothing to do."""
         if time.monotonic() < self._again_at:
             return max(0.0, min(1.0, self._again_at - time.monotonic()))
         return 0.0 if self._copying is not None and self._copying.base is None else 1.0

@@ -18,7 +18,7 @@ CHECK: Final = "standby"
 def standby_rows(
     settings: StandbySettings, state: Path, environ: Mapping[str, str], kept: GrantSource, now: float
 ) -> Iterator[DoctorRow]:
-    """What keeps the copy from being made or used, each with a way out. Reads the folder, and writes nothing."""
+    """Things that keep the copy from being made or used, each with a way out. Reads the folder, and writes nothing."""
     to = settings.to
     if environ.get("AGENT_WORKER_TRUST") != "1" and missing_grants((standby_unit(settings),), kept):
         yield DoctorRow(

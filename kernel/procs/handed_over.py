@@ -1,4 +1,4 @@
-"""What is handed over of a process that runs on while the kernel's program is replaced, and who can be handed over so.
+"""The handover of a process that runs on while the kernel's program is replaced, and who can be handed over so.
 
 The descriptors keep their numbers: the kernel's process is the same, or a copy that holds duplicates of all of them.
 """

@@ -14,11 +14,11 @@ OLDEST: Final = 1
 
 
 class UnreadableHandover(Exception):
-    """What is handed over is of another kind than this program knows. The text is for people."""
+    """A handover is of another kind than this program knows. The text is for people."""
 
 
 class HandedUpgrade(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of an upgrade once it is over."""
+    """Facts of an upgrade that are told once it is over."""
 
     id: str
     before: str

@@ -18,7 +18,7 @@ class HandedLogin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made ready for an attempt and is only known in memory, for the next program of the kernel."""
+    """Things made ready for an attempt that are only known in memory, for the next program of the kernel."""
 
     placeholders: tuple[str, ...] = ()
     login: HandedLogin | None = None

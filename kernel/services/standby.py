@@ -102,7 +102,7 @@ class Standby:
     # -- what people are told -----------------------------------------------------------------------------
 
     def state(self) -> StandbyState | None:
-        """How the copy is; None where the project file asks for none."""
+        """The state of the copy; None where the project file asks for none."""
         settings = self._catalog.kept_project().standby
         if settings is None:
             return None

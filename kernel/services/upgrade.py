@@ -133,7 +133,7 @@ class Upgrade:
         self.report = msgspec.structs.replace(self.report, state="failed", reason=reason)
 
     def _samples(self) -> tuple[HandedAttempt, ...]:
-        """What would be handed over of the attempts that talk now: whether another version can read it."""
+        """Samples of what would be handed over of the attempts that talk now: whether another version can read it."""
         found: list[HandedAttempt] = []
         for attempt in self._attempts.running.values():
             with suppress(CannotHandOver):
@@ -177,7 +177,7 @@ class Upgrade:
             raise NotNow(f"{', '.join(self._unsettled()[:5])}: try again")
 
     def _unsettled(self) -> list[str]:
-        """What cannot be handed over yet, in words."""
+        """Things that cannot be handed over yet, in words."""
         running = self._attempts.running.values()
         between = [
             f"{one.leased.attempt} has not left the node {one.leased.node}"

@@ -130,7 +130,7 @@ class LogTap:
 
     @property
     def broken(self) -> bool:
-        """Whether frames are missing, so that ``begin`` is needed; or it knows of no commit yet."""
+        """Return whether frames are missing, so that ``begin`` is needed; or it knows of no commit yet."""
         return not self._active or self._now is None
 
     def begin(self) -> None:
@@ -168,7 +168,7 @@ class LogTap:
             return ([], False) if taken is None else ([taken], True)
 
     def _read(self) -> Iterator[Taken]:
-        """What was committed and not read yet. The lock is held. Raises OSError."""
+        """Frames that were committed and not read yet. The lock is held. Raises OSError."""
         while self._active and self._now is not None and self._file is not None:
             header, frames = self._now
             if self._header != header:
@@ -199,7 +199,7 @@ class LogTap:
 
 
 def _whole_commits(body: bytes, size: int) -> int:
-    """How many frames from the beginning end with a commit; 0: none does."""
+    """The number of frames from the beginning that end with a commit; 0: none does."""
     count = len(body) // size
     while count and body[(count - 1) * size + 4 : (count - 1) * size + 8] == b"\0\0\0\0":
         count -= 1
