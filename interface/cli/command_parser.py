@@ -19,7 +19,6 @@ from interface.cli.context import Context
 from interface.cli.parsing import json_flag
 from interface.failure import Failure
 
-
 _OURS: Final = tuple(
     (re.compile(theirs, re.DOTALL), ours)
     for theirs, ours in (

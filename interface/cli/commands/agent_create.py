@@ -58,19 +58,7 @@ def run_create(context: Context) -> int:
     if os.path.lexists(os.path.join(root, path)):
         raise exists
     client = running_kernel(context)
-    asked: str | None = context.args.source
-    if asked is None:
-        source = _Source({})
-    elif asked.endswith(_MARKDOWN) or os.sep in asked:
-        source_keys, lost = translate(os.path.join(context.cwd, asked), name)
-        source = _Source(source_keys, tuple(f"not taken over: {what}" for what in lost))
-    else:
-        if client is None:
-            raise Failure("no_kernel", f"no kernel runs that could know the agent {asked}", "a file's name ends in .md")
-        info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
-        if not info["ephemeral"]:
-            raise Failure("usage", f"{asked} has a file already: {info['file']}", f"copy it to {path}")
-        source = _Source(keys_of_definition(info["definition"]), ephemeral=asked)
+    source = _source(context, client, name)
     if client is not None and source.ephemeral != name:
         check_name_is_free(client, name)
     keys = completed(name, merged(source.keys, keys_of_flags(context)))
@@ -96,6 +84,22 @@ def run_create(context: Context) -> int:
         context.out.note(f"note: {one_line(remark)}")
     document = AgentWritten(agent=name, file=place.file, changed=True, remarks=remarks)
     return context.answer(msgspec.json.encode(document), agent_file_lines)
+
+
+def _source(context: Context, client: Client | None, name: str) -> _Source:
+    """Return what ``--from`` names for the new agent ``name``. Raises Failure (no_kernel, usage)."""
+    asked: str | None = context.args.source
+    if asked is None:
+        return _Source({})
+    if asked.endswith(_MARKDOWN) or os.sep in asked:
+        keys, lost = translate(os.path.join(context.cwd, asked), name)
+        return _Source(keys, tuple(f"not taken over: {what}" for what in lost))
+    if client is None:
+        raise Failure("no_kernel", f"no kernel runs that could know the agent {asked}", "a file's name ends in .md")
+    info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
+    if not info["ephemeral"]:
+        raise Failure("usage", f"{asked} has a file already: {info['file']}", f"copy it to {agent_file(name)}")
+    return _Source(keys_of_definition(info["definition"]), ephemeral=asked)
 
 
 def check_name_is_free(client: Client, name: str) -> None:
