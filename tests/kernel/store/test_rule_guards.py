@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from kernel.rule.draft import Draft, RunSpec
+from kernel.rule.draft import Draft
 from kernel.store import rules as rows
 from kernel.store.database import MEMORY
 from kernel.store.transitions import rules
@@ -18,7 +18,6 @@ from protocol.message import SYSTEM, USER
 from protocol.rules import RULES_LIMIT, RuleSpec
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked
 from tests.kernel.store.migrated import open_migrated
-from tests.kernel.store.running_store import member
 
 pytestmark = pytest.mark.promise("P53")
 
@@ -36,10 +35,7 @@ def work() -> Iterator[BusyWorkspace]:
     database = open_migrated(MEMORY)
     workspace = BusyWorkspace(database)
     workspace.begin()
-    payload = RunSpec(
-        name="task", tag="main", mode="run", file="task.yaml", definition=b"{}", members=(member("alice", OTHER),)
-    )
-    workspace.commit(append, Draft(kind="status", space=OTHER, sender="system", text="started", payload=payload))
+    workspace.begin_beside(OTHER)
     yield workspace
     database.close()
 
