@@ -24,7 +24,7 @@ def test_every_long_test_names_a_cover_that_the_default_suite_runs() -> None:
     [
         ((), "names no cover"),
         (("somewhere",), "neither a path"),
-        (("tests/kernel/store/test_none.py",), "runs no test"),
+        (("tests/kernel/nothing",), "runs no test"),
         (("tests/browser/test_page.py",), "runs no test"),
         (("test_that_is_not_there",), "runs no test"),
         (("tests/kernel/store", "tests/none"), "runs no test"),
