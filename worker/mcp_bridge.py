@@ -105,20 +105,23 @@ class Bridge:
         self._calls = 0
 
     async def serve(self, requests: trio.abc.ReceiveStream) -> None:
-        """Answer until ``requests`` ends, several at once. What runs then is given up."""
-        async with trio.open_nursery() as nursery:
-            rest = b""
-            async for chunk in requests:
-                *lines, rest = (rest + bytes(chunk)).split(b"\n")
-                for line in filter(None, map(bytes.strip, lines)):
-                    self._take(line, nursery)
-                if len(rest) > LINE_BYTES:
-                    break
-            nursery.cancel_scope.cancel()
+        """Answer until ``requests`` ends, several at once; then answer what was asked by then, and end its streams."""
+        async with trio.open_nursery() as streams:
+            async with trio.open_nursery() as calls:
+                rest = b""
+                async for chunk in requests:
+                    *lines, rest = (rest + bytes(chunk)).split(b"\n")
+                    for line in filter(None, map(bytes.strip, lines)):
+                        self._take(line, calls, streams)
+                    if len(rest) > LINE_BYTES:
+                        break
+                else:  # the last line may end with the input
+                    self._take(rest.strip(), calls, streams)
+            streams.cancel_scope.cancel()
         for connection in self._idle:
             connection.close()
 
-    def _take(self, line: bytes, nursery: trio.Nursery) -> None:
+    def _take(self, line: bytes, calls: trio.Nursery, streams: trio.Nursery) -> None:
         try:
             message = _read(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -126,9 +129,9 @@ class Bridge:
         if message.method == "notifications/cancelled" and message.params.request_id in self._running:
             self._running[message.params.request_id].cancel()
         elif message.method == "notifications/initialized" and self._listens:
-            nursery.start_soon(self._follow)
+            streams.start_soon(self._follow)
         elif message.method == _LISTEN and message.id is not None and self._listens:
-            nursery.start_soon(self._subscribe, message, message.id, line)
+            streams.start_soon(self._subscribe, message, message.id, line)
         elif message.method and message.id is not None:
             if message.method == "tools/call":
                 # A call gets a key of ours, unless it has one.
@@ -137,7 +140,7 @@ class Bridge:
                 self._calls += 1
                 params["_meta"] = {CALL_KEY: f"{SENDING}{self._origin}.{self._calls}", **params.get("_meta", {})}
                 line = encode_json(request)
-            nursery.start_soon(self._serve_one, message, message.id, line)
+            calls.start_soon(self._serve_one, message, message.id, line)
 
     async def _serve_one(self, message: _Message, id_: int | str, body: bytes) -> None:
         """Answer one request. A cancelled one gets no answer, as MCP wants it."""

@@ -19,6 +19,30 @@ from interface.cli.context import Context
 from interface.cli.parsing import json_flag
 from interface.failure import Failure
 
+_OURS: Final = tuple(
+    (re.compile(theirs, re.DOTALL), ours)
+    for theirs, ours in (
+        (r"argument (.+?): invalid choice: (.+) \(choose from (.+)\)", r"\1 cannot be \2. Choose: \3"),
+        (r"argument (.+?): invalid (?:int|float) value: (.+)", r"\1 needs a number, not \2"),
+        (r"argument (.+?): expected (?:at least )?\w+ arguments?", r"\1 needs a value"),
+        (r"argument (.+?): not allowed with argument (.+)", r"\1 and \2 exclude each other"),
+        (r"argument (.+?): ignored explicit argument (.+)", r"\1 takes no value, not \2"),
+        (r"one of the arguments (.+) is required", r"one of these is missing: \1"),
+        (r"the following arguments are required: ([^,]+)", r"\1 is missing"),
+        (r"the following arguments are required: (.+)", r"these arguments are missing: \1"),
+        (r"argument (.+?): (.+)", r"\1: \2"),
+    )
+)
+"""Messages of argparse (Python 3.11 to 3.14), and the same in our words."""
+
+
+def in_our_words(message: str) -> str:
+    """Return a message of argparse in the style of all other errors; an unknown one as it is."""
+    head, choose, choices = message.partition(" (choose from ")
+    message = f"{head}{choose}{choices.replace(chr(39), '')}"  # quoted up to Python 3.11
+    found = ((theirs.fullmatch(message), ours) for theirs, ours in _OURS)
+    return next((match.expand(ours) for match, ours in found if match is not None), message)
+
 
 class CommandParser(argparse.ArgumentParser):
     """argparse, saying ``error:`` and ``hint:`` as the rest of us does."""
@@ -32,7 +56,7 @@ class CommandParser(argparse.ArgumentParser):
             advice = "quote a message of several words; "
         else:
             advice = "a message that begins with - goes last, after --; " if message.endswith("MESSAGE") else ""
-        raise Failure("usage", message, f"{advice}see {self.prog} --help")
+        raise Failure("usage", in_our_words(message), f"{advice}see {self.prog} --help")
 
 
 def parser_for(command: Command, program: str, configure: Configure) -> CommandParser:

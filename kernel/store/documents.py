@@ -188,7 +188,9 @@ def missing(conn: apsw.Connection, space: str, file: str) -> Refused:
     """The refusal where there is no document called ``file``."""
     there = files(conn, space)
     close = difflib.get_close_matches(file, there, n=1)
-    known = f"there are: {', '.join(there[:8])}{' and more' if len(there) > 8 else ''}" if there else "there is none"
+    known = "this workspace has no documents"
+    if there:
+        known = f"there are: {', '.join(there[:8])}{' and more' if len(there) > 8 else ''}"
     hint = f"did you mean {close[0]}?" if close else known
     return Refused("not_found", f"there is no document {file[:100]!r} in {place_of(space)}", hint)
 

@@ -111,7 +111,7 @@ ENV = {"AGENT_WORKER_BWRAP": os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil
 
 
 @pytest.mark.skipif(not ENV["AGENT_WORKER_BWRAP"], reason="bubblewrap is not installed")
-@pytest.mark.long("test_the_testers_tree_has_the_coders_commit_and_a_vote_names_what_it_saw")
+@pytest.mark.long("tests/kernel/workflows/test_branches.py, tests/e2e/test_confined_trees.py")
 def test_confined_agents_meet_as_well(project: Project) -> None:
     """The commit is made in the sandbox, and its branch comes back; the tester's clone is brought to it."""
     confined = TEAM.replace("backend: mock", "backend: mock\n    sandbox: on")

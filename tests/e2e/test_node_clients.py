@@ -19,7 +19,7 @@ from tests.project import AWK, Project
 pytestmark = [
     pytest.mark.promise("P58"),
     pytest.mark.timeout(600),  # the packages come over the network, the first time
-    pytest.mark.long("test_a_coding_agent_leads_a_team_over_two_kernels, which does it with the SDK for Python"),
+    pytest.mark.long("test_a_coding_agent_leads_a_team_over_two_kernels"),
 ]
 
 PACKAGES: Final = (

@@ -15,7 +15,10 @@ from tests.e2e.far_machines import AGENT_WORKER, end_node_processes
 from tests.e2e.processes import wait_until
 from tests.project import Project, empty_project
 
-pytestmark = [pytest.mark.promise("P89"), pytest.mark.long]
+pytestmark = [
+    pytest.mark.promise("P89"),
+    pytest.mark.long("tests/kernel/services/test_node_trees.py, tests/kernel/workflows/test_node_sync.py"),
+]
 BWRAP: Final = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
 TRUST = {"AGENT_WORKER_TRUST": "1", "ONLY_HERE": "kernel's own", "NAMED": "for alice"}
 

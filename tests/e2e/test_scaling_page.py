@@ -125,7 +125,7 @@ def test_every_file_of_the_page_is_right() -> None:
     )
 
 
-@pytest.mark.long("[test_every_file_of_the_page_is_right]")
+@pytest.mark.long("test_every_file_of_the_page_is_right")
 @pytest.mark.skipif(program("sshd") is None, reason="no sshd here: apt-get install openssh-server")
 def test_the_way_from_one_machine_to_two(project: Project, tmp_path: Path) -> None:
     """With a real sshd that is called h1, whose PATH has agent-worker as the page asks for."""
@@ -145,7 +145,7 @@ def test_the_way_from_one_machine_to_two(project: Project, tmp_path: Path) -> No
         assert reader.nodes_of_work(2) == ["", "h1"]
 
 
-@pytest.mark.long("[test_every_file_of_the_page_is_right]")
+@pytest.mark.long("test_every_file_of_the_page_is_right")
 @pytest.mark.skipif(
     os.geteuid() != 0 or not all(map(program, ("slurmctld", "slurmd", "munged", "srun"))),
     reason="needs root and SLURM: apt-get install slurmctld slurmd slurm-client munge",
@@ -159,7 +159,7 @@ def test_the_way_to_slurm(project: Project, tmp_path: Path) -> None:
         project.stop()
 
 
-@pytest.mark.long("[test_every_file_of_the_page_is_right]")
+@pytest.mark.long("test_every_file_of_the_page_is_right")
 @pytest.mark.skipif(RAY is None, reason="no Ray: set AGENT_WORKER_TEST_RAY to a Python with pip install ray")
 def test_the_way_to_ray(project: Project, tmp_path: Path) -> None:
     """A real one; that Python is not the kernel's, which the page's reader has no need to say."""

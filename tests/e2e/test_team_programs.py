@@ -187,7 +187,7 @@ def test_a_team_of_programs_lands_what_was_red_and_then_green(
 
 @BOTH
 @pytest.mark.promise("P33")
-@pytest.mark.long("tests/e2e/test_team_example.py")
+@pytest.mark.long("tests/e2e/test_handbook_example.py, tests/e2e/test_merge.py")
 def test_what_a_program_never_mends_is_not_voted_for_and_does_not_land(project: Project, tmp_path: Path) -> None:
     """The tester's model says what its run gave, red twice: no verdict, exit 6; the merge's check refuses, exit 1."""
     with at_work(project, MIXED, tmp_path, second=WRONG) as env:

@@ -43,7 +43,7 @@ def test_a_script_is_continued_and_then_cleared(project: Project) -> None:
     assert project.awk("peek", "alice").code == 0
 
 
-@pytest.mark.long("test_a_script_is_continued_and_then_cleared")
+@pytest.mark.long("tests/kernel/store/test_threads.py")
 def test_a_real_client_is_continued_with_the_prompt_it_began_with(project: Project) -> None:
     """The thread with its results, then the user's word; after an overflow it is tried once more."""
     assert project.awk("start", "--trust", env={"SCRIPTED_KEY": KEY}).code == 0

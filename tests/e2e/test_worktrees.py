@@ -67,7 +67,7 @@ def kill(project: Project) -> None:
     assert survivors([kernel], seconds=10) == []
 
 
-@pytest.mark.long("tests/e2e/test_meeting_trees.py, tests/kernel/workflows/test_repository.py")
+@pytest.mark.long("tests/kernel/workflows/test_branches.py, tests/kernel/workflows/test_repository.py")
 def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project: Project) -> None:
     """contracts 1: workspace.git; awk diff; kept with commits of its own, swept when clean, by the next kernel too."""
     repository(project)

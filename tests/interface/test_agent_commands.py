@@ -104,7 +104,7 @@ def test_what_nobody_gave_is_filled_in(words: list[str], keys: set[str], cli: Cl
         (["bob", "-m", "opus", "-b", "clod"], 78, "clod"),
         (["bob", "-m", "opus", "--system-file", "none.md"], 78, "none.md is not there"),
         (["bob", "-m", "opus", "--system-file", "../x.md"], 2, "outside the project"),
-        (["bob", "-m", "opus", "-s", "a", "--system-file", "b"], 2, "not allowed with"),
+        (["bob", "-m", "opus", "-s", "a", "--system-file", "b"], 2, "--system-file and -s/--system exclude each other"),
         (["bob", "-m", "opus", "--from", "agent-1"], 69, "no kernel runs"),
         (["bob", "--from", "none.md"], 5, "no such file"),
     ],
@@ -118,8 +118,10 @@ def test_what_is_no_agent_is_refused_and_nothing_is_written(words: list[str], co
 
 def test_an_agent_that_is_there_is_left_alone(cli: Cli, alice: Path) -> None:
     """Exit 2; what is in its context is a new agent's only if the file is gone."""
-    ran = cli("agent", "create", "alice", "-m", "opus")
-    assert (ran.code, alice.read_text(), "there is an agent alice already" in ran.err) == (2, ALICE, True)
+    told = "error: Agent 'alice' already exists (.agents/alice.yaml)\n  hint: Use: awk agent edit alice\n"
+    for words in ((), ("-m", "opus"), ("-m", "nobody/x"), ("--from", "agent-1")):
+        ran = cli("agent", "create", "alice", *words)
+        assert (ran.code, alice.read_text(), ran.err) == (2, ALICE, told)
     cli("agent", "todo", "alice", "add", "x")
     alice.unlink()
     ran = cli("agent", "create", "alice", "-m", "opus")

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from interface.cli.exits import Exit
+from protocol.version import VERSION
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble
 
+KERNEL = {"pid": 7, "url": "http://127.0.0.1:1", "version": "1", "project": "/p", "uptime_seconds": 1.0}
 FINE = {"check": "python", "ok": True, "detail": "3.11.7", "fix": None}
 
 
@@ -33,8 +35,7 @@ def kernel_rows(cli: Cli, code: Exit) -> list[dict[str, Any]]:
 
 
 def status(**changes: object) -> dict[str, object]:
-    kernel = {"pid": 7, "url": "http://127.0.0.1:1", "version": "1", "project": "/p", "uptime_seconds": 1.0}
-    return {"schema": "awk/status/1", "state": "up", "kernel": kernel, "needs": 0, **changes}
+    return {"schema": "awk/status/1", "state": "up", "kernel": KERNEL, "needs": 0, **changes}
 
 
 def test_without_a_kernel_nothing_is_wrong_and_none_is_started(cli: Cli, looked: list[tuple[str, ...]]) -> None:
@@ -45,12 +46,21 @@ def test_without_a_kernel_nothing_is_wrong_and_none_is_started(cli: Cli, looked:
 
 
 def test_a_kernel_that_is_up_says_what_it_lacks(cli: Cli, kernel: KernelDouble, looked: list[tuple[str, ...]]) -> None:
-    """Its notice, what needs a person, another version; its database is its own business."""
-    kernel.answers["GET /status"] = status(notice="the disk is full", needs=2)
+    """Its notice, another version; its database is its own business."""
+    kernel.answers["GET /status"] = status(notice="the disk is full")
     rows = kernel_rows(cli, Exit.FAILED)
-    assert [row["detail"] for row in rows if not row["ok"]][1:] == ["the disk is full", "2 need you"]
+    assert [row["detail"] for row in rows if not row["ok"]][1:] == ["the disk is full"]
     assert "it is version 1, and this program" in rows[1]["detail"]
     assert "--runs" in looked[0]
+
+
+@pytest.mark.usefixtures("looked")
+def test_work_that_waits_for_a_person_is_listed_and_is_no_fault(cli: Cli, kernel: KernelDouble) -> None:
+    """A question is what the product is for: doctor ends with 0, as it does without one."""
+    kernel.answers["GET /status"] = {**status(needs=2), "kernel": {**KERNEL, "version": VERSION}}
+    rows = kernel_rows(cli, Exit.OK)
+    assert [row["detail"] for row in rows if "need" in row["detail"]] == ["2 need you: awk needs"]
+    assert "nothing is wrong" in cli("doctor").out
 
 
 @pytest.mark.usefixtures("looked")

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from interface.cli.commands import status
+from interface.cli.exits import of_failure
 from interface.cli.output import Screen
 from protocol.api.instructions import AskedApproval, QueueReport, QueueRow
 from protocol.api.kernel import UsageGroup
@@ -444,6 +445,16 @@ def test_logs_tell_a_call_that_was_refused_from_one_that_was_run(cli: Cli, kerne
         " is_error=true refused=denied",
         " is_error=true",
     ]
+
+
+def test_what_no_run_is_called_is_said_in_the_words_that_were_typed(cli: Cli, kernel: KernelDouble) -> None:
+    """show foo: nobody typed foo:main. Other failures are told as they are."""
+    kernel.answers["GET /runs/foo:main"] = problem(404, "not_found", "there is no run 'foo:main'")
+    ran = cli("show", "foo")
+    told = "error: No run, instruction or workflow named 'foo'\n  hint: List runs: awk runs\n"
+    assert (ran.code, ran.err) == (of_failure("not_found", 404), told)
+    kernel.answers["GET /runs/bar:main"] = problem(403, "forbidden", "not with this token")
+    assert "not with this token" in cli("show", "bar").err
 
 
 def test_a_shown_instruction_names_the_calls_that_failed(cli: Cli, kernel: KernelDouble) -> None:

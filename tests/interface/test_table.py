@@ -1,5 +1,8 @@
 """Properties of every command, because all of them come from one table."""
 
+import argparse
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +12,7 @@ from interface.cli.command_table import BY_WORD, COMMANDS, Command
 from interface.cli.commands.help import commands_page
 from interface.cli.exits import Exit, of_failure
 from interface.cli.parsing import plain_arguments
+from interface.failure import Failure
 from protocol.errors import REFUSALS
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
@@ -125,6 +129,74 @@ def test_an_unknown_flag_is_a_usage_error(command: Command, cli: Cli) -> None:
     assert (ran.code, ran.err.startswith("error: unrecognized arguments: --projec")) == (2, True)
     document = ran.json()
     assert (document["schema"], document["code"], document["exit_code"]) == ("awk/error/1", "usage", 2)
+
+
+def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """``parser``, and those of the commands below it."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _parsers(below)
+
+
+def _mistakes(parser: argparse.ArgumentParser) -> Iterator[list[str]]:
+    """Words that each flag of ``parser`` refuses: without its value, with one too many, with a wrong one, or two."""
+    for action in parser._actions:
+        if action.option_strings:
+            flag = action.option_strings[-1]
+            yield [f"{flag}=x"] if action.nargs == 0 else [flag]
+            if action.choices is not None or action.type is not None:
+                yield [flag, "\0"]
+    for group in parser._mutually_exclusive_groups:
+        flags = [one.option_strings[-1] for one in group._group_actions if one.nargs == 0 or one.option_strings]
+        yield [word for flag in flags[:2] for word in (flag, *([] if group._group_actions[0].nargs == 0 else ["x"]))]
+    yield ["\0"] * 9
+    yield []
+
+
+@every
+def test_no_error_speaks_in_the_words_of_argparse(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    """All flags of all commands, used wrongly: the errors read like all others."""
+    said: list[str] = []
+    for parser in _parsers(parser_for(command, "awk", command.load()[0])):
+        for words in _mistakes(parser):
+            try:
+                parser.parse_args(words)
+            except Failure as failure:
+                said.append(failure.text)
+            except SystemExit:
+                capsys.readouterr()
+    assert said
+    theirs = (
+        "argument ",
+        "invalid ",
+        "expected ",
+        "not allowed",
+        "the following",
+        "choose from",
+        "one of the arguments",
+    )
+    assert [text for text in said if text.removeprefix("error: ").startswith(theirs) or "invalid choice" in text] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["wait", "alice", "--for", "lunch"], "--for cannot be 'lunch'. Choose: idle, done, needs"),
+        (["wait", "alice"], "--for is missing"),
+        (["wait"], "these arguments are missing: TARGET, --for"),
+        (["wait", "alice", "--for", "idle", "--timeout"], "--timeout needs a value"),
+        (["wait", "alice", "--for", "idle", "--timeout", "soon"], "--timeout: 'soon' is not a duration"),
+        (["memory", "growth", "x"], "RUNS needs a number, not 'x'"),
+        (["wait", "--json=x"], "--json takes no value, not 'x'"),
+    ],
+)
+def test_an_argument_that_is_wrong_is_named_with_what_it_takes(words: list[str], told: str, cli: Cli) -> None:
+    """Exit 2; the hint is where all of it is told."""
+    ran = cli(*words)
+    assert (ran.code, ran.err.startswith(f"error: {told}")) == (2, True), ran.err
+    assert "--help" in ran.err
 
 
 @pytest.mark.parametrize(

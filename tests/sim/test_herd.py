@@ -36,7 +36,7 @@ def _after(told: Story, seconds: float) -> list[float]:
 
 @pytest.mark.promise("P12", "TF15")
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.long("test_while_the_provider_refuses_one_at_a_time_asks")
+@pytest.mark.long("tests/kernel/policy/test_circuit_breaker.py")
 def test_fifty_agents_that_were_refused_come_back_one_by_one(seed: int, crowd: ProjectFolder) -> None:
     """Not before Retry-After; one tries; then two a second, and no second sees a fifth of them."""
     weather = Weather(at=0.0, seconds=10.0, provider="anthropic", sky="rate", retry_after=RETRY_AFTER)

@@ -168,6 +168,40 @@ async def test_an_answer_that_is_lost_is_asked_for_again_and_the_call_happens_on
     assert daemon.keys == ["sending.origin.1", "sending.origin.2"]
 
 
+HELLO: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+}
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+async def test_what_was_asked_before_the_input_ended_is_answered(
+    kernel: ServedKernel, tmp_path: Path, end: bytes
+) -> None:
+    """``printf ... | awk mcp-serve``: the call is made, both are answered, and the program ends."""
+    file = key_file(f"http://{kernel.host}/mcp", tmp_path)
+    asked = b"\n".join(map(msgspec.json.encode, (HELLO, call(2, "channel_send", message="piped")))) + end
+    command = [sys.executable, "-I", "-m", "worker.mcp_bridge", str(file), "--listen"]
+    with trio.fail_after(SECONDS):
+        ran = await trio.run_process(command, stdin=asked, capture_stdout=True, env={})
+    answers = {one["id"]: one["result"] for one in map(msgspec.json.decode, ran.stdout.splitlines())}
+    assert (answers[1]["protocolVersion"], answers[2]["isError"]) == ("2025-11-25", False)
+
+
+async def test_a_stream_does_not_outlive_the_input(kernel: ServedKernel) -> None:
+    """What is pushed has no end of its own: a client that listens and leaves is not waited for."""
+    bridge = Wire(f"http://{kernel.host}", TOKEN, listens=True)
+    async with bridging(bridge):
+        await bridge.tell(HELLO)
+        await bridge.next()
+        await bridge.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await call_tool(kernel, "auth_request", {"tool": "bash", "input": {}, "wait_seconds": 0})
+        assert (await bridge.next())["method"] == "notifications/needs"
+    assert await bridge.answers.receive_some() == b""
+
+
 async def test_what_is_no_request_is_passed_over(daemon: FakeDaemon) -> None:
     """A line of garbage is no reason to lose the tools."""
     async with wire(daemon) as bridge:

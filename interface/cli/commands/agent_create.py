@@ -53,35 +53,26 @@ def configure_create(parser: argparse.ArgumentParser) -> None:
 def run_create(context: Context) -> int:
     """Write it, and print its path."""
     root, name = context.project.root, agent_name(context.args.name)
+    path = agent_file(name)
+    exists = Failure("already_exists", f"Agent {name!r} already exists ({path})", f"Use: awk agent edit {name}")
+    if os.path.lexists(os.path.join(root, path)):
+        raise exists
     client = running_kernel(context)
-    asked: str | None = context.args.source
-    if asked is None:
-        source = _Source({})
-    elif asked.endswith(_MARKDOWN) or os.sep in asked:
-        source_keys, lost = translate(os.path.join(context.cwd, asked), name)
-        source = _Source(source_keys, tuple(f"not taken over: {what}" for what in lost))
-    else:
-        if client is None:
-            raise Failure("no_kernel", f"no kernel runs that could know the agent {asked}", "a file's name ends in .md")
-        info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
-        if not info["ephemeral"]:
-            raise Failure("usage", f"{asked} has a file already: {info['file']}", f"copy it to {agent_file(name)}")
-        source = _Source(keys_of_definition(info["definition"]), ephemeral=asked)
+    source = _source(context, client, name)
     if client is not None and source.ephemeral != name:
         check_name_is_free(client, name)
     keys = completed(name, merged(source.keys, keys_of_flags(context)))
     if "model" not in keys and keys.get("backend") not in (_MOCK, _HUMAN):
         raise Failure("usage", "the model is missing", "name one: -m provider/name")
-    text = header(agent_file(name)) + agent_text(keys)
+    text = header(path) + agent_text(keys)
     faults = offline.check_text(root, name, text, new=True)
     if faults:
         raise Failure("bad_definition", f"{faults[0].message}; nothing was written", faults[0].hint, places=faults)
-    path = agent_file(name)
     try:
         with open_agents(root, make=True) as folder:
             folder.create(f"{name}{AGENT_SUFFIX}", text)
     except FileExistsError as error:
-        raise Failure("already_exists", f"{path} is there already", "take another name, or edit it") from error
+        raise exists from error
     except OSError as error:
         raise Failure("failed", f"{path} cannot be written: {error.strerror or error}") from error
     place = find_agent(root, name)
@@ -93,6 +84,22 @@ def run_create(context: Context) -> int:
         context.out.note(f"note: {one_line(remark)}")
     document = AgentWritten(agent=name, file=place.file, changed=True, remarks=remarks)
     return context.answer(msgspec.json.encode(document), agent_file_lines)
+
+
+def _source(context: Context, client: Client | None, name: str) -> _Source:
+    """Return what ``--from`` names for the new agent ``name``. Raises Failure (no_kernel, usage)."""
+    asked: str | None = context.args.source
+    if asked is None:
+        return _Source({})
+    if asked.endswith(_MARKDOWN) or os.sep in asked:
+        keys, lost = translate(os.path.join(context.cwd, asked), name)
+        return _Source(keys, tuple(f"not taken over: {what}" for what in lost))
+    if client is None:
+        raise Failure("no_kernel", f"no kernel runs that could know the agent {asked}", "a file's name ends in .md")
+    info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
+    if not info["ephemeral"]:
+        raise Failure("usage", f"{asked} has a file already: {info['file']}", f"copy it to {agent_file(name)}")
+    return _Source(keys_of_definition(info["definition"]), ephemeral=asked)
 
 
 def check_name_is_free(client: Client, name: str) -> None:

@@ -61,7 +61,7 @@ def kernel_rows(context: Context) -> Iterator[Row]:
     if status.get("notice"):
         yield _row(str(status["notice"]), "awk status says more")
     if status.get("needs"):
-        yield _row(f"{status['needs']} need you", "awk needs")
+        yield _row(f"{status['needs']} need you: awk needs")  # work that waits is not a fault of the machine
     with suppress(Unreachable, Failure):  # a kernel of an older version knows none
         for node in json.loads(client.get("/nodes"))["nodes"]:
             way_out = {"off": f"{node['why'] or 'it is not tried'}; awk node list", "lost": "awk node list"}

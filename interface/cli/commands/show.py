@@ -59,7 +59,14 @@ def run_show(context: Context) -> int:
         return context.answer(context.kernel().get(f"/instructions/{name}"), instruction_lines)
     run_name = name.removeprefix("@")
     run_name = run_name if ":" in run_name or RUN.fullmatch(name) else f"{run_name}:main"
-    return context.answer(context.kernel().get(f"/runs/{quoted(run_name)}"), run_lines)
+    try:
+        report = context.kernel().get(f"/runs/{quoted(run_name)}")
+    except Failure as failure:
+        if failure.code != "not_found":
+            raise
+        text = f"No run, instruction or workflow named {name[:100]!r}"
+        raise Failure("not_found", text, "List runs: awk runs", http_status=failure.http_status) from failure
+    return context.answer(report, run_lines)
 
 
 def run_lines(body: bytes, screen: Screen) -> list[str]:

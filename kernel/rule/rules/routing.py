@@ -78,7 +78,7 @@ REPLY: Final = Rule(name="reply", kinds=frozenset({"done"}), decide=decide_reply
 def decide_mentions(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Deliver and assign the message, or refuse it."""
     if fact.draft.kind == "said" and len(fact.draft.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
-        hint = "put the text into a file and name that"
+        hint = "store the text with resource_create, or in a file, and name that"
         return (Refuse("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", hint),)
     if is_personal(fact.draft.space):
         return _personal(fact, view)

@@ -675,7 +675,7 @@ def histories(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.promise("P33")
-@pytest.mark.long("the other tests of this file; scripts/soak landing tries thousands")
+@pytest.mark.long("the other tests of this file")
 def test_generated_histories_land_whole_and_lose_nothing() -> None:
     """Some of what ``scripts/soak landing`` tries by the thousand: conflicts, red checks, kills, others' commits."""
     tried = histories("2", "--seed", "1001")
@@ -687,7 +687,7 @@ def test_generated_histories_land_whole_and_lose_nothing() -> None:
     "fault",
     PLANTED,
 )
-@pytest.mark.long("scripts/soak landing")
+@pytest.mark.long("the other tests of this file")
 def test_the_judge_of_histories_sees_a_fault(fault: str) -> None:
     """The same trial of a kernel that is broken must fail, or it proves nothing."""
     tried = histories("--fault", fault, "--seed", str(LIKELY.get(fault, 100)))

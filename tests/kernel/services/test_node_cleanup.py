@@ -75,7 +75,7 @@ async def test_what_never_came_back_is_kept_under_a_ref_before_its_clone_goes(tm
         assert not g.far(f"trees/r{g.alice.run}/alice/tree").exists()
 
 
-@pytest.mark.long
+@pytest.mark.long("the other tests of this file")
 @pytest.mark.promise("P89")
 async def test_a_node_that_was_away_when_the_run_ended_is_cleaned_once_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

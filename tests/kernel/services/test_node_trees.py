@@ -248,7 +248,7 @@ async def test_a_program_of_the_project_is_run_there_only_as_it_was_trusted(tmp_
             await g.there.prepare(g.alice, start)
 
 
-@pytest.mark.long
+@pytest.mark.long("the other tests of this file")
 @pytest.mark.promise("P89")
 async def test_what_an_agent_left_here_goes_with_it_to_the_node(tmp_path: Path) -> None:
     """It worked on this machine before, and nothing of that was committed."""

@@ -96,6 +96,13 @@ class BusyWorkspace:
         self.commit(append, Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload))
         self.take_all()
 
+    def begin_beside(self, space: str) -> None:
+        """Start another workflow, with a member of the same name: what is its own is nobody else's."""
+        name, _, tag = space.partition(":")
+        members = (member("alice", space),)
+        payload = RunSpec(name=name, tag=tag, mode="run", file="x.yaml", definition=b"{}", members=members)
+        self.commit(append, Draft(kind="status", space=space, sender="system", text="started", payload=payload))
+
     def take_all(self) -> None:
         """Have every member at work that is not, with something new where nothing is left for it to do."""
         for name in MEMBERS:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
+import msgspec
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -20,11 +22,14 @@ from kernel.store.rows import Page
 from kernel.store.transitions import documents as commits
 from protocol.documents import MOST_SUGGESTIONS
 from protocol.errors import Refused
-from protocol.message import USER
-from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace
+from protocol.message import SYSTEM, USER
+from protocol.voting import Binds
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked
 from tests.kernel.store.migrated import open_migrated
 
 FILES: Final = ("notes.md", "plans/a.md")
+BALLOTS: Final = 8
+"""So many may be open in a space, and more would be refused for that."""
 Text = tuple[str, ...]
 people = st.sampled_from((*MEMBERS, USER))
 files = st.sampled_from(FILES)
@@ -56,7 +61,7 @@ class Sheet:
 
 @dataclass
 class Idea:
-    """One suggestion."""
+    """One suggestion. ``ballot``: the members vote on it."""
 
     name: str
     file: str
@@ -64,6 +69,7 @@ class Idea:
     text: Text
     author: str
     is_open: bool = True
+    ballot: str | None = None
 
 
 def merged(base: Text, now: Text, new: Text) -> Text | None:
@@ -224,6 +230,47 @@ class DocumentMachine(RuleBasedStateMachine):
                 sheet.add(text, idea.author)
             assert answer.accepted_version == len(sheet.versions) - 1
 
+    @precondition(lambda self: self.ideas)
+    @rule(pick=picks)
+    def put_to_the_vote(self, pick: int) -> None:
+        """A person asks the members about a suggestion: one that somebody has decided by then is refused."""
+        idea = self.ideas[pick % len(self.ideas)]
+        if sum(one.ballot is not None for one in self.ideas) >= BALLOTS or idea.ballot is not None:
+            return
+        terms = asked("approval", name=f"take-{idea.name}", rule="majority", binding=True, seconds=3600)
+        terms = msgspec.structs.replace(terms, binds=Binds(suggestion=idea.name))
+        if idea.is_open:
+            idea.ballot = self.workspace.create(USER, terms).ballot.id
+        else:
+            with pytest.raises(Refused):
+                self.workspace.create(USER, terms)
+
+    @precondition(lambda self: any(one.ballot for one in self.ideas))
+    @rule(pick=picks, takes=st.booleans())
+    def decide_by_vote(self, pick: int, takes: bool) -> None:
+        """The vote ends. What was decided, written or deleted meanwhile stays as it is."""
+        voted = [one for one in self.ideas if one.ballot is not None]
+        idea = voted[pick % len(voted)]
+        name, sheet = idea.ballot, self.sheets[idea.file]
+        assert name is not None
+        if self.workspace.ballot(name).state != "open":
+            return
+        for who in MEMBERS[:2]:
+            self.workspace.vote(who, name, "yes" if takes else "no")
+        row = documents.suggestion(self.database.writer(), SPACE, idea.name)
+        if not idea.is_open:
+            assert row.decided_by != SYSTEM
+        elif not takes:
+            idea.is_open = False
+            assert (row.state, row.decided_by) == ("rejected", SYSTEM)
+        elif (text := self.becomes(sheet, idea.since, idea.text)) is None:
+            assert row.state == "open"
+        else:
+            idea.is_open = False
+            if text != sheet.now:
+                sheet.add(text, idea.author)
+            assert (row.state, row.version) == ("accepted", len(sheet.versions) - 1)
+
     @rule(file=files, owner=st.sampled_from(MEMBERS))
     def elect(self, file: str, owner: str) -> None:
         self.workspace.commit(documents.set_owners, SPACE, (file,), owner)
@@ -297,6 +344,8 @@ class DocumentMachine(RuleBasedStateMachine):
             lambda: self.delete(who=who, file=file, old=maybe),
             lambda: self.suggest(who=who, file=file, back=back, pick=pick),
             lambda: self.judge(who=who, pick=pick, takes=back > 0) if self.ideas else None,
+            lambda: self.put_to_the_vote(pick=pick) if self.ideas else None,
+            lambda: self.decide_by_vote(pick=pick, takes=maybe) if any(one.ballot for one in self.ideas) else None,
             lambda: self.elect(file=file, owner=chance.choice(MEMBERS)),
             self.restart,
             lambda: self.killed(who=who, file=file, pick=pick, statements=pick % 61),

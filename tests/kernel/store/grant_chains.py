@@ -19,6 +19,7 @@ from kernel.store.database import MEMORY, Database
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import grants
 from kernel.store.transitions.append import append
+from kernel.store.transitions.runs import stop_workflow
 from protocol.agent import Scope
 from protocol.errors import Refused
 from protocol.message import USER
@@ -52,6 +53,7 @@ class Plain:
     """By which its giver has the scope, and by which he may give."""
     until: float
     uses: float
+    run: int
     revoked: bool = False
 
 
@@ -64,6 +66,7 @@ class Trial:
         self.workspace.begin()
         self.read_files()
         self.plain: dict[str, Plain] = {}
+        self.run = 0
         self.done: list[str] = []
         """By which grant each effect was made."""
         self.stale: list[tuple[str, Author]] = []
@@ -84,6 +87,7 @@ class Trial:
         one = self.plain[grant]
         return (
             not one.revoked
+            and one.run == self.run
             and one.until > self.workspace.now_ms
             and all(self.stands(above) for above in one.above if above)
         )
@@ -145,7 +149,7 @@ class Trial:
             assert warrant is not None or "auth" in FILES[giver]
         ends = inf if row.until_ms is None else row.until_ms
         assert ends <= min(self.plain[one].until if one else inf for one in above)
-        self.plain[made.id] = Plain(to, scope, giver, above, ends, inf if uses is None else uses)
+        self.plain[made.id] = Plain(to, scope, giver, above, ends, inf if uses is None else uses, self.run)
 
     def use(self) -> None:
         name, scope = self.chance.choice(MEMBERS), self.chance.choice(SCOPES)
@@ -197,6 +201,14 @@ class Trial:
         self.workspace.restart()
         self.read_files()
 
+    def begin_again(self) -> None:
+        """The run is stopped, and another begins: what was given in the one counts in no other."""
+        self.stale += [(name, self.author(name)) for name in MEMBERS]
+        self.workspace.commit(stop_workflow, SPACE, "stopped", 0)
+        self.workspace.begin()
+        self.read_files()
+        self.run += 1
+
     def steal(self) -> None:
         """A stale attempt, or one that never was, tries what its agent may do."""
         name, author = self.chance.choice([*self.stale, ("bob", Author(InstructionId("i999"), 1))])
@@ -221,7 +233,8 @@ def trial(seed: int) -> tuple[int, int]:
             one.give, one.give, one.give, one.use, one.use, one.use, one.revoke, one.pass_time, one.steal,
         )  # fmt: skip
         for _ in range(STEPS):
-            (one.restart if one.chance.random() < 0.02 else one.chance.choice(steps))()
+            rare = one.chance.random()
+            (one.restart if rare < 0.02 else one.begin_again if rare < 0.05 else one.chance.choice(steps))()
         conn = database.writer()
         assert int(conn.execute(SAID, (SPACE,)).get) == len(one.done), "each effect has its use"
         for grant, row in one.plain.items():

@@ -19,6 +19,7 @@ import pytest
 
 from kernel.policy.grants import Wanted
 from kernel.rule.draft import Draft
+from kernel.store import rules as stored
 from kernel.store.database import MEMORY, Database
 from kernel.store.transitions import grants, rules
 from kernel.store.transitions.append import append
@@ -395,6 +396,23 @@ class Trial:
             self.workspace.commit(rules.switch_off, SPACE, one.name)
             one.enabled, one.author = False, USER  # so nobody else switches it on again
 
+    def read_file(self) -> None:
+        """The workflow's file is read: it has some of the names, whoever had them, and switches off its own others."""
+        chance = self.chance
+        names = chance.sample(NAMES, chance.randint(0, 2))
+        bodies = {name: self._body(USER) for name in names}
+        specs = [msgspec.convert({"name": name, **body}, RuleSpec) for name, body in bodies.items()]
+        self.workspace.commit(rules.define_of_file, SPACE, specs)
+        for one in self.plain.rules:
+            if one.author == SYSTEM and one.enabled and one.name not in bodies:
+                one.enabled = False
+        for name, body in bodies.items():
+            self.plain.define(name, body, SYSTEM)
+        found = stored.in_space(self.workspace.database.writer(), SPACE)
+        assert [(one.name, one.author, one.enabled) for one in found] == [
+            (one.name, one.author, one.enabled) for one in self.plain.rules
+        ]
+
     def leave(self) -> None:
         """A member is gone, and what it defined does nothing any more."""
         if len(self.plain.members) > 2 and self.chance.random() < 0.2:
@@ -474,6 +492,7 @@ def trial(seed: int) -> int:
                 one.invoke,
                 one.grant,
                 one.switch_off,
+                one.read_file,
                 one.restart,
             )
             for _ in range(STEPS):

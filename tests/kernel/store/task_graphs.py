@@ -125,6 +125,16 @@ class Trial:
         else:
             self.refused(act, "conflict", "forbidden")
 
+    def assign(self) -> None:
+        """A vote gives tasks to members, or to one who is none: what was claimed or has ended meanwhile stays."""
+        before = self.all()
+        takers = {one.id: self.chance.choice((*MEMBERS, "dave")) for one in before if self.chance.random() < 0.4}
+        self.workspace.commit(tasks.assign_tasks, SPACE, takers, "p1")
+        for old, new in zip(before, self.all(), strict=True):
+            given = takers.get(old.id) if old.state in ("open", "ready") else None
+            assert new.for_ == (given if given in MEMBERS else old.for_)
+            assert (new.state, new.holder) == (old.state, old.holder)
+
     def end(self) -> None:
         """Somebody says that one is done, or has failed: its holder may, and a person."""
         one, good = self.pick(), self.chance.random() < 0.7
@@ -270,7 +280,7 @@ def trial(seed: int) -> int:
         one.check()
         steps = (
             one.plan, one.claim, one.claim, one.claim, one.end, one.end, one.end, one.split, one.crash,
-            one.finish_work, one.finish_work, one.kill, one.cancel, one.plan_in_a_circle,
+            one.finish_work, one.finish_work, one.kill, one.cancel, one.assign, one.plan_in_a_circle,
         )  # fmt: skip
         for _ in range(STEPS):
             one.chance.choice(steps)()

@@ -109,3 +109,18 @@ def test_a_run_goes_on_until_its_election_has_ended_also_after_a_restart() -> No
     assert conn.execute(KICKOFFS).get == 1
     assert documents.settings(conn, run.space).election is None
     database.close()
+
+
+def test_a_document_that_is_missing_is_named_with_those_that_exist() -> None:
+    """The nearest name where one is near; else all of them, or that there are none."""
+    database = open_migrated(MEMORY)
+    workspace = BusyWorkspace(database)
+    workspace.begin()
+
+    def hint(file: str) -> str | None:
+        return documents.missing(database.writer(), SPACE, file).hint
+
+    assert hint("nope.md") == "this workspace has no documents"
+    workspace.commit(commits.change, SPACE, "notes.md", policy.Change("write", "x"))
+    assert (hint("note.md"), hint("zzz")) == ("did you mean notes.md?", "there are: notes.md")
+    database.close()

@@ -163,7 +163,7 @@ HOSTILE: Final[dict[str, Callable[[Ground], None]]] = {
 
 
 @pytest.mark.promise("P89")
-@pytest.mark.long
+@pytest.mark.long("the other tests of this file")
 async def test_what_is_hostile_is_refused_and_stays_on_the_node(tmp_path: Path) -> None:
     """Whatever it is: nothing of the project changes, the reason is said, and it is kept in a folder aside there."""
     for number, (said, make) in enumerate(HOSTILE.items()):
@@ -266,7 +266,7 @@ async def test_a_result_that_does_not_follow_from_the_branch_is_refused_and_kept
         assert (g.far.tree / "b.txt").read_text() == "here\n"
 
 
-@pytest.mark.long
+@pytest.mark.long("the other tests of this file")
 @pytest.mark.promise("P89")
 async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
     """The clone is set aside as it is."""
@@ -369,7 +369,7 @@ async def test_a_project_without_its_history_works_on_a_node_as_well(tmp_path: P
         assert project.git("rev-list", "--count", g.tree.branch) == "2"
 
 
-@pytest.mark.long
+@pytest.mark.long("the other tests of this file")
 @pytest.mark.promise("P89")
 async def test_a_repository_of_longer_names_is_cloned_as_one(tmp_path: Path) -> None:
     """SHA-256, where git has that."""

@@ -514,7 +514,7 @@ SHORT = {"half", "unknown", "wrong-ids"}
 @pytest.mark.parametrize(
     "hostile",
     [
-        pytest.param(word, marks=() if word in SHORT else pytest.mark.long("the tests above of the same frames"))
+        pytest.param(word, marks=() if word in SHORT else pytest.mark.long("the other tests of this file"))
         for word in (*fake_acp.HOSTILE, "version")
     ],
 )

@@ -1,0 +1,153 @@
+"""Faults of rules, a row for each condition; neighbours that are sound; messages that set a rule off, and others."""
+
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from kernel.policy.rule_check import SPEC_BYTES, rule_fault
+from kernel.policy.rule_trigger import matched, trigger_of
+from kernel.policy.rules import normal, params_fault
+from protocol.rules import ACTIONS_LIMIT, PARAMS_BYTES, PARAMS_LIMIT, RuleSpec
+
+pytestmark = pytest.mark.promise("P53")
+
+MEMBERS: Final = ("alice", "bob")
+SAY: Final = {"say": "hi"}
+VOTE: Final = {"type": "approval", "title": "Now?"}
+
+
+def spec(**fields: Any) -> RuleSpec:
+    return msgspec.convert({"name": "one", "then": [SAY], **fields}, RuleSpec)
+
+
+def fault(**fields: Any) -> str | None:
+    found = rule_fault(spec(**fields), MEMBERS)
+    return None if found is None else found[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"on": "done"}, "the short form"),
+        ({"assign": "bob"}, "the short form"),
+        ({"from": "bob"}, "the short form"),
+        ({"message": "x"}, "the short form"),
+        ({"then": []}, "does 0 things"),
+        ({"then": [SAY] * (ACTIONS_LIMIT + 1)}, "does 17 things"),
+        ({"params": {f"p{n}": "string" for n in range(PARAMS_LIMIT + 1)}}, "at most 16 parameters"),
+        ({"then": [{"say": "x" * 4_000}] * 9}, f"{SPEC_BYTES:,} bytes"),
+        ({"when": {"said": {}, "done": {}}}, "exactly one of"),
+        ({"when": {"said": {"matches": "("}}}, "not a regular expression"),
+        ({"requires": {"grants": 2, "from": ["user", "user"]}}, "more than there are"),
+        ({"requires": {"from": ["dave"]}}, "'dave' is no member"),
+        ({"params": {"No": "string"}}, "no name of a parameter"),
+        ({"then": [{"say": "x", "assign": "bob"}]}, "exactly one of"),
+        ({"then": [{"say": "x", "message": "y"}]}, "message: is for assign and ask"),
+        ({"then": [{"say": "x", "params": {"a": "b"}}]}, "params: for invoke"),
+        ({"then": [{"say": " "}]}, "say: is empty"),
+        ({"then": [{"assign": "dave"}]}, "'dave' is no member"),
+        ({"then": [{"assign": "bob", "message": "${{ params.x }}"}]}, "no parameter 'x'"),
+        ({"then": [{"say": "${{ match.x }}"}]}, "no variable"),
+        ({"then": [{"say": "${{ other.1 }}"}]}, "no variable"),
+        ({"then": [{"say": "${{ message.body }}"}]}, "no variable"),
+        ({"then": [{"say": "${{ other.text }}"}]}, "no variable"),
+        ({"then": [{"vote": {**VOTE, "type": "decision"}}]}, "options"),
+        ({"then": [{"vote": {**VOTE, "title": "${{ params.x }}?"}}]}, "no parameter 'x'"),
+        ({"then": [{"vote": {**VOTE, "description": "${{ params.x }}?"}}]}, "no parameter 'x'"),
+        ({"then": [{"task": {"title": "${{ params.x }}"}}]}, "no parameter 'x'"),
+        ({"then": [{"task": {"title": "t", "for": "dave"}}]}, "dave"),
+        ({"then": [{"invoke": "two", "params": {"p": "${{ params.x }}"}}]}, "no parameter 'x'"),
+    ],
+)
+def test_each_fault_of_a_rule_is_named(fields: dict[str, Any], why: str) -> None:
+    """Alone in a rule that is sound without it."""
+    said = fault(**fields)
+    assert said is not None
+    assert why in said
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"then": [SAY] * ACTIONS_LIMIT},
+        {"params": {f"p{n}": "string" for n in range(PARAMS_LIMIT)}},
+        {"requires": {"grants": 2, "from": ["user", "alice"]}},
+        {"then": [{"say": "${{ match.1 }} ${{ message.state }} ${{ params.p }}"}], "params": {"p": "string"}},
+        {"then": [{"assign": "bob", "message": "x"}, {"ask": "bob"}, {"invoke": "two", "params": {"p": 1}}]},
+        {"then": [{"vote": VOTE}, {"task": {"title": "t", "for": "bob"}}]},
+    ],
+)
+def test_a_rule_at_its_limits_is_sound(fields: dict[str, Any]) -> None:
+    """So each of them is one."""
+    assert fault(**fields) is None
+
+
+SHORT: Final[dict[str, Any]] = {"name": "", "on": "done", "from": "alice", "assign": "bob", "then": []}
+
+
+def test_only_a_whole_short_form_stands_for_when_and_then() -> None:
+    """What is half of it stays as it is, for the check to refuse."""
+    made = normal(spec(**SHORT))
+    assert (made.name, made.on, made.assign, len(made.then)) == ("alice-done-bob", None, None, 1)
+    for broken in ({"on": None}, {"assign": None}, {"when": {"said": {}}}, {"then": [SAY]}):
+        half = spec(**{**SHORT, **broken})
+        assert normal(half) is half
+
+
+@pytest.mark.parametrize(
+    ("kind", "fits", "does_not"),
+    [
+        ("string", ["x"], [1, True, None]),
+        ("integer", [1], [True, 1.5, "1"]),
+        ("number", [1, 1.5], [True, "1"]),
+        ("boolean", [True], [1, "yes"]),
+    ],
+)
+def test_a_parameter_is_of_its_type(kind: str, fits: list[object], does_not: list[object]) -> None:
+    """A truth is no number."""
+    rule = spec(params={"p": kind})
+    assert [params_fault(rule, {"p": one}) for one in fits] == [None] * len(fits)
+    assert all(params_fault(rule, {"p": one}) for one in does_not)
+    assert params_fault(rule, {}) is not None
+    assert params_fault(spec(params={"p": f"{kind}?"}), {}) is None
+    assert params_fault(rule, {"p": fits[0], "q": 1}) is not None
+
+
+def test_parameters_have_a_size() -> None:
+    """All of them together."""
+    rule = spec(params={"p": "string"})
+    assert params_fault(rule, {"p": "x" * (PARAMS_BYTES - 100)}) is None
+    assert params_fault(rule, {"p": "x" * PARAMS_BYTES}) is not None
+
+
+@pytest.mark.parametrize(
+    ("when", "message", "is_set_off"),
+    [
+        ({"said": {"from": "bob"}}, ("said", "bob", "x"), True),
+        ({"said": {"from": ["alice", "bob"]}}, ("said", "bob", "x"), True),
+        ({"said": {"from": "alice"}}, ("said", "bob", "x"), False),
+        ({"said": {}}, ("status", "bob", "x"), False),
+        ({"said": {}}, ("said", "hook:build", "x"), False),
+        ({"hook": {}}, ("said", "hook:build", "x"), True),
+        ({"hook": {}}, ("reply", "hook:build", "x"), False),
+        ({"hook": {"name": "other"}}, ("said", "hook:build", "x"), False),
+        ({"resolved": {"proposal": "p1"}}, ("resolved", "", "[RESOLVED:p1] x"), True),
+        ({"resolved": {"proposal": "p2"}}, ("resolved", "", "[RESOLVED:p1] x"), False),
+        ({"resolved": {"proposal": "p1", "winner": "a"}}, ("resolved", "", "[RESOLVED:p1] x"), True),
+        ({"resolved": {"proposal": "p1", "winner": "b"}}, ("resolved", "", "[RESOLVED:p1] x"), False),
+        ({"document": {}}, ("document", "bob", "[DOC:notes.md] written"), True),
+        ({"document": {"file": "*.md"}}, ("document", "bob", "[DOC:notes.md] written"), True),
+        ({"document": {"file": "*.txt"}}, ("document", "bob", "[DOC:notes.md] written"), False),
+    ],
+)
+def test_a_message_sets_off_what_waits_for_all_of_it(
+    when: dict[str, Any], message: tuple[str, str, str], *, is_set_off: bool
+) -> None:
+    """Of its kind, from its sender, about its subject, with its outcome."""
+    trigger = trigger_of(*message, winner="a")
+    found = None if trigger is None else matched(spec(when=when), trigger)
+    assert (found is not None) == is_set_off
+    hook_again = trigger_of("said", "hook:build", "x", 1)
+    assert hook_again is None

@@ -1,0 +1,273 @@
+"""Second conditions of grants: of another run, space or agent; used, ended or taken back meanwhile."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from kernel.policy.grants import Wanted
+from kernel.rule.draft import Author, Draft
+from kernel.store import grants as rows
+from kernel.store.attempts import narrow
+from kernel.store.database import MEMORY
+from kernel.store.rows import Page
+from kernel.store.transaction import Transaction
+from kernel.store.transitions import grants
+from kernel.store.transitions.append import append
+from kernel.store.transitions.runs import stop_workflow
+from protocol.errors import Refused
+from protocol.message import USER
+from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace
+from tests.kernel.store.migrated import open_migrated
+
+pytestmark = pytest.mark.promise("P61", "P62")
+
+VOTES: Final = Wanted("votes", None, None)
+BELOW: Final = "review:main~design"
+
+
+@pytest.fixture
+def work() -> Iterator[BusyWorkspace]:
+    """alice may give and vote, bob may nothing."""
+    database = open_migrated(MEMORY)
+    workspace = BusyWorkspace(database)
+    workspace.begin()
+    take(workspace)
+    yield workspace
+    database.close()
+
+
+def take(work: BusyWorkspace) -> None:
+    for name, scopes in (("alice", {"auth", "votes"}), ("bob", set()), ("carol", {"auth"})):
+        author = at(work, name)
+        work.commit(narrow, author.instruction, author.epoch, frozenset(scopes))
+
+
+def at(work: BusyWorkspace, name: str) -> Author:
+    found = work.author(name)
+    assert found is not None
+    return found
+
+
+def give(work: BusyWorkspace, wanted: Wanted = VOTES, to: str = "bob", by: str = USER, space: str = SPACE) -> str:
+    return work.commit(grants.give, space, wanted, to, author=work.author(by)).id
+
+
+def uses(work: BusyWorkspace, who: str = "bob", *, counts: bool = True) -> Any:
+    """Do something by a grant: whether it counted, or the code of the refusal."""
+
+    def say(tx: Transaction) -> None:
+        append(tx, Draft(kind="said", space=SPACE, sender=USER, text="by a grant"))
+
+    try:
+        return work.commit(grants.under_grant, at(work, who), "votes", say, counts=counts)[1]
+    except Refused as refused:
+        return refused.code
+
+
+def state(work: BusyWorkspace, grant: str) -> str:
+    found = rows.info(work.database.writer(), grant, work.now_ms)
+    assert found is not None
+    return found.state
+
+
+def used(work: BusyWorkspace, grant: str) -> int:
+    found = rows.find(work.database.writer(), grant)
+    assert found is not None
+    return found.used
+
+
+def refused(step: Any) -> str:
+    with pytest.raises(Refused) as caught:
+        step()
+    return caught.value.code
+
+
+def test_what_was_given_in_an_earlier_run_counts_in_no_later_one(work: BusyWorkspace) -> None:
+    """Though its agent, its space and all its words are the same; it is listed as void."""
+    grant = give(work)
+    assert (uses(work), state(work, grant)) == (True, "in force")
+    work.commit(stop_workflow, SPACE, "stopped", 0)
+    assert state(work, grant) == "void"
+    work.begin()
+    take(work)
+    assert (uses(work), state(work, grant)) == ("forbidden", "void")
+    assert give(work) != grant
+    assert uses(work) is True
+
+
+def test_what_was_given_elsewhere_or_to_another_one_counts_for_nobody_else(work: BusyWorkspace) -> None:
+    """A grant of the space below is none of this one; alice's is not bob's; another scope is not this one."""
+    give(work, to="carol")
+    give(work, Wanted("tasks", None, None))
+    assert uses(work) == "forbidden"
+    row = rows.find(work.database.writer(), give(work))
+    assert row is not None
+    work.commit(grants.revoke, None, "w3")
+    assert uses(work) == "forbidden"
+    work.database.writer().execute("UPDATE grants SET revoked_ms = NULL, space = ? WHERE id = 3", (BELOW,))
+    assert uses(work) == "forbidden"
+
+
+def test_a_grant_that_is_revoked_stays_as_it_was_revoked(work: BusyWorkspace) -> None:
+    """Twice is once: who did it first stands there, and nothing is said again."""
+    grant = give(work, by="alice")
+    work.commit(grants.revoke, SPACE, grant, author=work.author("alice"))
+    first = rows.info(work.database.writer(), grant, work.now_ms)
+    work.now_ms += 1000
+    assert work.commit(grants.revoke, None, grant).message_id == ""
+    work.commit(rows.revoke, rows.find(work.database.writer(), grant).number, "mallory")  # type: ignore[union-attr]
+    assert rows.info(work.database.writer(), grant, work.now_ms) == first
+    assert first is not None
+    assert (first.state, first.revoked_by) == ("revoked", "alice")
+
+
+def test_only_who_gave_it_or_a_person_takes_a_grant_back(work: BusyWorkspace) -> None:
+    """Nor does who knows its number from elsewhere."""
+    grant = give(work, by="alice")
+    assert refused(lambda: work.commit(grants.revoke, SPACE, grant, author=work.author("carol"))) == "forbidden"
+    assert refused(lambda: work.commit(grants.revoke, BELOW, grant)) == "not_found"
+    assert refused(lambda: work.commit(grants.revoke, None, "w99")) == "not_found"
+    assert (uses(work), bool(work.commit(grants.revoke, None, grant).message_id)) == (True, True)
+
+
+def test_what_has_ended_or_is_used_up_is_told_so(work: BusyWorkspace) -> None:
+    """Each has its word, in the order of what counts most."""
+    ends = work.now_ms + 1000
+    short, once = give(work, Wanted("votes", ends, None)), give(work, Wanted("tasks", None, 1))
+    assert (state(work, short), state(work, once)) == ("in force", "in force")
+    work.database.writer().execute("UPDATE grants SET used = 1 WHERE id = 2")
+    work.now_ms = ends
+    assert (state(work, short), state(work, once), uses(work)) == ("expired", "used", "forbidden")
+    work.commit(grants.revoke, None, short)
+    assert state(work, short) == "revoked"
+    assert refused(lambda: give(work, Wanted("votes", ends, None))) == "bad_request"
+    assert give(work, Wanted("votes", ends + 1, None))
+
+
+def test_a_use_counts_where_it_is_one_and_changed_something(work: BusyWorkspace) -> None:
+    """What only reads is none; a step that does not count is none; a spent one is refused where it counts."""
+    grant = give(work, Wanted("votes", None, 1))
+    assert (uses(work, counts=False), used(work, grant)) == (False, 0)
+    assert work.commit(grants.under_grant, at(work, "bob"), "votes", lambda _tx: 7, counts=True) == (7, False)
+    assert (uses(work), used(work, grant)) == (True, 1)
+    assert (uses(work), used(work, grant)) == ("forbidden", 1)
+    assert refused(lambda: work.commit(grants.use, at(work, "bob"), "votes")) == "forbidden"
+    assert uses(work, counts=False) is False
+
+
+@pytest.mark.parametrize(
+    ("to", "by", "wanted", "code"),
+    [
+        ("alice", "alice", VOTES, "bad_request"),
+        ("bob", "bob", VOTES, "bad_request"),
+        ("bob", "carol", VOTES, "forbidden"),
+        ("dave", USER, VOTES, "not_a_participant"),
+        ("bob", "alice", Wanted("tasks", None, None), "forbidden"),
+    ],
+)
+def test_nobody_gives_what_it_may_not(work: BusyWorkspace, to: str, by: str, wanted: Wanted, code: str) -> None:
+    """Nor to itself, nor to who is not there."""
+    assert refused(lambda: give(work, wanted, to, by)) == code
+
+
+def test_in_a_personal_space_a_person_gives_to_its_agent_alone(work: BusyWorkspace) -> None:
+    """Who is called so there: no other agent, and none that is not."""
+    key = str(work.database.writer().execute("SELECT key FROM agents LIMIT 1").get)
+    assert give(work, to=key, space=f"dm:{key}")
+    assert refused(lambda: give(work, to="bob", space=f"dm:{key}")) == "not_a_participant"
+    assert refused(lambda: give(work, to="nobody", space="dm:nobody")) == "not_a_participant"
+
+
+def test_a_full_space_takes_one_more_once_one_is_revoked(work: BusyWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of other spaces, and answers to requests, do not count."""
+    monkeypatch.setattr(rows, "LIMIT", 2)
+    give(work)
+    give(work, to="carol")
+    assert refused(lambda: give(work)) == "conflict"
+    conn = work.database.writer()
+    for change in ("space = 'task:main'", "scope = NULL", "revoked_ms = 1"):
+        conn.execute("SAVEPOINT one")
+        conn.execute(f"UPDATE grants SET {change} WHERE id = 1")
+        assert not rows.is_full(conn, SPACE), change
+        conn.execute("ROLLBACK TO one")
+        conn.execute("RELEASE one")
+    assert rows.is_full(conn, SPACE)
+
+
+def test_a_list_has_what_its_space_gave_from_where_it_goes_on(work: BusyWorkspace) -> None:
+    """Or all of it, wherever; its total is of all."""
+    for _ in range(3):
+        give(work)
+    conn = work.database.writer()
+    conn.execute("UPDATE grants SET space = ? WHERE id = 2", (BELOW,))
+
+    def ids(space: str | None, after: int | None = None) -> tuple[list[str], int]:
+        found = rows.listed(conn, Page(after=after, limit=10), space, work.now_ms)
+        return [one.id for one in found.grants], found.total
+
+    assert (ids(None), ids(SPACE), ids(BELOW)) == ((["w1", "w2", "w3"], 3), (["w1", "w3"], 2), (["w2"], 1))
+    assert (ids(None, 1), ids(SPACE, 1)) == ((["w2", "w3"], 3), (["w3"], 2))
+
+
+def test_what_an_earlier_attempt_could_do_says_nothing_of_the_next(work: BusyWorkspace) -> None:
+    """The scopes of an attempt are those of its epoch."""
+    conn = work.database.writer()
+    author = at(work, "alice")
+    number = int(author.instruction[1:])
+    conn.execute(
+        "INSERT INTO attempts (instruction, n, epoch, scopes, started_ms, token_hash) "
+        "SELECT instruction, n + 1, epoch + 1, 'tasks', started_ms, randomblob(32) FROM attempts WHERE instruction = ?",
+        (number,),
+    )
+    assert rows.standing(conn, number, author.epoch).scopes == {"auth", "votes"}
+    assert rows.standing(conn, number, author.epoch + 1).scopes == {"tasks"}
+
+
+ASKS: Final = """
+INSERT INTO approvals (instruction, epoch, agent, name, space, tool, input, digest, why, state, requested_ms,
+  expires_ms, waits_ms, held)
+SELECT i.id, i.epoch, i.agent, i.name, ?, 'bash', x'7b7d', randomblob(32), '', 'open', 0, ?, 0, 0
+FROM instructions AS i WHERE i.id = ?
+"""
+
+
+def asks(work: BusyWorkspace, who: str, space: str = SPACE) -> str:
+    """A call of ``who`` waits for leave."""
+    conn = work.database.writer()
+    conn.execute(ASKS, (space, work.now_ms + 60_000, int(at(work, who).instruction[1:])))
+    return f"a{conn.last_insert_rowid()}"
+
+
+@pytest.mark.parametrize(
+    ("who", "asker", "space", "code"),
+    [
+        ("alice", "carol", SPACE, None),
+        ("bob", "carol", SPACE, None),
+        ("alice", "alice", SPACE, "forbidden"),
+        ("bob", "bob", SPACE, "forbidden"),
+        ("alice", "carol", BELOW, "not_found"),
+    ],
+)
+def test_a_colleague_with_auth_answers_a_request_of_another_in_its_space(
+    work: BusyWorkspace, who: str, asker: str, space: str, code: str | None
+) -> None:
+    """By its file, or by a grant that stands behind the answer."""
+    warrant = give(work, Wanted("auth", None, None))
+    request = asks(work, asker, space)
+    if code is not None:
+        assert refused(lambda: work.commit(grants.answer, SPACE, request, author=at(work, who))) == code
+        return
+    made = rows.find(work.database.writer(), work.commit(grants.answer, SPACE, request, author=at(work, who)).id)
+    assert made is not None
+    assert (made.warrant, made.scope, made.giver) == (int(warrant[1:]) if who == "bob" else None, None, who)
+    assert refused(lambda: work.commit(grants.revoke, None, f"w{made.number}")) == "conflict"
+    assert state(work, f"w{made.number}") == "used"
+
+
+def test_without_auth_nobody_answers_also_once_it_is_taken_back(work: BusyWorkspace) -> None:
+    """And what is no request is none."""
+    warrant, request = give(work, Wanted("auth", None, None)), asks(work, "carol")
+    assert refused(lambda: work.commit(grants.answer, SPACE, "x", author=at(work, "bob"))) == "not_found"
+    work.commit(grants.revoke, None, warrant)
+    assert refused(lambda: work.commit(grants.answer, SPACE, request, author=at(work, "bob"))) == "forbidden"

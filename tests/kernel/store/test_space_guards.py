@@ -1,0 +1,149 @@
+"""Second conditions of spaces below a run: of another run or member, closed or left meanwhile."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pytest
+
+from kernel.policy.spaces import Change
+from kernel.rule.draft import Draft
+from kernel.store import spaces, tasks
+from kernel.store.database import MEMORY
+from kernel.store.transitions import space_ends, task_plans
+from kernel.store.transitions import spaces as steps
+from kernel.store.transitions.append import append
+from kernel.store.transitions.tasks import cancel_task
+from protocol.errors import Refused
+from protocol.message import USER
+from protocol.names import SpaceId
+from protocol.tasks import TaskSpec
+from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace
+from tests.kernel.store.migrated import open_migrated
+
+pytestmark = pytest.mark.promise("P64")
+
+STATES: Final = "SELECT name, state FROM instructions WHERE space = ? ORDER BY id"
+
+
+@pytest.fixture
+def work() -> Iterator[BusyWorkspace]:
+    """alice has opened the space design with bob, who has work there."""
+    database = open_migrated(MEMORY)
+    workspace = BusyWorkspace(database)
+    workspace.begin()
+    open_space(workspace, "alice", "design", "bob")
+    append_said(workspace, "@bob draw it")
+    yield workspace
+    database.close()
+
+
+def open_space(work: BusyWorkspace, who: str, name: str, *members: str, space: str = SPACE) -> None:
+    author = work.author(who)
+    assert author is not None
+    work.commit(steps.open_space, space, steps.Opened(name, members), author=author)
+
+
+def append_said(work: BusyWorkspace, text: str) -> None:
+    draft = Draft(kind="said", space=below(work), sender="alice", text=text, author=work.author("alice"))
+    work.commit(append, draft)
+
+
+def below(work: BusyWorkspace, name: str = "design") -> SpaceId:
+    found = spaces.find_open(work.database.writer(), SPACE, name)
+    assert found is not None
+    return found.space
+
+
+def states(work: BusyWorkspace, space: str) -> list[tuple[str, str]]:
+    return [(str(name), str(state)) for name, state in work.database.writer().execute(STATES, (space,))]
+
+
+def change(
+    work: BusyWorkspace, who: str, name: str = "design", space: str = SPACE, add: Sequence[str] = (),
+    remove: Sequence[str] = (),
+) -> Any:  # fmt: skip
+    author = work.author(who)
+    return work.commit(steps.change_members, space, name, Change(tuple(add), tuple(remove)), author=author)
+
+
+def refused(step: Any) -> str:
+    with pytest.raises(Refused) as caught:
+        step()
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (lambda work: change(work, "carol"), "not_found"),
+        (lambda work: change(work, "alice", "none"), "not_found"),
+        (lambda work: change(work, USER, space="task:main"), "not_found"),
+        (lambda work: change(work, "alice", space="task:main"), "forbidden"),
+    ],
+)
+def test_a_space_that_is_not_the_callers_is_not_there(work: BusyWorkspace, step: Any, code: str) -> None:
+    """Nobody can tell whether there is none, or none for it."""
+    assert refused(lambda: step(work)) == code
+    assert set(change(work, USER).members) == {"alice", "bob"}, "a person sees all"
+
+
+def test_who_is_taken_out_loses_what_it_has_to_do_there_and_nothing_else(work: BusyWorkspace) -> None:
+    """Not work elsewhere, not that of others, and not what had ended before."""
+    change(work, "alice", add=("carol",))
+    append_said(work, "@carol too")
+    here = below(work)
+    elsewhere = states(work, SPACE)
+    change(work, "alice", remove=("carol",))
+    assert states(work, here) == [("bob", "queued"), ("carol", "cancelled")]
+    assert states(work, SPACE) == elsewhere
+    change(work, "alice", add=("carol",))
+    change(work, "alice", remove=("carol",))
+    assert states(work, here) == [("bob", "queued"), ("carol", "cancelled")]
+
+
+def test_who_joins_is_given_the_tasks_that_wait_for_it(work: BusyWorkspace) -> None:
+    """Whose name stood there before; who leaves gives nobody anything."""
+    here = below(work)
+    work.commit(task_plans.plan, here, (TaskSpec(key="a", title="paint"),))
+    row = tasks.find(work.database.writer(), here, "a")
+    assert row is not None
+    work.commit(tasks.set_for, row, "carol")
+    assert states(work, here) == [("bob", "queued")]
+    change(work, "alice", add=("carol",))
+    assert states(work, here)[-1] == ("carol", "queued")
+    before = states(work, here)
+    change(work, "alice", remove=("bob",))
+    assert len(states(work, here)) == len(before)
+
+
+def test_a_person_closes_an_open_space_once(work: BusyWorkspace) -> None:
+    """Closed already, or none at all: nothing is said."""
+    here = below(work)
+    work.commit(steps.close_by_person, here)
+    said = int(work.database.writer().execute("SELECT count(*) FROM messages").get)
+    for space in (here, "review:main~none"):
+        work.commit(steps.close_by_person, SpaceId(space))
+    assert int(work.database.writer().execute("SELECT count(*) FROM messages").get) == said
+    assert (states(work, here), spaces.find_open(work.database.writer(), SPACE, "design")) == (
+        [("bob", "cancelled")],
+        None,
+    )
+
+
+def test_what_is_open_in_a_space_that_closes_is_called_off_there_alone(work: BusyWorkspace) -> None:
+    """Tasks that are over stay as they ended, and those of the run go on."""
+    here = below(work)
+    work.commit(task_plans.plan, here, (TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B")))
+    work.commit(task_plans.plan, SPACE, (TaskSpec(key="a", title="A"),))
+    work.commit(cancel_task, here, "a", "mine")
+    row = spaces.by_space(work.database.writer(), here)
+    assert row is not None
+    work.commit(space_ends.close, row, "over")
+    conn = work.database.writer()
+    found = {(space, key): tasks.find(conn, space, key) for space in (here, SPACE) for key in ("a", "b")}
+    assert {place: one and (one.state, one.ended_by) for place, one in found.items()} == {
+        (here, "a"): ("cancelled", USER),
+        (here, "b"): ("cancelled", "system"),
+        (SPACE, "a"): ("ready", None),
+        (SPACE, "b"): None,
+    }

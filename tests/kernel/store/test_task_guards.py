@@ -1,0 +1,315 @@
+"""Second conditions of tasks: claimed, ended, given or planned by another one, elsewhere, or meanwhile."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from kernel.rule.draft import Author
+from kernel.store import tasks as store_tasks
+from kernel.store.database import MEMORY
+from kernel.store.transitions import task_plans, task_work, tasks
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.runs import stop_workflow
+from protocol.message import USER
+from protocol.names import InstructionId
+from protocol.tasks import TaskSpec
+from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace
+from tests.kernel.store.migrated import open_migrated
+from tests.kernel.store.running_store import token_hash
+from tests.kernel.store.test_tasks import Board, refused
+
+pytestmark = pytest.mark.promise("P39")
+
+OTHER: Final = "task:main"
+ONE: Final = (TaskSpec(key="a", title="First"),)
+ASKED: Final = "SELECT count(*) FROM instructions WHERE name = ? AND state = 'queued'"
+
+
+@pytest.fixture
+def board() -> Iterator[Board]:
+    """A workspace at work, and another one beside it."""
+    database = open_migrated(MEMORY)
+    workspace = BusyWorkspace(database)
+    workspace.begin()
+    workspace.begin_beside(OTHER)
+    yield Board(workspace)
+    database.close()
+
+
+def elsewhere(board: Board, *specs: TaskSpec) -> None:
+    board.workspace.commit(task_plans.plan, OTHER, specs)
+
+
+def cancel(board: Board, name: str) -> tasks.Changed:
+    return board.workspace.commit(tasks.cancel_task, SPACE, name, "no")
+
+
+@pytest.mark.parametrize(
+    ("act", "code"),
+    [
+        (lambda board: board.claim("bob", "t9"), "not_found"),
+        (lambda board: board.claim("bob", "elsewhere"), "not_found"),
+        (lambda board: cancel(board, "t9"), "not_found"),
+        (lambda board: board.claim("bob", "hers"), "forbidden"),
+        (lambda board: board.claim("bob", "claimed"), "conflict"),
+        (lambda board: board.claim(USER, "claimed"), "conflict"),
+        (lambda board: board.claim("bob", "over"), "conflict"),
+        (lambda board: board.done("bob", "claimed"), "conflict"),
+        (lambda board: board.fail("bob", "claimed"), "conflict"),
+        (lambda board: board.done("bob", "free"), "conflict"),
+        (lambda board: board.done("bob", "over"), "conflict"),
+        (lambda board: board.done(USER, "over"), "conflict"),
+        (lambda board: cancel(board, "over"), "conflict"),
+        (lambda board: board.workspace.commit(tasks.claim, "dm:alice", "t1"), "not_a_participant"),
+        (lambda board: board.workspace.commit(tasks.claim, "none:main", "t1"), "workflow_not_running"),
+    ],
+)
+def test_what_another_one_has_or_has_ended_is_refused_and_stays(board: Board, act: Any, code: str) -> None:
+    """Whoever comes second changes nothing."""
+    board.plan(*(TaskSpec(key=key, title=key, for_="carol" if key == "hers" else None) for key in KEYS))
+    elsewhere(board, TaskSpec(key="elsewhere", title="Elsewhere"))
+    board.claim("alice", "claimed")
+    cancel(board, "over")
+    before = board.states()
+    assert refused(lambda: act(board)).code == code
+    assert (board.states(), board.holder("claimed")) == (before, "alice")
+
+
+KEYS: Final = ("free", "claimed", "over", "hers")
+
+
+def test_a_person_may_take_what_is_for_another_and_end_what_another_holds(board: Board) -> None:
+    """A person only; what the user holds is not a member's, nor the other way round."""
+    board.plan(TaskSpec(key="hers", title="Hers", for_="carol"), TaskSpec(key="bobs", title="His"))
+    assert board.claim(USER, "hers").holder == USER
+    assert refused(lambda: board.done("carol", "hers")).code == "conflict"
+    board.claim("bob", "bobs")
+    assert refused(lambda: board.claim(USER, "bobs")).code == "conflict"
+    board.done(USER, "bobs")
+    assert board.states() == {"hers": "claimed", "bobs": "done"}
+
+
+def test_only_the_attempt_that_claimed_a_task_holds_it(board: Board) -> None:
+    """Not the next one of the same instruction, not another instruction of the same agent, nor one of its name."""
+    board.plan(*ONE)
+    board.claim("alice", "a")
+    row = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
+    author = board.workspace.author("alice")
+    assert row is not None and author is not None
+    assert tasks.is_holder(row, "alice", author)
+    assert not tasks.is_holder(row, "bob", author)
+    assert not tasks.is_holder(row, "alice", None)
+    assert not tasks.is_holder(row, "alice", Author(author.instruction, author.epoch + 1))
+    assert not tasks.is_holder(row, "alice", Author(InstructionId("i999"), author.epoch))
+    board.crash("alice")
+    left = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
+    assert left is not None
+    assert (left.state, tasks.is_holder(left, "alice", author)) == ("ready", False)
+    board.claim(USER, "a")
+    mine = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
+    assert mine is not None
+    assert (tasks.is_holder(mine, USER, None), tasks.is_holder(mine, USER, author)) == (True, False)
+
+
+def test_the_same_name_in_another_space_is_another_task(board: Board) -> None:
+    """By its id and by its key; what needs it there waits on."""
+    needs = TaskSpec(key="b", title="Second", needs=("a",))
+    board.plan(*ONE, needs)
+    elsewhere(board, *ONE, needs)
+    board.claim("bob", "a")
+    board.done("bob", "t1")
+    conn = board.workspace.database.writer()
+    theirs = {name: store_tasks.find(conn, OTHER, name) for name in ("a", "t1", "b", "t2")}
+    assert {name: row and row.state for name, row in theirs.items()} == {
+        "a": "ready",
+        "t1": "ready",
+        "b": "open",
+        "t2": "open",
+    }
+    assert board.states() == {"a": "done", "b": "ready"}
+    board.workspace.commit(tasks.give_out_again, SPACE)
+    assert board.states() == {"a": "done", "b": "ready"}
+
+
+def test_an_assignment_gives_only_what_is_free_to_who_is_a_member(board: Board) -> None:
+    """What was claimed or ended meanwhile, or is no task, stays as it is; so does what went to one who left."""
+    board.plan(*(TaskSpec(key=key, title=key) for key in ("free", "claimed", "over", "left")))
+    board.plan(TaskSpec(key="waits", title="waits", needs=("claimed",)))
+    board.claim("alice", "claimed")
+    cancel(board, "over")
+    names = ("free", "claimed", "over", "left", "waits", "none")
+    assert board.workspace.commit(tasks.assignable, SPACE, names) == {"free", "left", "waits"}
+    takers = {name: "dave" if name == "left" else "bob" for name in names}
+    board.workspace.commit(tasks.assign_tasks, SPACE, takers, "p1")
+    assert {key: board.whose(key) for key in names[:5]} == {
+        "free": "bob",
+        "claimed": None,
+        "over": None,
+        "left": None,
+        "waits": "bob",
+    }
+    assert [one.partition("given by ")[2] for one in board.said() if "given by" in one] == [
+        "the vote p1: t1 to bob, t5 to bob"
+    ]
+    before = len(board.said())
+    board.workspace.commit(tasks.assign_tasks, SPACE, {"over": "bob"}, "p2")
+    assert len(board.said()) == before
+
+
+def test_an_attempt_that_ends_lets_go_of_what_it_held_and_says_so_once(board: Board) -> None:
+    """What is for its agent is given to it again without a word; what it had ended stays ended."""
+    board.plan(TaskSpec(key="held", title="Held"), TaskSpec(key="ended", title="Ended"))
+    board.claim("alice", "held")
+    board.claim("alice", "ended")
+    board.done("alice", "ended")
+    author = board.workspace.author("alice")
+    assert author is not None
+    number = int(author.instruction[1:])
+    board.workspace.commit(tasks.attempt_over, number)
+    assert board.states() == {"held": "ready", "ended": "done"}
+    said = board.said()
+    assert sum("ready again" in one for one in said) == 1
+    board.workspace.commit(tasks.attempt_over, number)
+    board.workspace.commit(tasks.instruction_over, number, "done")
+    assert board.said() == said, "it holds nothing any more"
+
+
+def given(board: Board, who: str) -> str:
+    """A task for ``who``, at which it is at work. Returns its instruction."""
+    board.plan(TaskSpec(key="for", title="For one", for_=who))
+    name = board.work_of("for")
+    assert name is not None
+    return name
+
+
+def test_what_is_for_an_agent_is_released_in_silence_and_again_its_work(board: Board) -> None:
+    """A task that somebody is given is no news to all others."""
+    name = given(board, "bob")
+    author = board.workspace.author("bob")
+    assert author is not None
+    conn = board.workspace.database.writer()
+    conn.execute("UPDATE instructions SET state = 'done', ended_ms = 1 WHERE id = ?", (int(author.instruction[1:]),))
+    board.workspace.commit(lease, InstructionId(name), token_hash("bob", 7))
+    board.claim("bob", "for")
+    before = board.said()
+    board.workspace.commit(tasks.attempt_over, int(name[1:]))
+    assert (board.states()["for"], board.said()) == ("ready", before)
+
+
+@pytest.mark.parametrize(("ends", "is_withdrawn"), [("cancel", True), ("done", True), ("holder", False)])
+def test_work_that_nobody_has_begun_is_withdrawn_with_its_task(board: Board, ends: str, *, is_withdrawn: bool) -> None:
+    """Where another one ends it; never the work of who ends it itself."""
+    name = given(board, "bob")
+    if ends == "cancel":
+        changed = cancel(board, "for")
+    elif ends == "done":
+        changed = board.done(USER, "for")
+    else:
+        board.claim("bob", "for")
+        changed = board.done("bob", "for")
+    assert changed.withdrawn == (name if is_withdrawn else None)
+
+
+def test_a_claim_withdraws_nothing_and_a_task_that_is_nobodys_has_nothing(board: Board) -> None:
+    """The work of the one it is for goes on, for it may be at it already."""
+    given(board, "bob")
+    change = board.workspace.commit(tasks.claim, SPACE, "for")
+    board.plan(*ONE)
+    assert (change.withdrawn, cancel(board, "a").withdrawn) == (None, None)
+
+
+def test_where_nothing_runs_nothing_is_given_out_or_said(board: Board) -> None:
+    """Somebody stopped it while its agent was at work."""
+    board.plan(*ONE)
+    board.claim("alice", "a")
+    author = board.workspace.author("alice")
+    assert author is not None
+    before = board.said()
+    board.workspace.commit(stop_workflow, SPACE, "stopped", 0)
+    board.workspace.commit(tasks.instruction_over, int(author.instruction[1:]), "done")
+    assert (board.workspace.commit(tasks.give_out, SPACE), board.said()) == ([], before)
+
+
+def test_a_step_is_made_from_the_state_that_was_read(board: Board) -> None:
+    """Two that read the same row: one of them changes it (the guarded update)."""
+    board.plan(*ONE)
+    row = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
+    assert row is not None
+
+    def step(by: str) -> bool:
+        change = store_tasks.Change(step="claim", by=by, holder=by)
+        return bool(board.workspace.commit(store_tasks.make_step, row, change))
+
+    assert (step("bob"), step("carol"), board.holder("a")) == (True, False, "bob")
+
+
+@pytest.mark.parametrize(
+    ("who", "key", "code"),
+    [
+        ("alice", "hers", None),
+        ("carol", "hers", None),
+        ("bob", "hers", "forbidden"),
+        (USER, "hers", None),
+        ("bob", "held", None),
+        ("alice", "held", "conflict"),
+        (USER, "held", None),
+        ("alice", "over", "conflict"),
+    ],
+)
+def test_a_task_is_split_by_whose_it_is(board: Board, who: str, key: str, code: str | None) -> None:
+    """Its holder alone once it is claimed; before, who planned it or whom it is for; a person always."""
+    board.plan(TaskSpec(key="hers", title="Hers", for_="carol"), *(TaskSpec(key=k, title=k) for k in ("held", "over")),
+               who="alice")  # fmt: skip
+    board.claim("bob", "held")
+    cancel(board, "over")
+
+    def split() -> Any:
+        author = board.workspace.author(who)
+        return board.workspace.commit(task_plans.split, SPACE, key, (TaskSpec(title="part"),), author=author)
+
+    if code is None:
+        assert split().tasks == ("t4",)
+        assert (board.states()[key], board.states()["t4"]) == ("open", "ready")
+    else:
+        assert refused(split).code == code
+
+
+def test_a_task_for_one_who_left_or_whose_files_another_changes_is_not_given(board: Board) -> None:
+    """Until they are free; one without files waits for nobody."""
+    conn = board.workspace.database.writer()
+    board.plan(TaskSpec(key="held", title="Held", files=("src/**",)))
+    board.claim("alice", "held")
+    for key, fields in (("same", {"files": ("src/a.py",)}), ("other", {"files": ("docs/**",)}), ("none", {})):
+        board.plan(TaskSpec(key=key, title=key, for_="bob", **fields))  # type: ignore[arg-type]
+    assert [board.work_of(key) is None for key in ("same", "other", "none")] == [True, False, False]
+    conn.execute("DELETE FROM members WHERE name = 'carol'")
+    row = store_tasks.find(conn, SPACE, "none")
+    assert row is not None
+    for name, may in (("bob", True), ("carol", False), (None, False)):
+        board.workspace.commit(store_tasks.set_for, row, name)
+        changed = store_tasks.find(conn, SPACE, "none")
+        assert changed is not None
+        assert board.workspace.commit(task_work.may_be_given, changed) == may
+
+
+def test_a_full_list_takes_no_more_until_some_are_over(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is over, and what is elsewhere, does not count."""
+    monkeypatch.setattr(task_work, "MOST_OPEN", 2)
+    elsewhere(board, *ONE, TaskSpec(title="more"))
+    board.plan(*ONE, TaskSpec(title="more"))
+    assert refused(lambda: board.plan(TaskSpec(title="one more"))).code == "conflict"
+    cancel(board, "a")
+    board.plan(TaskSpec(title="one more"))
+    assert refused(lambda: board.plan(TaskSpec(title="and one"))).code == "conflict"
+
+
+@pytest.mark.parametrize(("times", "reason", "is_said"), [(0, "why", False), (1, "", False), (1, "why", True)])
+def test_work_that_is_given_again_says_why_it_was_left(board: Board, times: int, reason: str, *, is_said: bool) -> None:
+    """Where it was given before, and somebody said why."""
+    board.plan(*ONE)
+    row = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
+    assert row is not None
+    text = task_work.work_text(msgspec.structs.replace(row, given_out=times, reason=reason))
+    assert ("given to you again" in text) == is_said
