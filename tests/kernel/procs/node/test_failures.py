@@ -5,6 +5,7 @@ import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import psutil
 import pytest
 import trio
 
@@ -146,6 +147,26 @@ async def test_a_node_process_that_is_stopped_past_its_lease_is_ended_with_its_t
             with trio.fail_after(PATIENCE):
                 assert (await handle.wait()).lost
             assert alive(pids) == []
+
+
+@pytest.mark.promise("P84")
+async def test_a_guard_that_dies_is_replaced_and_its_node_serves_on(brief: FarNode, nursery: trio.Nursery) -> None:
+    """As where the machine is short of memory: no transport breaks, and the new one ends a node that is stopped."""
+    async with brief.session() as session:
+        way = await connect(brief, session, nursery)
+        async with await session.launcher.spawn(TREE) as handle:
+            pids = await read_pids(handle.stdout)
+            guard = min(psutil.Process(brief.pid).children(), key=lambda child: (child.create_time(), child.pid))
+            guard.kill()
+            await gone([guard.pid], PATIENCE)
+            with trio.fail_after(PATIENCE):
+                while psutil.pid_exists(guard.pid):  # a zombie, until the node process writes to it next
+                    await trio.lowlevel.checkpoint()
+            assert (handle.is_quiet(), way.process.poll(), alive(pids)) == (True, None, pids)
+            brief.kill(signal.SIGSTOP)
+            with trio.fail_after(PATIENCE):
+                assert (await handle.wait()).lost
+            await gone(pids, PATIENCE)
 
 
 @pytest.mark.promise("P84")
