@@ -112,6 +112,7 @@ async def move_checkout(
     cannot be done: then nothing has changed. Raises HalfMoved where files could not be put back.
     """
     stage = await trio.to_thread.run_sync(_lock, checkout, tip)
+    moved = False
     try:
         fault_point("landing.locked")
         async with git.view(checkout) as view:

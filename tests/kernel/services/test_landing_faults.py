@@ -168,7 +168,7 @@ def fails(code: int) -> Callable[[], object]:
 async def test_a_step_that_fails_takes_the_steps_before_it_back(
     place: LandingProject, subtests: pytest.Subtests
 ) -> None:
-    """Each step of the exchange, at its first files and its last: refused, and every byte, mode and lock is as before."""
+    """Each step of the exchange, at its first files and its last: refused; bytes, modes and lock are as before."""
     place.branch("alice", FILES)
     run, refs, before = await place.run_of("alice"), place.refs(), state_of(place.git_project)
     place.interference.one_by_one = True
