@@ -114,7 +114,9 @@ def judged(
         if stopped is not None:
             return Ending("stopped", stopped)
         assert exited is not None, "only one that has done its work is kept"
-        return of_exit(exited) if ending is None or exited.exceeded is not None else ending
+        # Who died by a signal of others says nothing more, which looks like a breach of the protocol.
+        died = ending is not None and ending.cause == "protocol" and exited.signal is not None and not exited.killed
+        return of_exit(exited) if ending is None or exited.exceeded is not None or died else ending
     if ending.ended_as == "done" and backend in CLIS and not reached_mcp:
         # A CLI that never came to Daemon MCP has not done its work, whatever it says; some say nothing of it.
         text = f"{BACKENDS[backend].title} never connected to Daemon MCP, so what it says is not believed"

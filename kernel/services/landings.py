@@ -9,7 +9,8 @@ import itertools
 import logging
 import shlex
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +41,16 @@ from kernel.store.transitions.landings import (
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
-from kernel.workflows.checkout_move import NotClean, check_clean, check_room, checkout_of, move_checkout, release
+from kernel.workflows.checkout_move import (
+    HalfMoved,
+    NotClean,
+    check_clean,
+    check_room,
+    checkout_of,
+    move_checkout,
+    settle_exchange,
+)
+from kernel.workflows.file_exchange import recorded, release
 from kernel.workflows.git_directory import GitDirectory
 from kernel.workflows.landing import (
     Added,
@@ -70,6 +80,8 @@ PLACE: Final = ".landings"
 FOREVER_SECONDS: Final = float("inf")
 LATER_SECONDS: Final = 2.0
 """Before it is tried again where a process could not be started, or the store takes nothing."""
+STUCK_SECONDS: Final = 10.0
+"""Before files that could not be put back are put back again."""
 MOVED: Final = "the branch was moved meanwhile"
 _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 _numbers: Final = itertools.count(1)
@@ -121,18 +133,21 @@ class Landings:
     async def run_once(self) -> float:
         """Land all that is in the queue. Returns the seconds until it is to be looked at again."""
         try:
+            await self._settle()
             left = self._reader.now(landings.unfinished)
             checked = tuple(one for one in left if one.state == "checked")
             if checked:
                 # All that was found sound together is moved together, whoever found it so.
-                async with merging_in(self._git, checked[0].repository) as merging:
-                    await self._move(merging, tuple(one for one in checked if one.tip == checked[0].tip))
+                await self._land([one for one in checked if one.tip == checked[0].tip], self._move)
             elif any(one.state == "merging" for one in left):
                 await self._writer.commit(
                     landings_again, [one for one in left if one.state == "merging"], "interrupted"
                 )
             elif left:
-                await self._land(together(left, self._limit))
+                begun = list(await self._writer.commit(begin_landings, together(left, self._limit)))
+                fault_point("landing.begun")
+                if begun:
+                    await self._land(begun, self._merge)
             else:
                 return FOREVER_SECONDS
         except SpawnTransient as error:
@@ -141,7 +156,17 @@ class Landings:
         except Refused as refused:
             logger.warning("landing.refused %s", refused.text)
             return LATER_SECONDS
+        except HalfMoved as error:
+            logger.error("landing.half_moved %s", error)
+            return STUCK_SECONDS
         return 0.0
+
+    async def _settle(self) -> None:
+        """Finish the move of a checkout that an earlier kernel began, or go back. Raises HalfMoved."""
+        exchange = recorded(self._git.place)
+        if exchange is not None:
+            async with merging_in(self._git, exchange.repository) as merging:
+                await settle_exchange(self._git, merging, exchange)
 
     async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
         """The outcome that a landing would have, without its check. Changes nothing. Raises Refused."""
@@ -174,21 +199,18 @@ class Landings:
             **{name: getattr(outcome, name) for name in MergeOutcome.__struct_fields__},
         )
 
-    async def _land(self, queued: Sequence[Landing]) -> None:
-        begun = list(await self._writer.commit(begin_landings, queued))
-        fault_point("landing.begun")
-        if not begun:
-            return
+    async def _land(self, batch: list[Landing], step: Callable[[Merging, list[Landing]], Awaitable[None]]) -> None:
+        """Make a step with ``batch``, which is of one repository; where it is refused, with one landing at a time."""
         try:
-            async with merging_in(self._git, queued[0].repository) as merging:  # the same for all
-                await self._merge(merging, begun)
+            async with merging_in(self._git, batch[0].repository) as merging:
+                await step(merging, batch)
         except Refused as refused:
             if refused.code not in ("setup_failed", "bad_definition"):
                 raise
-            first, *others = begun
+            first, *others = batch
             if others:  # one of them is what it is about
                 self._limit = 1
-                await self._writer.commit(landings_again, begun, refused.text)
+                await self._writer.commit(landings_again, batch, refused.text)
             else:
                 await self._writer.commit(landing_refused, first, MergeOutcome(why=refused.text))
 
@@ -265,16 +287,16 @@ class Landings:
         now = await merging.tip(branch)
         inside = now is not None and now != expected and await merging.has(tip, now)
         standing = settle(now, expected, tip_is_in=inside)
-        kept: tuple[str, ...] = ()
+        note = ""
+        if standing == "moved" and now is not None:  # by an earlier kernel
+            note = await merging.taken_back(expected, tip, now)
         checkout: GitDirectory | None = None
         try:
             checkout = await trio.to_thread.run_sync(checkout_of, repository, branch, self._root)
-            if checkout is not None and (standing == "untouched" or now == tip):
-                moved = await move_checkout(self._git, merging, checkout, branch, expected, tip)
-                standing, kept = ("elsewhere", ()) if moved is None else ("moved", moved.kept)
-            elif standing == "untouched":
-                with trio.CancelScope(shield=True):
-                    standing = "moved" if await merging.move(branch, expected, tip) else "elsewhere"
+            if standing == "untouched":
+                with trio.CancelScope(shield=checkout is None):
+                    moves = merging.move if checkout is None else partial(move_checkout, self._git, merging, checkout)
+                    standing = "moved" if await moves(branch, expected, tip) else "elsewhere"
         except NotMoved as error:
             if standing != "moved":
                 outcome = MergeOutcome(branches=batch[0].outcome.branches, why=str(error), files=error.files)
@@ -284,9 +306,8 @@ class Landings:
                 return
         fault_point("landing.landed")
         if checkout is not None:
-            await trio.to_thread.run_sync(release, checkout)
+            release(checkout.own, tip)
         if standing == "moved":
-            note = f"changed meanwhile, and left as they are: {', '.join(map(repr, kept[:20]))}" if kept else ""
             await self._writer.commit(landings_merged, batch, note)
             logger.info("landing.merged %s into %s at %s", ", ".join(run_id(one.run) for one in batch), branch, tip)
             return

@@ -21,7 +21,7 @@ from kernel.procs.handed_over import CannotHandOver
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles
-from kernel.services.preparation import Prepared
+from kernel.services.preparation import NotHome, Prepared
 from kernel.services.relocation import NodePlace, private_bytes, relocate, skill_folders
 from kernel.services.tree_work import Away, TreeWork
 from kernel.services.working_directory import folder_name
@@ -119,7 +119,7 @@ class NodePreparation:
         return relocate(start, definition, ready.place, ready.tops)
 
     async def finish(self, leased: Leased) -> None:
-        """Take home what was done. Raises SpawnTransient where the node is gone, and that with it."""
+        """Take home what was done. Raises NotHome; SpawnTransient where the node is gone, and that with it."""
         await self._take_home(leased, live=True)
 
     async def abandon(self, leased: Leased) -> None:
@@ -127,7 +127,7 @@ class NodePreparation:
         ready = self._prepared.get(leased.attempt)
         if ready is not None:
             ready.files.git.patience_seconds = 0.0
-        with suppress(SpawnTransient):
+        with suppress(SpawnTransient, NotHome):
             await self._take_home(leased)
 
     def release(self, leased: Leased) -> None:
@@ -242,6 +242,7 @@ class NodePreparation:
         if ready is None:
             return
         self._parts.work.away.pop(leased.instruction, None)
+        refusal: NotHome | None = None
         try:
             try:
                 await ready.sync.collect(live=live)
@@ -253,9 +254,12 @@ class NodePreparation:
             text = f"what was done on {self.name} has not come back, and stays in {ready.place.tree} there: {error}"
             logger.warning("node.files %s", text)
             await self._say(leased, text)
+            refusal = NotHome(text)
         with suppress(Refused, SpawnTransient):
             await ready.files.remove()
         await self._parts.work.finish(leased)
+        if refusal is not None:
+            raise refusal
 
     async def _say(self, leased: Leased, text: str) -> None:
         """Put a line into the log of the attempt's agent."""

@@ -29,6 +29,10 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         return () if self.login is None else (self.login.lock,)
 
 
+class NotHome(Exception):
+    """Work that was done elsewhere cannot be brought to this machine. The text says why, and where the work is."""
+
+
 class Preparation(Protocol):
     """Makes ready what an attempt works on, before anything is started there, and sees to what it leaves."""
 
@@ -43,7 +47,7 @@ class Preparation(Protocol):
         """Make it ready. Raises CauseError, SpawnTransient."""
 
     async def finish(self, leased: Leased) -> None:
-        """Keep what the attempt has done, before anybody hears that it is done."""
+        """Keep what the attempt has done, before anybody hears that it is done. Raises SpawnTransient, NotHome."""
 
     async def abandon(self, leased: Leased) -> None:
         """Keep what an attempt has done that ended otherwise, where it would be lost else."""

@@ -29,6 +29,7 @@ from kernel.services.attempt_services import AttemptServices, Conversation, Stop
 from kernel.services.completion import AttemptResult, Ending, commit_with_retry, judged, of_bug, of_lost
 from kernel.services.handed_attempt import HandedAttempt, without_prompt
 from kernel.services.kept_workers import KeptWorkers, Place, Worker
+from kernel.services.preparation import NotHome
 from kernel.services.session_pause import PausableDeadline, SessionPause
 from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.services.worker_link import DeltaBatch, Link, PathWarnings, StderrTail, WorkerNotReading
@@ -253,6 +254,8 @@ class RunningAttempt(WorkerReports):
             await self.at.preparation.finish(self.leased)
         except SpawnTransient as error:
             return self._not_started(error)
+        except NotHome as error:
+            return Ending("failed", str(error), cause="spawn_permanent")
         return ending
 
     async def _begin(self) -> Conversation | Ending | None:
@@ -351,6 +354,10 @@ class RunningAttempt(WorkerReports):
                 if self._reply is not None:
                     try:
                         await self._write_reply(*self._reply)
+                    except NotHome as error:
+                        if (last := self._reply[1]) is not None:
+                            await self.on_entry(last)
+                        ending = Ending("failed", str(error), cause="spawn_permanent")
                     except Refused as refused:
                         ending = Ending("failed", refused.text, cause="protocol")
                     except SpawnTransient as error:  # its node went, and what it did there with it
@@ -415,7 +422,8 @@ class RunningAttempt(WorkerReports):
                     return Ending("yielded", "")
             return ending
         except WorkerNotReading as error:
-            return Ending("failed", str(error), cause="protocol")
+            gone = error.__cause__ is not None  # its input is closed: mostly it has died, and its exit says of what
+            return Ending("failed", str(error), cause="protocol", leaves=gone)
         except LineTooLong as error:
             return Ending("failed", f"the prompt is too long: {error}", cause="invalid")
         except QuotaReached as reached:

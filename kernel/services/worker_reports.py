@@ -133,16 +133,16 @@ class WorkerReports:
         return of_result(result)
 
     async def _write_reply(self, text: str, last: Entry | None) -> None:
-        """Commit what is left in the working tree, then the reply with all that follows. Raises Refused.
+        """Commit what is left in the working tree, then the reply with all that follows. Raises Refused, NotHome.
 
         No limit of time ends it: what was said is there, and was paid for.
         """
         services, leased = self._services, self.leased
+        await self.at.preparation.finish(leased)
         write: Callable[[Transaction, str, int], object] | None = None
         if last is not None:
             last, untold, self._untold = self._priced(last), self._untold, None
             write = self._writing(last, untold)
-        await self.at.preparation.finish(leased)
         await commit_with_retry(services.writer, reply, leased.instruction, leased.epoch, text, write)
         self._place.replied = True
         services.budgets.close(leased.instruction)

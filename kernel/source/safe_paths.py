@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -69,13 +69,18 @@ def open_folder(root: str, path: str, *, make: bool = False) -> int:
 
     Raises NotInside, and OSError: ENOENT, or ENOTDIR where a part of it is a link or no folder.
     """
+    return open_parts(root, plain_path(path).split("/"), make=0o755 if make else 0)
+
+
+def open_parts(root: str, parts: Sequence[str], *, make: int = 0) -> int:
+    """As ``open_folder``, of names that are plain; folders are made in the mode ``make``. Raises OSError."""
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    for part in plain_path(path).split("/"):
+    for part in parts:
         above = descriptor
         try:
             if make:
                 with suppress(FileExistsError):
-                    os.mkdir(part, 0o755, dir_fd=above)
+                    os.mkdir(part, make, dir_fd=above)
             descriptor = os.open(part, _FOLDER, dir_fd=above)
         finally:
             os.close(above)

@@ -1,22 +1,37 @@
-"""The checkout of a branch that is moved: its ref, its files and its index move together, and only if it is clean.
+"""The checkout of a branch that is moved: its files, its index and its ref move together, and only if it is clean.
 
-While they move, git's own lock on the index is held, so no git of the user's changes half of it. It says that it is
-ours: whoever finds that of a kernel that died finishes what was begun. A file is then written anew only where it is as
-it was, or a piece of what it is to be; what somebody wrote meanwhile stays.
+Git's lock on the index is held meanwhile, so no git of the user changes half of it. The new files are written beside
+the old ones first, and the branch moves last: who removes the lock of a dead kernel, as git advises, and commits what
+is there takes nothing back. Until the branch has moved everything can go back, and does where a step fails.
 """
 
 import os
 import shutil
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
+from kernel.procs.spec import SpawnTransient
+from kernel.workflows.file_exchange import (
+    Exchange,
+    FilesChanged,
+    end,
+    exchange_files,
+    facts_of,
+    go_back,
+    install_index,
+    lock,
+    make_stage,
+    record,
+    recorded,
+    release,
+    stage_of,
+)
 from kernel.workflows.git_directory import (
     GitDirectory,
     NoRepository,
@@ -29,26 +44,21 @@ from kernel.workflows.git_view import View
 from kernel.workflows.landing import FILES_SHOWN, Merging, NotMoved
 from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.tree_commits import named
+from protocol.errors import Refused
 
-_OURS: Final = "agent-worker moves this checkout to "
-_OWN: Final = "agent-worker"
-"""The names of our files beside the index begin so."""
 _UNDER_WAY: Final = (
     "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply", "sequencer",
 )  # fmt: skip
 _REBASED: Final = ("rebase-merge/head-name", "rebase-apply/head-name")
 _STATUS: Final = ("status", "--porcelain=v1", "-z", "--ignore-submodules=dirty", "--untracked-files=no", "--no-renames")
-_PIECE_BYTES: Final = 64 * 1024 * 1024
 
 
 class NotClean(NotMoved):
     """The checkout is not clean, or git is at work in it. ``files`` are those that are changed."""
 
 
-class Moved(msgspec.Struct, frozen=True):
-    """The branch was moved. ``kept`` are files of its checkout that somebody had changed meanwhile: they stay so."""
-
-    kept: tuple[str, ...] = ()
+class HalfMoved(Exception):
+    """Files of a checkout were exchanged, and its branch was not moved: they could not be put back."""
 
 
 def checkout_of(repository: str, branch: str, root: Path) -> GitDirectory | None:
@@ -87,14 +97,6 @@ def _checkouts(repository: str, branch: str, root: Path) -> Iterator[GitDirector
             yield own
 
 
-def release(checkout: GitDirectory) -> None:
-    """Give git's lock back, if a kernel that died left it. Blocks."""
-    path = f"{checkout.own}/index.lock"
-    if _is_ours(path):
-        with suppress(OSError):
-            os.unlink(path)
-
-
 async def check_clean(git: ProjectGit, checkout: GitDirectory) -> None:
     """Raise NotClean unless the files and the index of ``checkout`` are as they were committed."""
     async with git.view(checkout) as view:
@@ -103,51 +105,90 @@ async def check_clean(git: ProjectGit, checkout: GitDirectory) -> None:
 
 async def move_checkout(
     git: ProjectGit, merging: Merging, checkout: GitDirectory, branch: str, expected: str, tip: str
-) -> Moved | None:
-    """Move ``branch``, which is at ``expected`` and checked out, to ``tip``. None: it is elsewhere by now.
+) -> bool:
+    """Move ``branch``, which is at ``expected`` and checked out, to ``tip``. False: it is elsewhere by now.
 
-    Raises NotClean where it cannot be done; then nothing has moved. Called again after it was interrupted, wherever
-    that was, it goes on.
+    The new files are written first, beside the old ones; the branch moves last. Raises NotClean or Refused where it
+    cannot be done: then nothing has changed. Raises HalfMoved where files could not be put back.
     """
-    ours = await trio.to_thread.run_sync(_lock, checkout, tip)
-    half_done = False
-    kept: tuple[str, ...] = ()
+    stage = await trio.to_thread.run_sync(_lock, checkout, tip)
+    moved = False
     try:
         fault_point("landing.locked")
         async with git.view(checkout) as view:
-            at = await merging.tip(branch)
-            if at == tip:  # an earlier kernel has moved it
-                half_done = ours
-                kept = await _finish(git, checkout, view, expected, tip) if ours else ()
-                half_done = False
-                return Moved(kept)
-            if at != expected:
-                return None
+            if await merging.tip(branch) != expected:
+                return False
+            words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", expected, tip)
+            fields = os.fsdecode(await git.said(view, *words)).split("\0")
+            changed = dict(zip(fields[1::2], fields[:-1:2], strict=True))
+            seen = {path: facts_of(f"{checkout.top}/{path}") for path in changed}
             await _check_clean(git, checkout, view)
-            words = ("read-tree", "-m", "-u", expected, tip)
-            tried = await git.run(view, words[0], "--dry-run", *words[1:])
+            words = ("read-tree", "-m", expected, tip)
+            tried = await git.run(view, words[0], "--dry-run", "-u", *words[1:])
             if not tried.ok:
                 raise NotClean(f"files in {checkout.top} are in the way: {git.why(tried)}")
             check_room(checkout, await merging.in_the_way(checkout.top, expected, tip))
+            await git.said(view, *words)
+            try:
+                await trio.to_thread.run_sync(make_stage, stage)
+                given = b"".join(os.fsencode(path) + b"\0" for path, change in changed.items() if change != "D")
+                staged = View(view.folder, f"{stage}/new")
+                await git.said(staged, "checkout-index", "--quiet", "-z", "--stdin", given=given)
+                exchange = Exchange(merging.repository, branch, tip, checkout.own, checkout.top, stage)
+                exchange = await trio.to_thread.run_sync(record, git.place, exchange, seen)
+                fault_point("landing.staged")
+            except OSError as error:
+                raise NotClean(f"files of {checkout.top} cannot be written: {error}") from error
             with trio.CancelScope(shield=True):
-                if not await merging.move(branch, expected, tip):
-                    return None
-                half_done = True
-                fault_point("landing.moved")
-                written = await git.run(view, *words)
-                fault_point("landing.files")
-                if written.ok:
-                    await trio.to_thread.run_sync(_install, f"{view.folder}/index", checkout)
-                    kept = ()
-                else:
-                    kept = await _finish(git, checkout, view, expected, tip)
-                fault_point("landing.index")
-                half_done = False
-            return Moved(kept)
+                moved = await _exchange(git, merging, view, expected, exchange)
+        return moved
     finally:
-        # Where files could not be written the lock stays, until they are: a commit now would take all of it back.
-        if not half_done:
-            release(checkout)
+        if recorded(git.place) is None:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(partial(shutil.rmtree, stage, ignore_errors=True))
+            release(checkout.own, tip)
+
+
+async def _exchange(git: ProjectGit, merging: Merging, view: View, expected: str, exchange: Exchange) -> bool:
+    """Exchange the files, then the index, and move the branch; where one of them fails, go back."""
+    failed: Exception | None = None
+    try:
+        await trio.to_thread.run_sync(exchange_files, exchange)
+        fault_point("landing.files")
+        await git.run(view, "update-index", "-q", "--refresh")
+        await trio.to_thread.run_sync(install_index, git.place, exchange, f"{view.folder}/index")
+        fault_point("landing.index")
+        await merging.move(exchange.branch, expected, exchange.tip)
+        fault_point("landing.moved")
+    except (OSError, FilesChanged) as error:
+        failed = NotClean(f"files of {exchange.top} cannot be replaced: {error}")
+        failed.__cause__ = error
+    except (NotMoved, Refused, SpawnTransient) as error:
+        failed = error
+    now = await settle_exchange(git, merging, exchange)
+    if failed is not None and now != exchange.tip:
+        raise failed
+    return now == exchange.tip
+
+
+async def settle_exchange(git: ProjectGit, merging: Merging, exchange: Exchange) -> str | None:
+    """End an exchange of files: they stay if the branch was moved, else they go back. Returns where the branch is.
+
+    Raises HalfMoved where files cannot be put back; it may be tried again.
+    """
+    now = await merging.tip(exchange.branch)
+    unlike = frozenset[str]()
+    if now is not None and now != exchange.tip and not await merging.has(exchange.tip, now):
+        unlike = await merging.different(exchange.tip, now)
+    elif now is None:
+        unlike = frozenset(file.path for file in exchange.files)
+    try:
+        await trio.to_thread.run_sync(go_back, recorded(git.place) or exchange, unlike)
+        await trio.to_thread.run_sync(end, git.place, exchange)
+    except OSError as error:
+        raise HalfMoved(f"files of {exchange.top} cannot be put back: {error}") from error
+    release(exchange.own, exchange.tip)
+    return now
 
 
 def check_room(checkout: GitDirectory, ignored: tuple[str, ...]) -> None:
@@ -172,132 +213,12 @@ async def _check_clean(git: ProjectGit, checkout: GitDirectory, view: View) -> N
         raise NotClean(f"{text}: commit or stash them, or name another branch (--into)", tuple(changed[:FILES_SHOWN]))
 
 
-async def _finish(git: ProjectGit, checkout: GitDirectory, view: View, expected: str, tip: str) -> tuple[str, ...]:
-    """Write what is missing of the files of ``tip``, and its index. Returns files that somebody changed meanwhile."""
-    old, new = f"{view.folder}/old-index", f"{view.folder}/new-index"
-    rows = (await git.said(view, "diff-tree", "-r", "-z", "--no-renames", "--name-only", expected, tip)).split(b"\0")
-    changed = [row for row in rows if row]
-    looked_at = {name: _facts(checkout.top, name) for name in changed}
-    unlike: dict[str, frozenset[bytes]] = {}
-    there: dict[str, frozenset[bytes]] = {}
-    for index, commit in ((old, expected), (new, tip)):
-        within = {"GIT_INDEX_FILE": index}
-        await git.said(view, "read-tree", commit, variables=within)
-        await git.run(view, "update-index", "-q", "--refresh", variables=within)
-        differing = await git.said(
-            view, "diff-files", "--name-only", "-z", "--ignore-submodules=dirty", variables=within
-        )
-        unlike[index] = frozenset(differing.split(b"\0"))
-        there[index] = frozenset((await git.said(view, "ls-files", "-z", variables=within)).split(b"\0"))
-    remove, write, kept = [], [], []
-    for name in changed:
-        is_new = name in there[new] and name not in unlike[new]
-        is_old = name in there[old] and name not in unlike[old]
-        present = _is_there(checkout.top, name)
-        if is_new or (name not in there[new] and not present):
-            continue
-        if present and not is_old and not await _is_piece(git, view, checkout.top, name, tip):
-            kept.append(name)
-            continue
-        if present:
-            remove.append(name)
-        if name in there[new]:
-            write.append(name)
-    kept += await trio.to_thread.run_sync(remove_unchanged, checkout.top, {name: looked_at[name] for name in remove})
-    within = {"GIT_INDEX_FILE": new}
-    given = b"".join(name + b"\0" for name in write if name not in kept)
-    if given:
-        await git.said(view, "checkout-index", "--quiet", "-z", "--stdin", variables=within, given=given)
-    await git.run(view, "update-index", "-q", "--refresh", variables=within)
-    await trio.to_thread.run_sync(_install, new, checkout)
-    return tuple(name.decode("utf-8", "replace") for name in kept[:FILES_SHOWN])
-
-
-async def _is_piece(git: ProjectGit, view: View, top: str, name: bytes, tip: str) -> bool:
-    """Return whether a file is the beginning of what it is to be: git was killed as it wrote."""
-    path = trio.Path(top, os.fsdecode(name))
-    facts = await path.lstat()
-    if not stat.S_ISREG(facts.st_mode) or facts.st_size > _PIECE_BYTES:
-        return False
-    whole = await git.run(view, "cat-file", "--filters", f"{tip}:{os.fsdecode(name)}")
-    return whole.ok and whole.stdout.startswith(await path.read_bytes())
-
-
-def _is_there(top: str, name: bytes) -> bool:
-    """Return whether there is something at that path of the tree, and not by way of a link."""
-    path = os.path.join(os.fsencode(top), name)
-    folder = os.path.dirname(path)
-    return os.path.lexists(path) and os.path.realpath(folder) == os.path.normpath(
-        os.path.join(os.path.realpath(os.fsencode(top)), os.path.dirname(name))
-    )
-
-
-Facts = tuple[int, int, int, int] | None
-"""By which a file is known to be the same one, unchanged; None: there is none."""
-
-
-def _facts(top: str, name: bytes) -> Facts:
+def _lock(checkout: GitDirectory, tip: str) -> str:
+    """Take git's lock on the index. Returns the folder for new files. Raises NotClean where another git has it."""
     try:
-        found = os.lstat(os.path.join(os.fsencode(top), name))
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def remove_unchanged(top: str, names: Mapping[bytes, Facts]) -> list[bytes]:
-    """Remove files that are still as they were looked at, programs ago. Returns those that somebody changed since."""
-    root = os.fsencode(top)
-    kept = []
-    for name, facts in names.items():
-        if _facts(top, name) != facts:
-            kept.append(name)
-            continue
-        path = os.path.join(root, name)
-        with suppress(OSError):
-            os.unlink(path)
-            while (path := os.path.dirname(path)) != root:
-                os.rmdir(path)
-    return kept
-
-
-def _lock(checkout: GitDirectory, tip: str) -> bool:
-    """Take git's lock on the index. True: it was ours, from before. Raises NotClean where another git has it."""
-    path = f"{checkout.own}/index.lock"
-    own = f"{checkout.own}/{_OWN}.lock"
-    try:
-        with os.fdopen(_new_file(own, 0o600), "w", encoding="utf-8") as target:
-            target.write(f"{_OURS}{tip}\n")
-        try:
-            os.link(own, path)  # with its content, or not at all
-        finally:
-            os.unlink(own)
-    except FileExistsError:
-        if _is_ours(path):
-            return True
-        raise NotClean(f"another git is at work in {checkout.top} ({path} is there)") from None
+        stage, taken = stage_of(checkout), lock(checkout.own, tip)
     except OSError as error:
-        raise NotClean(f"{path} cannot be made: {error.strerror}") from error
-    return False
-
-
-def _new_file(path: str, mode: int) -> int:
-    """A new file in place of what is there: a link that a repository brings along is not followed."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-
-
-def _is_ours(path: str) -> bool:
-    with suppress(OSError):
-        return first_line(path).startswith(_OURS)
-    return False
-
-
-def _install(index: str, checkout: GitDirectory) -> None:
-    """Make ``index`` that of the checkout, at once."""
-    own = f"{checkout.own}/{_OWN}.index"
-    with open(index, "rb") as source, os.fdopen(_new_file(own, 0o666), "wb") as target:
-        shutil.copyfileobj(source, target)
-        target.flush()
-        os.fsync(target.fileno())
-    os.replace(own, f"{checkout.own}/index")
+        raise NotClean(f"{checkout.own}/index.lock cannot be made: {error.strerror}") from error
+    if not taken:
+        raise NotClean(f"another git is at work in {checkout.top} ({checkout.own}/index.lock is there)")
+    return stage

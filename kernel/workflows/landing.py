@@ -23,7 +23,7 @@ from kernel.workflows.git_directory import GitDirectory, NoRepository, first_lin
 from kernel.workflows.git_view import View
 from kernel.workflows.project_git import ProjectGit, failed, unusable
 from kernel.workflows.setup import CheckOutcome, CheckRun, run_check
-from kernel.workflows.tree_commits import in_the_way
+from kernel.workflows.tree_commits import different, in_the_way, named
 from protocol.agent import AgentLimits
 from protocol.api.merges import MergedBranch
 from protocol.errors import Refused
@@ -106,7 +106,7 @@ class Merging:
     def __init__(self, git: ProjectGit, view: View, repository: str, identity: Mapping[str, str]) -> None:
         self._git = git
         self._view = view
-        self._repository = repository
+        self.repository = repository
         self._identity = identity
 
     async def tip(self, branch: str) -> str | None:
@@ -197,13 +197,13 @@ class Merging:
         words = ("pack-objects", "--revs", "--stdout", "--quiet")
         known = await self._git.said(self._view, "for-each-ref", "--format=^%(objectname)")
         pack = await self._git.said(self._view, *words, given=f"{tip}\n".encode() + known, variables=PLAIN)
-        owned = {"GIT_OBJECT_DIRECTORY": f"{self._repository}/objects"}
+        owned = {"GIT_OBJECT_DIRECTORY": f"{self.repository}/objects"}
         await self._git.said(self._view, "unpack-objects", "-q", given=pack, variables=owned)
 
     async def move(self, branch: str, expected: str, tip: str) -> bool:
         """Move ``branch`` from ``expected`` to ``tip``; False: it is elsewhere. Raises NotMoved where it is locked."""
-        await trio.to_thread.run_sync(_link_logs, self._repository, self._view.folder, branch)
-        lock = f"{self._repository}/refs/heads/{branch}.lock"
+        await trio.to_thread.run_sync(_link_logs, self.repository, self._view.folder, branch)
+        lock = f"{self.repository}/refs/heads/{branch}.lock"
         with suppress(OSError):
             if first_line(lock) == tip:  # nobody else knows that commit: a git of ours, killed with its kernel
                 await trio.Path(lock).unlink()
@@ -214,6 +214,21 @@ class Merging:
             locked = f"another git is at work on it, or was killed: {lock} is there"
             raise NotMoved(f"{branch} cannot be moved: {locked if mode_of(lock) else self._git.why(moved)}")
         return moved.ok
+
+    async def different(self, one: str, other: str) -> frozenset[str]:
+        """The files that two commits do not have in common."""
+        return await different(self._git, self._view, one, other)
+
+    async def taken_back(self, expected: str, tip: str, now: str) -> str:
+        """Describe files of ``tip`` that are on the branch, now past it, as they were before; "": none is."""
+        gone = await self.different(expected, tip) & await self.different(tip, now) - await self.different(
+            expected, now
+        )
+        if not gone:
+            return ""
+        words = ("log", "-1", "--format=%H", f"{tip}..{now}", "--", *sorted(gone)[:100])
+        commit = (await self._git.said(self._view, *words)).decode("ascii", "replace").strip()
+        return f"since then {len(gone)} files were taken back by {commit or now}: {named(sorted(gone))}"
 
     async def in_the_way(self, top: str, expected: str, tip: str) -> tuple[str, ...]:
         """The files in ``top``, a clean checkout of ``expected``, that git ignores and that ``tip`` would replace."""

@@ -174,8 +174,8 @@ async def move(git: ProjectGit, writable: WritableTree, head: str, target: str) 
     Also where an earlier try was interrupted half way. Raises Refused: conflict, and nothing has changed; setup_failed.
     """
     staged = await stage(git, writable)
-    mine = await _different(git, writable.view, head, staged)
-    lost = sorted(mine & await _different(git, writable.view, staged, target)) if mine else []
+    mine = await different(git, writable.view, head, staged)
+    lost = sorted(mine & await different(git, writable.view, staged, target)) if mine else []
     if lost:
         text = f"changes here that are not committed would be lost: {named(lost)}"
         raise Refused("conflict", text, "commit them first: tree_commit")
@@ -242,7 +242,7 @@ async def commit_staged(
     return said.decode("ascii", "replace").strip()
 
 
-async def _different(git: ProjectGit, view: View, one: str, other: str) -> frozenset[str]:
+async def different(git: ProjectGit, view: View, one: str, other: str) -> frozenset[str]:
     """The files that two commits, or trees, do not have in common."""
     words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other)
     return frozenset(os.fsdecode(name) for name in (await git.said(view, *words)).split(b"\0") if name)

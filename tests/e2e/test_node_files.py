@@ -109,6 +109,17 @@ def test_a_run_on_a_node_leaves_its_work_where_every_run_does(project: Project, 
     wait_until(lambda: not clone.exists(), 60.0)
 
 
+def test_work_that_does_not_come_home_is_not_done(project: Project) -> None:
+    """The run fails, says why, and names the place on the node where the work is."""
+    broken = "git checkout -q --orphan o && git -c user.name=a -c user.email=a@l commit -qm x --allow-empty"
+    workflow(project, f"here=$(git symbolic-ref --short HEAD); {broken}; git branch -M $here")
+    commit(project)
+    ran = project.awk("run", "w", "--json", env=TRUST)
+    assert (ran.code, ran.json()["status"]) == (1, "failed"), (ran.err, ran.out)
+    shown = project.awk("show", "i1")
+    assert "what was done on g1 has not come back" in shown.out, shown.out
+
+
 def test_what_is_not_committed_is_told_and_a_direct_message_ends_on_a_branch(project: Project) -> None:
     """The checkout stays as it is."""
     project.agent("alice", 'shell: "cat a.txt >b.txt"', "text: done", more="needs: {labels: [gpu]}")

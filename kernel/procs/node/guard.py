@@ -1,7 +1,7 @@
 """A process beside the node process that ends it when its lease is over and it has not ended its trees itself.
 
 A process that is stopped, or hangs, cannot fence itself; its keepers end their trees when it is gone. The guard is
-forked before the node process has a loop, holds nothing but a pipe, and goes with it.
+forked before the node process has a loop, holds nothing but a pipe, and goes with it. One that dies is replaced.
 """
 
 import os
@@ -22,18 +22,30 @@ class Guard:
 
     def __init__(self, patience_seconds: float) -> None:
         """Fork it. ``patience_seconds``: what the node process has to end its trees, once its lease is over."""
+        self._patience_seconds = patience_seconds
+        self._fork()
+
+    def _fork(self) -> None:
         parent = os.getpid()
         read, self._write = os.pipe()
-        if os.fork() == 0:
-            os.close(self._write)
-            _watch(parent, read, patience_seconds)
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.closerange(3, read)
+            os.closerange(read + 1, os.sysconf("SC_OPEN_MAX"))
+            _watch(parent, read, self._patience_seconds)
         os.close(read)
         os.set_blocking(self._write, False)
 
     def expect(self, until: float) -> None:
-        """The lease lasts until then, by ``boot_seconds``."""
+        """The lease lasts until then, by ``boot_seconds``. A guard that has died is replaced."""
         try:
-            os.write(self._write, _DEADLINE.pack(until))
+            try:
+                os.write(self._write, _DEADLINE.pack(until))
+            except BrokenPipeError:  # it was killed: the machine was short of memory, say
+                os.close(self._write)
+                os.waitpid(self.pid, 0)
+                self._fork()
+                os.write(self._write, _DEADLINE.pack(until))
         except BlockingIOError:  # it is stopped itself: a later one will do
             return
 

@@ -211,8 +211,8 @@ async def _not_kept(*_args: object) -> None:
     pass
 
 
-async def _unfinished(*_args: object) -> tuple[str, ...]:
-    return ()
+def _not_back(*_args: object) -> None:
+    pass
 
 
 def _only_requested(conn: apsw.Connection) -> tuple[Landing, ...]:
@@ -239,7 +239,7 @@ PLANTED: Final[Mapping[str, tuple[Patch, ...]]] = {
         (service, "settle", _as_expected),
     ),
     "what is named is not kept": ((Merging, "keep", _not_kept),),
-    "a checkout is left half done": ((checkout_move, "_finish", _unfinished),),
+    "a checkout is left half done": ((checkout_move, "go_back", _not_back),),
     "what a dead kernel had begun is forgotten": ((landings, "unfinished", _only_requested),),
     "what is refused goes back to nobody": ((service, "landing_refused", _nobodys),),
 }

@@ -28,9 +28,9 @@ from protocol.ipc import Exited
 from tests.kernel.services.landing_project import LandingProject, stored_ground
 from tests.kernel.workflows.git_project import GitProject
 
-NAMED: Final = ("begun", "kept", "checked", "locked", "moved", "files", "index", "landed")
+NAMED: Final = ("begun", "kept", "checked", "locked", "staged", "aside", "file", "files", "index", "moved", "landed")
 """The points of a landing that have names of their own: most kills are to be near them."""
-OF_CHECKOUTS: Final = ("locked", "moved", "files", "index")
+OF_CHECKOUTS: Final = ("locked", "staged", "aside", "file", "files", "index", "moved")
 EVENTS: Final = 40
 """Of a kernel for each author, about."""
 MOST_DELAY_SECONDS: Final = 0.006

@@ -29,8 +29,7 @@ from kernel.store.transitions.worktrees import TreePlan, worktree_made
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import PlannedTree, Worktree
 from kernel.store.writer import Writer
-from kernel.workflows import checkout_move
-from kernel.workflows.git_directory import GitDirectory
+from kernel.workflows import checkout_move, file_exchange
 from kernel.workflows.project_git import ProjectGit
 from protocol.api.merges import MergeInfo, MergeRequest
 from protocol.ipc import Sandbox
@@ -54,6 +53,8 @@ class Interference:
     """``moved:1``; "": it does not."""
     acts: dict[str, list[Callable[[], object]]] = field(default_factory=dict)
     """What somebody else does when a point is passed, once each."""
+    one_by_one: bool = False
+    """One of them each time that it is passed."""
     passed: list[str] = field(default_factory=list)
     dead: bool = False
 
@@ -61,19 +62,22 @@ class Interference:
         """Have what is to happen there happen."""
         point = name.removeprefix("landing.")
         self.passed.append(point)
-        for act in self.acts.pop(point, ()):
+        acts = self.acts.pop(point, [])
+        if self.one_by_one and acts[1:]:
+            self.acts[point] = acts[1:]
+        for act in acts[:1] if self.one_by_one else acts:
             act()
         if f"{point}:{self.passed.count(point)}" == self.dies_at:
             self.dead = True
             raise Died
 
-    def release(self, directory: GitDirectory) -> None:
+    def release(self, own: str, tip: str) -> None:
         """As the real one, as long as there is somebody to do it."""
         if not self.dead:
-            _release(directory)
+            _release(own, tip)
 
 
-_release = checkout_move.release
+_release = file_exchange.release
 
 
 @dataclass
@@ -241,7 +245,7 @@ async def landing_ground(
 ) -> AsyncGenerator[LandingProject]:
     """A store over ``git_project``, whose fault points are those of ``interference``."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (checkout_move, service):
+        for module in (checkout_move, file_exchange, service):
             patch.setattr(module, "fault_point", interference.reached)
             patch.setattr(module, "release", interference.release)
         async with stored_ground(git_project, launcher, interference=interference) as place:

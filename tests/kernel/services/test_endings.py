@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.services.completion import describe_exit, of_error, of_exit, of_result
+from kernel.services.completion import Ending, describe_exit, judged, of_error, of_exit, of_result
 from protocol.instruction import Usage
 from protocol.ipc import Error, Exited, Result
 
@@ -23,6 +23,22 @@ def test_a_worker_that_leaves_without_a_result_has_failed(exited: Exited, cause:
     ending = of_exit(exited)
     assert (ending.ended_as, ending.cause) == ("failed", cause)
     assert says in ending.text
+
+
+@pytest.mark.promise("PF04", "P13")
+@pytest.mark.parametrize(
+    ("exited", "cause"),
+    [
+        (Exited(signal=9), "crash"),
+        (Exited(signal=11), "crash"),
+        (Exited(signal=9, killed=True), "protocol"),
+        (Exited(code=1), "protocol"),
+    ],
+)
+def test_a_worker_killed_by_others_as_it_is_written_to_is_a_crash(exited: Exited, cause: str) -> None:
+    """Its closed input looks like a breach of the protocol; one that the kernel had to kill did breach it."""
+    unread = Ending("failed", "the worker does not read its input (BrokenResourceError)", cause="protocol")
+    assert judged(unread, exited, None, "sdk", "here", reached_mcp=True).cause == cause
 
 
 def test_frames_carry_their_ending() -> None:

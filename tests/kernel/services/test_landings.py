@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from kernel.procs.launcher import Launcher
 from kernel.store import landings, tasks, worktrees
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.worktrees import worktree_gone
-from kernel.workflows import checkout_move, landing
+from kernel.workflows import landing
 from kernel.workflows.git_view import View
 from kernel.workflows.landing import Added, Conflict, Merging, Wanted, merging_in
 from kernel.workflows.project_git import ProjectGit
@@ -580,14 +580,14 @@ async def test_what_is_asked_for_while_others_are_merged_is_checked_with_them(
 
 
 @pytest.mark.promise("P33")
-@pytest.mark.long("test_a_file_that_was_changed_after_a_kernel_died_over_it_stays")
+@pytest.mark.long("test_a_kernel_killed_while_files_move_leaves_the_next_one_to_land_them")
 async def test_a_kernel_may_die_at_every_point_of_a_landing(
     tmp_path: Path, launcher: Launcher, subtests: pytest.Subtests
 ) -> None:
     """Each point there is, with the branch checked out and not: it lands once; ref, index and files are one."""
-    points = ["begun", "kept", "checked", "locked", "moved", "files", "index", "landed"]
+    points = ["begun", "kept", "checked", "locked", "staged", "files", "index", "moved", "landed"]
     for number, (point, here) in enumerate((point, here) for here in (True, False) for point in points):
-        if not here and point in ("locked", "moved", "files", "index"):
+        if not here and point in ("locked", "staged", "files", "index", "moved"):
             continue
         with subtests.test(point, checked_out=here):
             git_project = ground_in(tmp_path / str(number))
@@ -607,7 +607,7 @@ async def test_a_kernel_may_die_at_every_point_of_a_landing(
 
 @pytest.mark.promise("P33")
 async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: LandingProject) -> None:
-    """Of what the dead kernel had not written, a piece is written whole, and what somebody wrote is kept and told."""
+    """The next kernel takes all else back, and refuses to land over it: it is named, and lands once it is committed."""
     root = place.git_project.root
     place.branch(
         "alice", {"a.txt": b"alice\n", "lines.txt": LINES + b"more\n", "gone.txt": None, "new.txt": b"whole\n"}
@@ -615,39 +615,20 @@ async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: 
 
     def meanwhile() -> None:
         (root / "a.txt").write_text("somebody's\n")
-        (root / "new.txt").write_text("who")
-        (root / "gone.txt").unlink()
+        (root / "gone.txt").write_text("somebody's\n")
 
-    place.interference.dies_at = "moved:1"
-    place.interference.acts["moved"] = [meanwhile]
-    info = await place.land(await place.run_of("alice"))
-    assert (info.state, "'a.txt'" in info.why) == ("merged", True), info
-    assert ((root / "a.txt").read_text(), (root / "new.txt").read_text()) == ("somebody's\n", "whole\n")
-    assert (root / "lines.txt").read_bytes() == LINES + b"more\n"
-    assert place.git_project.git("status", "--porcelain") == "M a.txt"
-    assert not (root / ".git/index.lock").exists()
-
-
-@pytest.mark.promise("P33")
-async def test_a_file_that_is_changed_while_a_dead_kernels_move_is_finished_stays(
-    place: LandingProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between git's look at it and its removal others of its programs run: time for an editor to save."""
-    root = place.git_project.root
-    place.branch("alice", {"a.txt": b"alice\n", "gone.txt": None})
-    remove = checkout_move.remove_unchanged
-
-    def saved_first(top: str, names: Mapping[bytes, checkout_move.Facts]) -> list[bytes]:
-        for name in ("a.txt", "gone.txt"):
-            (root / name).write_text("somebody's\n")
-        return remove(top, names)
-
-    monkeypatch.setattr(checkout_move, "remove_unchanged", saved_first)
-    place.interference.dies_at = "moved:1"
-    info = await place.land(await place.run_of("alice"))
-    assert (info.state, "'a.txt', 'gone.txt'" in info.why) == ("merged", True), info
+    place.interference.dies_at = "files:1"
+    place.interference.acts["files"] = [meanwhile]
+    run, before = await place.run_of("alice"), place.refs()
+    info = await place.land(run)
+    assert (info.state, info.files, place.refs()) == ("refused", ("a.txt", "gone.txt"), before), info
     assert [(root / name).read_text() for name in ("a.txt", "gone.txt")] == ["somebody's\n"] * 2
-    assert place.git_project.git("status", "--porcelain").splitlines() == ["M a.txt", "?? gone.txt"]
+    assert ((root / "lines.txt").read_bytes(), (root / "new.txt").exists()) == (LINES, False)
+    assert place.git_project.git("status", "--porcelain").splitlines() == ["M a.txt", " M gone.txt"]
+    assert not (root / ".git/index.lock").exists()
+    place.git_project.git("checkout", "--", ".")
+    assert (await place.land(run)).state == "merged"
+    assert clean(place.git_project)
 
 
 @pytest.mark.promise("P33")

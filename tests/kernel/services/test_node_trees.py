@@ -15,6 +15,7 @@ from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_trees import FilesOnNodes, NodePreparation, NodeTrees
+from kernel.services.preparation import NotHome
 from kernel.services.tree_work import TreeWork, WorkChecks
 from kernel.services.working_directory import Confinement
 from kernel.store import worktrees
@@ -193,6 +194,23 @@ async def test_what_is_this_machines_alone_is_refused_with_what_to_do(tmp_path: 
         g.nodes.there = False
         with pytest.raises(SpawnTransient, match="the node far is not connected"):
             await g.there.prepare(g.alice, g.start())
+
+
+@pytest.mark.promise("P89")
+async def test_work_that_is_refused_on_its_way_home_is_told_to_whoever_waits_for_it(tmp_path: Path) -> None:
+    """It is not done: it says why and where the work is. An attempt that failed by itself is not told so as well."""
+    alone = "git checkout --quiet --orphan other; git -c user.name=a -c user.email=a@l commit -qm x --allow-empty"
+    names = f'here=$(git symbolic-ref --short HEAD); {alone}; git branch -M "$here"'
+    async with ground(tmp_path) as g:
+        tip = g.place.git_project.git("rev-parse", "main")
+        for end in (g.there.finish, g.there.abandon):
+            await g.work(g.start(), names)
+            if end == g.there.finish:
+                with pytest.raises(NotHome, match="does not follow from"):
+                    await end(g.alice)
+            else:
+                await end(g.alice)
+            assert g.place.git_project.git("rev-parse", g.tree.branch) == tip
 
 
 async def test_a_setup_that_fails_there_says_where_and_is_tried_again(tmp_path: Path) -> None:

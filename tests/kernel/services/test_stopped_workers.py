@@ -48,6 +48,21 @@ async def test_a_worker_that_does_not_read_is_stopped_as_fast_as_any_other(tmp_p
         assert it.status(instruction) == "queued"
 
 
+@pytest.mark.promise("P13")
+async def test_a_worker_that_dies_as_the_kernel_writes_to_it_is_a_crash(tmp_path: Path) -> None:
+    """Its input breaks before its exit is known, which is waited for: the signal is told, not the broken pipe."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        await it.send()
+        worker = await it.launcher.next()
+        await worker.inbox.aclose()
+        await worker.say()
+        await trio.testing.wait_all_tasks_blocked()
+        await worker.leave(Exited(signal=9))
+        await it.launcher.next(2)
+        [row] = it.reader.now(lambda conn: conn.execute("SELECT outcome, exit FROM attempts WHERE n = 1").fetchall())
+        assert row == ("crash", "SIGKILL")
+
+
 @pytest.mark.promise("IF16")
 @pytest.mark.parametrize("late", [DONE, Error(cause="crash", text="x"), Entry(k=0, kind="reply", text="late")])
 async def test_nothing_a_worker_says_after_its_work_was_taken_back_counts(tmp_path: Path, late: WorkerFrame) -> None:

@@ -5,11 +5,13 @@ import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import psutil
 import pytest
 import trio
 
 from kernel.procs.node.session import NodeRefused, NodeSession
 from kernel.procs.spec import NodeLost, Spec
+from protocol.node import LeaseTimes
 from tests.kernel.procs.node.far_node import LIVELY, SHORT, FarNode, Way, connect
 from tests.kernel.procs.trees import ENV, PATIENCE, STAYS, alive, gone, read_pids
 
@@ -29,6 +31,15 @@ async def node(tmp_path: Path) -> AsyncGenerator[FarNode]:
 async def brief(tmp_path: Path) -> AsyncGenerator[FarNode]:
     """One whose lease is over soon."""
     made = FarNode(tmp_path / "brief", SHORT)
+    yield made
+    made.kill(signal.SIGCONT)
+    made.kill()
+
+
+@pytest.fixture
+async def patient(tmp_path: Path) -> AsyncGenerator[FarNode]:
+    """One whose lease is over after some seconds, which a busy machine does not miss."""
+    made = FarNode(tmp_path / "patient", LeaseTimes(lease_seconds=6.0, beat_seconds=0.2, margin_seconds=1.0))
     yield made
     made.kill(signal.SIGCONT)
     made.kill()
@@ -146,6 +157,26 @@ async def test_a_node_process_that_is_stopped_past_its_lease_is_ended_with_its_t
             with trio.fail_after(PATIENCE):
                 assert (await handle.wait()).lost
             assert alive(pids) == []
+
+
+@pytest.mark.promise("P84")
+async def test_a_guard_that_dies_is_replaced_and_its_node_serves_on(patient: FarNode, nursery: trio.Nursery) -> None:
+    """As where the machine is short of memory: no transport breaks, and the new one ends a node that is stopped."""
+    async with patient.session() as session:
+        way = await connect(patient, session, nursery)
+        async with await session.launcher.spawn(TREE) as handle:
+            pids = await read_pids(handle.stdout)
+            guard = min(psutil.Process(patient.pid).children(), key=lambda child: (child.create_time(), child.pid))
+            guard.kill()
+            await gone([guard.pid], PATIENCE)
+            with trio.fail_after(PATIENCE):
+                while psutil.pid_exists(guard.pid):  # a zombie, until the node process writes to it next
+                    await trio.lowlevel.checkpoint()
+            assert (handle.is_quiet(), way.process.poll(), alive(pids)) == (True, None, pids)
+            patient.kill(signal.SIGSTOP)
+            with trio.fail_after(PATIENCE):
+                assert (await handle.wait()).lost
+            await gone(pids, PATIENCE)
 
 
 @pytest.mark.promise("P84")

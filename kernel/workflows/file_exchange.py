@@ -1,0 +1,284 @@
+"""Replace files of a checkout whole or not at all: new files are written beside the old ones, and exchanged by renames.
+
+Going back therefore needs neither disk space nor a filter. A journal in a folder of the kernel records the exchange
+before it starts, so the next kernel can go back after a crash. A file that the user changed meanwhile is not replaced.
+Every function blocks.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kernel.fault_injection import fault_point
+from kernel.source.safe_paths import open_parts
+from kernel.workflows.git_directory import GitDirectory, first_line
+
+_OURS: Final = "agent-worker moves this checkout to "
+_ADVICE: Final = "It finishes, or goes back, when its kernel runs again: awk start\n"
+_OWN: Final = "agent-worker"
+"""The names of our files beside the index start with it."""
+_JOURNAL: Final = "exchange"
+_FOLDER_MODE: Final = 0o777
+
+Facts = tuple[int, int, int] | None
+"""Inode, size and time of modification, which a rename keeps; None: no file."""
+
+
+class FilesChanged(Exception):
+    """A file was changed by another program, and has not been replaced."""
+
+
+class FileChange(msgspec.Struct, frozen=True, array_like=True):
+    """One file, as seen from the top of the tree, as it was and as it is to be."""
+
+    name: bytes
+    old: Facts
+    new: Facts
+
+    @property
+    def path(self) -> str:
+        """The name as text."""
+        return os.fsdecode(self.name)
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """An exchange of the ``files`` in ``top``, before ``branch`` moves to ``tip``. ``index``: once it is installed."""
+
+    repository: str
+    branch: str
+    tip: str
+    own: str
+    """The git directory of ``top``, with its index."""
+    top: str
+    stage: str
+    files: tuple[FileChange, ...] = ()
+    index: Facts = None
+
+    def aside(self, number: int) -> str:
+        """The place of an old file while it is set aside."""
+        return f"{self.stage}/old/{number}"
+
+
+_decoder: Final = msgspec.msgpack.Decoder(Exchange)
+
+
+def facts_of(path: str, folder: int | None = None) -> Facts:
+    """Return the facts of the file or link at ``path``; None for a folder, and where nothing is."""
+    try:
+        found = os.lstat(path) if folder is None else os.stat(path, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
+    return None if stat.S_ISDIR(found.st_mode) else (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def stage_of(checkout: GitDirectory) -> str:
+    """The folder that new files are written to, on the file system of the checkout. Raises OSError."""
+    base = checkout.own if os.stat(checkout.own).st_dev == os.stat(checkout.top).st_dev else checkout.top
+    return f"{base}/.{_OWN}-files"
+
+
+def make_stage(stage: str) -> None:
+    """Make the folder ``stage`` empty. Raises OSError."""
+    with suppress(OSError):
+        os.unlink(stage)  # a link that a repository brings along is not followed
+    shutil.rmtree(stage, ignore_errors=True)
+    for folder in (stage, f"{stage}/new", f"{stage}/old"):
+        os.mkdir(folder, 0o700)
+
+
+def record(place: Path, exchange: Exchange, seen: Mapping[str, Facts]) -> Exchange:
+    """Record the exchange, whose new files are complete. ``seen``: the facts of the old ones. Raises OSError."""
+    files = []
+    for path, old in seen.items():
+        new = f"{exchange.stage}/new/{path}"
+        if os.path.isdir(new) and not os.path.islink(new) and not os.listdir(new):  # a submodule, as git makes it
+            os.close(open_parts(exchange.top, path.split("/"), make=_FOLDER_MODE))
+        files.append(FileChange(os.fsencode(path), old, facts_of(new)))
+    return _write(place, msgspec.structs.replace(exchange, files=tuple(files)))
+
+
+def _write(place: Path, exchange: Exchange) -> Exchange:
+    new = place / f"{_JOURNAL}.new"
+    with new.open("wb") as target:
+        target.write(msgspec.msgpack.encode(exchange))
+        target.flush()
+        os.fsync(target.fileno())
+    new.rename(place / _JOURNAL)
+    return exchange
+
+
+def recorded(place: Path) -> Exchange | None:
+    """The exchange that was recorded and not ended; None: there is none, or its repository is gone. Raises OSError."""
+    try:
+        found = _decoder.decode((place / _JOURNAL).read_bytes())
+    except FileNotFoundError:
+        return None
+    return found if os.path.isdir(found.own) else None
+
+
+def exchange_files(exchange: Exchange) -> None:
+    """Set the old files aside, and put the new ones in their places. Raises OSError, FilesChanged."""
+    # First what is removed: a folder may become a file, and a file a folder.
+    for number, file in sorted(enumerate(exchange.files), key=lambda one: one[1].new is not None):
+        if file.old is not None:
+            aside = exchange.aside(number)
+            _in_folder(exchange.top, file.path, partial(_set_aside, aside))
+            fault_point("landing.aside")
+            if facts_of(aside) != file.old:
+                raise FilesChanged(f"{file.path!r} was changed meanwhile")
+        if file.new is not None:
+            source = f"{exchange.stage}/new/{file.path}"
+            _in_folder(exchange.top, file.path, partial(_put_new, source), make=_FOLDER_MODE)
+            os.unlink(source)
+            fault_point("landing.file")
+
+
+Act = Callable[[str, int], None]
+"""Does something to a name in a folder."""
+
+
+def _in_folder(top: str, path: str, act: Act, *, make: int = 0) -> None:
+    """Do something to the name of ``path`` in its folder, which is reached through no link. Raises OSError."""
+    *parts, name = path.split("/")
+    folder = open_parts(top, parts, make=make)
+    try:
+        act(name, folder)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, f"{top}/{path}") from error
+    finally:
+        os.close(folder)
+
+
+def _set_aside(aside: str, name: str, folder: int) -> None:
+    os.rename(name, aside, src_dir_fd=folder)
+
+
+def _remove_empty(name: str, folder: int) -> None:
+    """Remove the folder ``name``, if it is one, whose files are aside. Raises OSError where it has others."""
+    with suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            for _, inner, _, inside in os.fwalk(name, topdown=False, dir_fd=folder):
+                for one in inner:
+                    os.rmdir(one, dir_fd=inside)
+            os.rmdir(name, dir_fd=folder)
+
+
+def _put_new(source: str, name: str, folder: int) -> None:
+    _remove_empty(name, folder)
+    os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)  # a rename would replace another file
+
+
+def _put_back(aside: str, name: str, folder: int) -> None:
+    with suppress(OSError):
+        _remove_empty(name, folder)
+    if not os.access(name, os.F_OK, dir_fd=folder, follow_symlinks=False):
+        os.rename(aside, name, dst_dir_fd=folder)
+
+
+def _remove_new(new: Facts, name: str, folder: int) -> None:
+    if facts_of(name, folder) == new:
+        os.unlink(name, dir_fd=folder)
+
+
+def _remove_folder(name: str, folder: int) -> None:
+    os.rmdir(name, dir_fd=folder)
+
+
+def install_index(place: Path, exchange: Exchange, index: str) -> None:
+    """Make ``index`` that of the checkout. Raises OSError; FilesChanged where a program still wrote to an old file."""
+    new = f"{exchange.own}/{_OWN}.index"
+    with suppress(FileNotFoundError):
+        _copy(f"{exchange.own}/index", f"{exchange.own}/{_OWN}.old")
+    _copy(index, new)
+    for number, file in enumerate(exchange.files):
+        if file.old is not None and facts_of(exchange.aside(number)) != file.old:
+            raise FilesChanged(f"{file.path!r} was changed meanwhile")
+    _write(place, msgspec.structs.replace(exchange, index=facts_of(new)))
+    os.replace(new, f"{exchange.own}/index")
+
+
+def go_back(exchange: Exchange, unlike: frozenset[str]) -> None:
+    """Put the old files back that are ``unlike`` in the new commit and on the branch, and the index with them.
+
+    Whatever others wrote in their places stays. May be repeated. Raises OSError.
+    """
+    back = tuple((number, file) for number, file in enumerate(exchange.files) if file.path in unlike)
+    taken = suppress(NotADirectoryError, FileNotFoundError)  # a file or a link of somebody's in place of a folder
+    for _, file in back:
+        if file.new is not None:
+            with taken:
+                _in_folder(exchange.top, file.path, partial(_remove_new, file.new))
+    for number, file in back:
+        aside = exchange.aside(number)
+        if os.path.lexists(aside):
+            with taken:
+                _in_folder(exchange.top, file.path, partial(_put_back, aside), make=_FOLDER_MODE)
+    index, old = f"{exchange.own}/index", f"{exchange.own}/{_OWN}.old"
+    if unlike and exchange.index is not None and facts_of(index) == exchange.index and os.path.lexists(old):
+        os.replace(old, index)
+
+
+def end(place: Path, exchange: Exchange) -> None:
+    """Remove what the exchange needed, folders that it left empty, and its record. Raises OSError."""
+    for file in exchange.files:
+        above = os.path.dirname(file.path)
+        with suppress(OSError):
+            while above:
+                _in_folder(exchange.top, above, _remove_folder)
+                above = os.path.dirname(above)
+    shutil.rmtree(exchange.stage, ignore_errors=True)
+    for name in ("index", "old"):
+        Path(f"{exchange.own}/{_OWN}.{name}").unlink(missing_ok=True)
+    (place / _JOURNAL).unlink(missing_ok=True)
+
+
+# -- git's lock on the index, which is ours while files move ---------------------------------------------
+
+
+def lock(own: str, tip: str) -> bool:
+    """Take git's lock on the index in ``own``, also where it is ours. False: another git has it. Raises OSError."""
+    path, new = f"{own}/index.lock", f"{own}/{_OWN}.lock"
+    with os.fdopen(_new_file(new, 0o600), "w", encoding="utf-8") as target:
+        target.write(f"{_OURS}{tip}\n{_ADVICE}")
+    try:
+        os.link(new, path)  # with its content, or not at all
+    except FileExistsError:
+        return _is_ours(path, tip)
+    finally:
+        os.unlink(new)
+    return True
+
+
+def release(own: str, tip: str) -> None:
+    """Give git's lock back, if it was taken for ``tip``."""
+    path = f"{own}/index.lock"
+    if _is_ours(path, tip):
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def _is_ours(path: str, tip: str) -> bool:
+    with suppress(OSError):
+        return first_line(path) == f"{_OURS}{tip}"
+    return False
+
+
+def _new_file(path: str, mode: int) -> int:
+    """A new file in place of what is there: a link that a repository brings along is not followed."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+
+
+def _copy(source: str, target: str) -> None:
+    with open(source, "rb") as read, os.fdopen(_new_file(target, 0o666), "wb") as written:
+        shutil.copyfileobj(read, written)
+        written.flush()
+        os.fsync(written.fileno())
