@@ -58,6 +58,8 @@ class Manner(msgspec.Struct, frozen=True):
     """The formats of a repository: of its configuration, all that is believed, in the words of a file of git's."""
 
     text: str
+    formats: tuple[tuple[str, str], ...] = ()
+    """The settings among them that say how data are written."""
     name: str = ""
     email: str = ""
     """The user's, where the repository has its own: for commits of agents."""
@@ -105,16 +107,22 @@ def manner_of(directory: GitDirectory, said: Mapping[str, str]) -> Manner:
         elif said.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
             raise NoRepository("it is a bare repository")
     values = {key: said[key].lower() for key, known in _FORMAT.items() if said.get(key, "").lower() in known}
+    rows = [format_sections(values)]
+    for key, value in said.items():
+        remote = _ADDRESS.fullmatch(key)
+        if remote is not None and _HOST.fullmatch(value):
+            rows.append(section(f'remote "{remote[1]}"', {"url": value}))
+    return Manner("".join(rows), tuple(values.items()), said.get("user.name", ""), said.get("user.email", ""))
+
+
+def format_sections(values: Mapping[str, str]) -> str:
+    """The sections of a configuration file that say how data are written."""
     extended = any(key.startswith("extensions.") for key in values)
     rows = [section("core", {"repositoryformatversion": str(int(extended)), "bare": "false"})]
     for key, value in values.items():
         name, _, rest = key.partition(".")
         rows.append(section(name, {rest: value}))
-    for key, value in said.items():
-        remote = _ADDRESS.fullmatch(key)
-        if remote is not None and _HOST.fullmatch(value):
-            rows.append(section(f'remote "{remote[1]}"', {"url": value}))
-    return Manner("".join(rows), said.get("user.name", ""), said.get("user.email", ""))
+    return "".join(rows)
 
 
 def section(name: str, values: Mapping[str, str]) -> str:

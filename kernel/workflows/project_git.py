@@ -196,9 +196,12 @@ def unusable(error: NoRepository | OSError) -> Refused:
 
 def unusable_on_nodes(refused: Refused) -> Refused:
     """There can be no clones on nodes either."""
-    why = refused.text.removeprefix(_UNUSABLE)
-    text = f"an agent that works on a node (needs.labels) works in a clone of the project's git repository: {why}"
-    return Refused(refused.code, text, refused.hint)
+    return unusable_for("an agent that works on a node (needs.labels) works in a clone of the project's git", refused)
+
+
+def unusable_for(what: str, refused: Refused) -> Refused:
+    """Return ``refused``, which says why the repository is not used, with ``what`` it is needed for."""
+    return Refused(refused.code, f"{what} repository: {refused.text.removeprefix(_UNUSABLE)}", refused.hint)
 
 
 def failed(text: str, hint: str = HINT) -> Refused:
