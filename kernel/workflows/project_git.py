@@ -96,7 +96,7 @@ class ProjectGit:
         manner = await self.manner(directory)
         try:
             return await trio.to_thread.run_sync(make, manner)
-        except OSError as error:
+        except (OSError, NoRepository) as error:
             raise unusable(error) from error
 
     async def run(
@@ -153,7 +153,9 @@ class ProjectGit:
 
     def why(self, result: CommandResult) -> str:
         """The reason why a run failed."""
-        return "it took too long" if result.timed_out else self._command.why(result)
+        if result.timed_out:
+            return f"it took more than {SECONDS:g} s ({CONFINED_SECONDS:g} s in a sandbox); is a file a pipe?"
+        return self._command.why(result)
 
     async def filters(self, view: View) -> tuple[Setting, ...]:
         """The user's own filters, from their configuration and the system's."""

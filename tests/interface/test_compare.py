@@ -123,20 +123,22 @@ def test_the_team_wins_and_each_run_had_a_copy_of_its_own(cli: Cli, arms: Arms) 
 @pytest.mark.promise("P28")
 def test_a_comparison_runs_nothing_of_a_repository_inside_the_project(cli: Cli, arms: Arms, tmp_path: Path) -> None:
     """A folder with a git directory is copied without that; no filter of it runs, also where nothing is to be run."""
-    ran, environ = tmp_path / "RAN", {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    for place in (cli.root, cli.root / "vendor"):
-        subprocess.run(("git", "init", "--quiet", str(place)), env=environ, check=True)
-    (cli.root / "vendor/.gitattributes").write_text("* filter=evil\n")
-    (cli.root / "vendor/a.txt").write_text("one")
-    as_user: dict[str, Any] = {"cwd": cli.root / "vendor", "env": environ, "check": True}
-    subprocess.run(("git", "add", "--all"), **as_user)
-    names = ("-c", "user.name=a", "-c", "user.email=a@b")
-    subprocess.run(("git", *names, "commit", "--quiet", "-m", "first"), **as_user)
-    subprocess.run(("git", "add", "data.txt"), **{**as_user, "cwd": cli.root})
-    subprocess.run(("git", *names, "commit", "--quiet", "-m", "first"), **{**as_user, "cwd": cli.root})
-    with (cli.root / "vendor/.git/config").open("a") as config:
-        config.write(f'[filter "evil"]\n\tclean = "touch {ran}; cat"\n')
-    (cli.root / "vendor/a.txt").write_text("two")
+    ran, vendor = tmp_path / "RAN", cli.root / "vendor"
+
+    def git(place: Path, *words: str) -> None:
+        environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+        command = ("git", "-c", "user.name=a", "-c", "user.email=a@b", *words)
+        subprocess.run(command, cwd=place, env=environ, check=True)
+
+    vendor.mkdir()
+    (vendor / ".gitattributes").write_text("* filter=evil\n")
+    (vendor / "a.txt").write_text("one")
+    for place, name in ((vendor, "a.txt"), (cli.root, "data.txt")):
+        git(place, "init", "--quiet")
+        git(place, "add", name)
+        git(place, "commit", "--quiet", "-m", "first")
+    (vendor / ".git/config").write_text(f'[filter "evil"]\n\tclean = "touch {ran}; cat"\n')
+    (vendor / "a.txt").write_text("two")
     with (cli.root / ".git/config").open("a") as config:
         config.write(f'[core]\n\tfsmonitor = "touch {ran}; false"\n')
     assert compare(cli, "--dry-run", *BOUNDED).code == 0
@@ -145,7 +147,7 @@ def test_a_comparison_runs_nothing_of_a_repository_inside_the_project(cli: Cli, 
     assert (folder(cli) / "base/vendor/a.txt").read_text() == "two"
     assert not (folder(cli) / "base/vendor/.git").exists()
     assert not ran.exists()
-    subprocess.run(("git", "add", "--all"), **as_user)
+    git(vendor, "add", "--all")
     assert ran.exists(), "the attack is one"
 
 

@@ -139,8 +139,8 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
         )
     _copy_again(base, solo)
     written = os.path.normpath(os.path.join(copy.inside, told.path))
-    words = ("commit-file", "--project", solo, "--", written)
-    run_inspect(context.environ, *words, given=told.text.encode(), seconds=_COPY_SECONDS)
+    commit = ("commit-file", "--project", solo, "--", written)
+    run_inspect(context.environ, *commit, given=told.text.encode(), seconds=_COPY_SECONDS)
     alone = os.path.join(solo, copy.inside)
     run_inspect(context.environ, "plan", "--project", alone, "--tag", args.tag, "--", told.path, *context.params)
     request = RunRequest(
