@@ -16,6 +16,7 @@ from typing import Final
 
 import trio
 
+from kernel.agents.environment import worker_environment
 from kernel.inspect.fetch import open_launcher
 from kernel.source.safe_paths import NotInside, copy_open, copy_path, open_file, open_folder, put_here
 from kernel.store.worktrees import Worktree
@@ -80,7 +81,7 @@ async def _commit_file(folder: str, path: str, environ: Mapping[str, str]) -> Co
 @asynccontextmanager
 async def _git(environ: Mapping[str, str]) -> AsyncGenerator[ProjectGit]:
     with tempfile.TemporaryDirectory(prefix="awk-copy-") as place:
-        async with open_launcher(Path(place), environ) as launcher:
+        async with open_launcher(Path(place), worker_environment(environ), kind=None) as launcher:
             yield ProjectGit(Path(place), launcher=launcher, environ=environ, own_bin=frozenset())
 
 
