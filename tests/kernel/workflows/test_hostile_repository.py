@@ -420,6 +420,18 @@ async def test_the_users_own_filters_go_on_working(git_project: GitProject) -> N
     assert not canary(git_project).exists()
 
 
+async def test_git_lfs_of_the_user_is_told_to_fetch_nothing(git_project: GitProject) -> None:
+    """By its own variable, in every git of ours: else it asks the server that the repository's .lfsconfig names."""
+    filters = '[filter "lfs"]\n\tsmudge = "cat >/dev/null; printf %s ${GIT_LFS_SKIP_SMUDGE:-fetched}"\n\tclean = cat\n'
+    (git_project.folder / ".gitconfig").write_text(filters)
+    git_project.write(".gitattributes", "*.bin filter=lfs\n")
+    git_project.write("a.bin", "pointer\n")
+    git_project.commit()
+    async with repository(git_project) as git:
+        tree = await made(git, planned(await git.base(), git))
+        assert at(tree, "a.bin").read_text() == "1"
+
+
 @pytest.mark.long("tests/kernel/workflows/test_repository.py")
 async def test_a_linked_tree_and_a_submodule_of_the_user_are_projects_as_well(git_project: GitProject) -> None:
     """A file ``.git`` that git made: the directory that it names says where it belongs."""
