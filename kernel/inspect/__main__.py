@@ -58,9 +58,7 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
     copy.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
     copy.add_argument("folder", help="the new folder of the copy")
     copy.add_argument("hidden", help="a folder that is not copied")
-    commit = verbs.add_parser("commit-file")
-    commit.add_argument("--project", type=Path, default=here, help="the top of the copy (default: here)")
-    commit.add_argument("file", help="replaced in the copy by what is read from stdin")
+    copy.add_argument("--file", default="", help="a file whose text in the copy is read from stdin")
     trust = verbs.add_parser("trust")
     trust.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
     trust.add_argument("--state", type=Path, help="where what is elsewhere is kept once it is fetched")
@@ -151,13 +149,11 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             from kernel.inspect import agents, solo
 
             document = (agents.workflows_using if args.verb == "uses" else solo.solo_workflow)(args.project, args.name)
-        case "copy-project" | "commit-file":
-            from kernel.inspect.project_copy import commit_file, copy_project
+        case "copy-project":
+            from kernel.inspect.project_copy import copy_project
 
-            if args.verb == "copy-project":
-                document = copy_project(args.project, args.folder, args.hidden, environ)
-            else:
-                document = commit_file(args.project, args.file, sys.stdin.buffer.read().decode(), environ)
+            text = sys.stdin.buffer.read().decode() if args.file else ""
+            document = copy_project(args.project, args.folder, args.hidden, environ, file=args.file, text=text)
         case "tools" | "skills":
             from kernel.inspect.tools import skill_list, tool_list
 

@@ -9,8 +9,7 @@ but its formats. A link to a place in the project leads to the same place in the
 import os
 import stat
 import tempfile
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -35,54 +34,48 @@ _BRANCH: Final = "compared"
 _AUTHOR: Final = Author("agent-worker", "agent-worker@localhost")
 
 
-def copy_project(root: Path, folder: str, hidden: str, environ: Mapping[str, str]) -> CopiedProject:
-    """Copy the project at ``root`` to the new ``folder``, without the folder ``hidden``. Blocks. Raises Refused."""
-    return trio.run(_copy_project, os.path.realpath(root), folder, os.path.realpath(hidden), environ)
+def copy_project(
+    root: Path, folder: str, hidden: str, environ: Mapping[str, str], *, file: str = "", text: str = ""
+) -> CopiedProject:
+    """Copy the project at ``root`` to the new ``folder``, without the folder ``hidden``. Blocks. Raises Refused.
+
+    ``file`` of the project has ``text`` in the copy.
+    """
+    return trio.run(_copy_project, os.path.realpath(root), folder, os.path.realpath(hidden), environ, (file, text))
 
 
-def commit_file(folder: Path, path: str, text: str, environ: Mapping[str, str]) -> CopiedProject:
-    """Replace the file ``path`` in the copy at ``folder``, and commit all that changed. Blocks. Raises Refused."""
+async def _copy_project(
+    root: str, folder: str, hidden: str, environ: Mapping[str, str], changed: tuple[str, str]
+) -> CopiedProject:
+    with tempfile.TemporaryDirectory(prefix="awk-copy-") as place:
+        async with open_launcher(Path(place), worker_environment(environ), kind=None) as launcher:
+            git = ProjectGit(Path(place), launcher=launcher, environ=environ, own_bin=frozenset())
+            try:
+                directory = _directory(root)
+                os.mkdir(folder, 0o700)
+                if directory is not None and not await _copy_history(git, directory, folder):
+                    directory = None  # nothing was ever committed
+            except Refused as refused:
+                raise unusable_for("a comparison copies the project and its git", refused) from refused
+            inside = "" if directory is None else folder_in(root, directory)
+            await trio.to_thread.run_sync(_copy_files, directory.top if directory else root, folder, hidden)
+            if changed[0]:
+                await trio.to_thread.run_sync(_write, folder, os.path.join(inside, changed[0]), changed[1])
+            if directory is not None:
+                await _commit(git, folder, f"Replace {changed[0]}" if changed[0] else "What was not committed")
+    return CopiedProject(git=directory is not None, inside=inside)
+
+
+def _write(folder: str, path: str, text: str) -> None:
     above, name = os.path.split(path)
     try:
-        descriptor = open_folder(str(folder), above) if above else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = open_folder(folder, above) if above else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             put_here(descriptor, name, text)
         finally:
             os.close(descriptor)
     except (OSError, NotInside) as error:
         raise failed(f"{path} cannot be written in the copy: {error}", "links are not followed") from error
-    return trio.run(_commit_file, str(folder), path, environ)
-
-
-async def _copy_project(root: str, folder: str, hidden: str, environ: Mapping[str, str]) -> CopiedProject:
-    async with _git(environ) as git:
-        try:
-            directory = _directory(root)
-            os.mkdir(folder, 0o700)
-            committed = directory is not None and await _copy_history(git, directory, folder)
-        except Refused as refused:
-            raise unusable_for("a comparison copies the project and its git", refused) from refused
-        if directory is not None and committed:
-            await trio.to_thread.run_sync(_copy_files, directory.top, folder, hidden)
-            await _commit(git, folder, "What was not committed")
-            return CopiedProject(git=True, inside=folder_in(root, directory))
-        await trio.to_thread.run_sync(_copy_files, root, folder, hidden)
-    return CopiedProject(git=False, inside="")
-
-
-async def _commit_file(folder: str, path: str, environ: Mapping[str, str]) -> CopiedProject:
-    committed = await trio.Path(folder, _GIT).exists()
-    if committed:
-        async with _git(environ) as git:
-            await _commit(git, folder, f"Replace {path}")
-    return CopiedProject(git=committed, inside="")
-
-
-@asynccontextmanager
-async def _git(environ: Mapping[str, str]) -> AsyncGenerator[ProjectGit]:
-    with tempfile.TemporaryDirectory(prefix="awk-copy-") as place:
-        async with open_launcher(Path(place), worker_environment(environ), kind=None) as launcher:
-            yield ProjectGit(Path(place), launcher=launcher, environ=environ, own_bin=frozenset())
 
 
 def _directory(root: str) -> GitDirectory | None:

@@ -120,9 +120,7 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
         raise Failure("usage", "a comparison needs a workflow of the project", "copy the file into .workflows first")
     home = os.path.realpath(os.path.dirname(os.path.dirname(context.project.state)))
     base, solo = os.path.join(folder, _BASE), os.path.join(folder, _SOLO)
-    words = ("copy-project", "--project", context.project.root, "--", base, home)
-    copied = run_inspect(context.environ, *words, seconds=_COPY_SECONDS)
-    copy = msgspec.json.decode(copied, type=CopiedProject)
+    copy = _copied(context, context.project.root, base, home)
     root = os.path.join(base, copy.inside)
     found = run_inspect(context.environ, "solo", "--project", root, "--", asked)
     told = msgspec.json.decode(found, type=SoloWorkflow)
@@ -137,10 +135,7 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
         raise Failure(
             "usage", text, "give --max-cost or --max-tokens for each run, or --total-cost, --total-tokens for all"
         )
-    _copy_again(base, solo)
-    written = os.path.normpath(os.path.join(copy.inside, told.path))
-    commit = ("commit-file", "--project", solo, "--", written)
-    run_inspect(context.environ, *commit, given=told.text.encode(), seconds=_COPY_SECONDS)
+    _copied(context, root, solo, home, file=told.path, text=told.text)
     alone = os.path.join(solo, copy.inside)
     run_inspect(context.environ, "plan", "--project", alone, "--tag", args.tag, "--", told.path, *context.params)
     request = RunRequest(
@@ -167,6 +162,12 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
         total_cost_usd=args.total_cost,
         total_tokens=args.total_tokens,
     )
+
+
+def _copied(context: Context, root: str, folder: str, hidden: str, *, file: str = "", text: str = "") -> CopiedProject:
+    words = ("copy-project", "--project", root, "--file", file, "--", folder, hidden)
+    made = run_inspect(context.environ, *words, given=text.encode(), seconds=_COPY_SECONDS)
+    return msgspec.json.decode(made, type=CopiedProject)
 
 
 def _copy_again(made: str, folder: str) -> None:

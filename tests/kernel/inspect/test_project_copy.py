@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.inspect.project_copy import commit_file, copy_project
+from kernel.inspect.project_copy import copy_project
 from protocol.errors import Refused
 from protocol.inspection import CopiedProject
 
@@ -83,10 +83,10 @@ def test_a_repository_keeps_its_commit_and_nothing_else_of_git(tmp_path: Path) -
     copy_project(linked, str(tmp_path / "three"), str(tmp_path / "state"), ENVIRON)
     assert git(tmp_path / "three", "rev-parse", "HEAD") == first
     assert git(tmp_path / "three", "symbolic-ref", "HEAD") == "refs/heads/compared"
-    commit_file(made, "app/a.txt", "three", ENVIRON)
-    assert git(made, "show", "--format=%an %s", "--stat", "HEAD").startswith(
-        "agent-worker Replace app/a.txt\n\n app/a.txt"
-    )
+    again = tmp_path / "four"
+    copy_project(made / "app", str(again), str(tmp_path / "state"), ENVIRON, file="a.txt", text="three")
+    made = again
+    assert git(made, "show", "--format=%an %s", "--stat", "HEAD").startswith("agent-worker Replace a.txt\n\n app/a.txt")
     assert (git(made, "status", "--porcelain"), (made / "app/a.txt").read_text()) == ("", "three")
 
 
@@ -133,7 +133,7 @@ def test_no_program_of_a_repository_in_the_project_runs(kind: str, tmp_path: Pat
     (nested / "a.txt").write_text("two")
     made = tmp_path / "made"
     assert copy_project(top, str(made), str(tmp_path / "state"), ENVIRON).git
-    commit_file(made, "w.yaml", "one: agent\n", ENVIRON)
+    copy_project(top, str(tmp_path / "more"), str(tmp_path / "state"), ENVIRON, file="w.yaml", text="one: agent\n")
     assert list(tmp_path.glob("RAN*")) == []
     assert git(made, "status", "--porcelain") == ""
     assert [path.relative_to(made) for path in made.rglob(".git")] == [Path(".git")]
