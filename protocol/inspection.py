@@ -67,6 +67,14 @@ class SoloWorkflow(_Document, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
+class CopiedProject(_Document, frozen=True, kw_only=True):
+    """A copy of a project (``run --compare solo``): whether it has a commit, and the project's place in it."""
+
+    schema: str = "awk/copied-project/1"
+    git: bool
+    inside: str
+
+
 class DoctorRow(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was looked at. Where it is not ``ok``, ``fix`` says what to do."""
 

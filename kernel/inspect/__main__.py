@@ -54,6 +54,11 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
         one.add_argument("--new", action="store_true", help="of judge: there must be no such agent")
         if verb != "agents":
             one.add_argument("name", help="of the agent; judge reads its definition from stdin")
+    copy = verbs.add_parser("copy-project")
+    copy.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+    copy.add_argument("folder", help="the new folder of the copy")
+    copy.add_argument("hidden", help="a folder that is not copied")
+    copy.add_argument("--file", default="", help="a file whose text in the copy is read from stdin")
     trust = verbs.add_parser("trust")
     trust.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
     trust.add_argument("--state", type=Path, help="where what is elsewhere is kept once it is fetched")
@@ -144,6 +149,11 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             from kernel.inspect import agents, solo
 
             document = (agents.workflows_using if args.verb == "uses" else solo.solo_workflow)(args.project, args.name)
+        case "copy-project":
+            from kernel.inspect.project_copy import copy_project
+
+            text = sys.stdin.buffer.read().decode() if args.file else ""
+            document = copy_project(args.project, args.folder, args.hidden, environ, file=args.file, text=text)
         case "tools" | "skills":
             from kernel.inspect.tools import skill_list, tool_list
 

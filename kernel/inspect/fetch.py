@@ -4,6 +4,7 @@ Nothing of what is fetched is run or believed, and nothing is pinned: that comes
 without a kernel, in keepers of this process, for as long as something is looked up. Skills are told and kept nowhere.
 """
 
+import sys
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.agents.skills import INSTRUCTIONS, read_skill
-from kernel.procs.exec import ExecLauncher
+from kernel.procs.launcher import Launcher, choose_launcher
 from kernel.source.files import MAX_BYTES, MAX_FILES, FolderFile
 from kernel.workflows.checkouts import Checkout
 from kernel.workflows.git import Git
@@ -25,11 +26,16 @@ from protocol.tool_documents import FetchedSkill, FetchedSkills, SkillFile
 
 
 @asynccontextmanager
-async def open_launcher(run_dir: Path, environ: Mapping[str, str]) -> AsyncGenerator[ExecLauncher]:
-    """A launcher that works in ``run_dir``. What is refused meanwhile is raised as it is, and in no group."""
+async def open_launcher(
+    run_dir: Path, environ: Mapping[str, str], *, kind: str | None = "exec"
+) -> AsyncGenerator[Launcher]:
+    """A launcher that works in ``run_dir``. What is refused meanwhile is raised as it is, and in no group.
+
+    ``kind``: ``exec`` starts few programs sooner; None is what a kernel has here, for many.
+    """
     refused: Refused | None = None
     async with trio.open_nursery() as nursery:
-        launcher = ExecLauncher(run_dir=run_dir, environ=environ)
+        launcher = choose_launcher(kind, platform=sys.platform, run_dir=run_dir, environ=environ)
         await nursery.start(launcher.run)
         try:
             yield launcher

@@ -19,6 +19,7 @@ from kernel.fault_injection import fault_point
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """O_NONBLOCK: a pipe in place of the file is found out, not waited for."""
+_CHUNK_BYTES: Final = 1024 * 1024
 
 
 _NOT_OURS: Final = frozenset({".git", ".agents", ".workflows"})
@@ -99,6 +100,40 @@ def open_file(folder: int, name: str, flags: int, mode: int = 0o600) -> int:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "is not a regular file", name)
     return descriptor
+
+
+def open_path(path: str, flags: int = os.O_RDONLY) -> int:
+    """Open the regular file ``path``; neither the file nor its folder may be a link. Raises OSError."""
+    above = os.open(os.path.dirname(path), _FOLDER)
+    try:
+        return open_file(above, os.path.basename(path), flags)
+    finally:
+        os.close(above)
+
+
+def copy_open(descriptor: int, target: str, limit: int) -> int:
+    """Copy an opened file with its mode and times to the new file ``target``. Returns its size; closes ``descriptor``.
+
+    Raises OSError: EFBIG where the file has more than ``limit`` bytes, EEXIST where anything is at ``target``.
+    """
+    size = 0
+    with open(descriptor, "rb", buffering=0) as source, open(target, "xb", buffering=0) as out:
+        facts = os.fstat(descriptor)
+        while chunk := source.read(min(_CHUNK_BYTES, limit + 1 - size)):
+            size += out.write(chunk)
+            if size > limit:
+                raise OSError(errno.EFBIG, f"is larger than {limit // 1024} KiB", target)
+        os.fchmod(out.fileno(), stat.S_IMODE(facts.st_mode) & 0o777)
+        os.utime(out.fileno(), ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    return size
+
+
+def copy_path(path: str, target: str, limit: int) -> None:
+    """Replace the file ``target`` with a copy of the file ``path``, as ``open_path`` opens it. Raises OSError."""
+    descriptor = open_path(path)
+    with suppress(FileNotFoundError):
+        os.unlink(target)
+    copy_open(descriptor, target, limit)
 
 
 class NotSynced(OSError):

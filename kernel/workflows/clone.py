@@ -18,7 +18,15 @@ import trio
 from kernel.source.safe_paths import open_file
 from kernel.store.worktrees import Worktree
 from kernel.workflows.git_directory import GitDirectory
-from kernel.workflows.git_view import View, filter_sections, quoted, section, write_alternates
+from kernel.workflows.git_view import (
+    View,
+    copy_index,
+    copy_settings,
+    filter_sections,
+    quoted,
+    section,
+    write_alternates,
+)
 from kernel.workflows.project_git import ProjectGit, failed, with_folder
 from protocol.ipc import Sandbox
 
@@ -110,7 +118,7 @@ async def bring_back(git: ProjectGit, tree: Worktree, view: View, box: Sandbox) 
     index = {"GIT_INDEX_FILE": f"{tree.git_dir}/index"}
     await git.run(view, "read-tree", "--reset", tip, variables=index)  # while somebody looks at it, it is locked
     with suppress(OSError):
-        shutil.copy2(f"{tree.git_dir}/index", f"{view.folder}/index")
+        await trio.to_thread.run_sync(copy_index, tree.git_dir, view.folder)
     return tip
 
 
@@ -181,10 +189,8 @@ def _write(tree: Worktree, view: View, config: str, refs: bytes, tip: bytes) -> 
     branch.parent.mkdir(mode=0o700, parents=True)
     branch.write_bytes(tip)
     Path(clone, "HEAD").write_text(f"ref: refs/heads/{tree.branch}\n", "utf-8")
-    shutil.copy2(f"{tree.git_dir}/index", f"{clone}/index")
-    for name in ("shallow", "info/exclude", "info/attributes"):
-        with suppress(FileNotFoundError):
-            shutil.copyfile(f"{view.folder}/{name}", f"{clone}/{name}")
+    copy_index(tree.git_dir, clone)
+    copy_settings(view.folder, clone)
     link = Path(link_of(tree))
     Path(f"{link}.new").write_text(f"gitdir: {clone}\n", "utf-8", "surrogateescape")
     Path(f"{link}.new").rename(link)

@@ -65,6 +65,7 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         "GIT_ALLOW_PROTOCOL": "",
         "GIT_PROTOCOL_FROM_USER": "0",
         "GIT_NO_LAZY_FETCH": "1",
+        "GIT_LFS_SKIP_SMUDGE": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_LITERAL_PATHSPECS": "1",
@@ -280,7 +281,6 @@ class Git:
                     "GIT_CONFIG_SYSTEM": "/dev/null",
                     "GIT_ATTR_NOSYSTEM": "1",
                     "GIT_ALLOW_PROTOCOL": scheme,
-                    "GIT_LFS_SKIP_SMUDGE": "1",
                 }
             ),
             seconds=FETCH_SECONDS,

@@ -17,10 +17,14 @@ from typing import Final
 
 import msgspec
 
+from kernel.source.safe_paths import open_file, open_folder, open_path
 from protocol.errors import Refused
 
 _LINE_BYTES: Final = 8192
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_TREES: Final = "worktrees"
+_FOLDERS: Final = (("objects", 9), ("refs", 99), ("reftable", 9), ("lfs", 1), (_TREES, 0), ("info", 0))
+"""Folders that git writes to or reads from, and how deep their entries are checked."""
+_FILES: Final = ("HEAD", "packed-refs")
 
 
 class GitDirectory(msgspec.Struct, frozen=True):
@@ -74,8 +78,8 @@ def find_git_directory(root: Path) -> GitDirectory:
 
 
 def first_line(path: str) -> str:
-    """The first line of a regular file, which is no link. Raises OSError."""
-    descriptor = os.open(path, _FILE)
+    """The first line of a regular file; neither it nor its folder is a link. Raises OSError."""
+    descriptor = open_path(path)
     try:
         return os.fsdecode(os.read(descriptor, _LINE_BYTES)).split("\n", 1)[0]
     finally:
@@ -87,6 +91,30 @@ def _sound(found: GitDirectory) -> GitDirectory:
         if not stat.S_ISDIR(mode_of(Path(found.common, name))):
             raise NoRepository(f"{found.common}/{name} is no folder", "a repository in parts is not used")
     return found
+
+
+def check_kinds(common: str) -> None:
+    """Raise NoRepository where git would write or wait elsewhere: at a link, pipe or device in the repository."""
+    for name in _FILES:
+        if mode_of(f"{common}/{name}") and not stat.S_ISREG(mode_of(f"{common}/{name}")):
+            raise strange(f"{common}/{name}")
+    for name, depth in _FOLDERS:
+        if mode_of(f"{common}/{name}") and not stat.S_ISDIR(mode_of(f"{common}/{name}")):
+            raise strange(f"{common}/{name}")
+        left = [(f"{common}/{name}", depth)] if depth else []
+        while left:
+            folder, rest = left.pop()
+            with suppress(FileNotFoundError), os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        left += [(entry.path, rest - 1)] if rest > 1 else []
+                    elif not entry.is_file(follow_symlinks=False):
+                        raise strange(entry.path)
+
+
+def strange(path: str, why: str = "is a link, a pipe or a device") -> NoRepository:
+    """Return the reason why a repository with ``path`` in it is not used."""
+    return NoRepository(f"{path} {why}", "replace it by a regular file or folder: links in a repository are refused")
 
 
 def _is_repository(folder: Path) -> bool:
@@ -123,7 +151,9 @@ def folder_in(root: str, directory: GitDirectory) -> str:
 
 def linked_trees(common: str) -> Iterator[tuple[str, str, str]]:
     """Of each linked tree: its own directory in the repository, where it is, and its branch ("": none)."""
-    with suppress(FileNotFoundError), os.scandir(f"{common}/worktrees") as entries:
+    if not stat.S_ISDIR(mode_of(f"{common}/{_TREES}")):
+        return
+    with suppress(FileNotFoundError), os.scandir(f"{common}/{_TREES}") as entries:
         for entry in entries:
             with suppress(OSError):
                 place = first_line(f"{entry.path}/gitdir")
@@ -143,10 +173,13 @@ def link_tree(common: str, path: str, branch: str) -> str:
     """Make ``path`` a linked tree with ``branch``, with no files yet. Returns its own directory in the repository."""
     unlink_tree(common, path)
     os.makedirs(path, mode=0o700, exist_ok=True)
-    own = _new_folder(common, os.path.basename(path))
-    Path(own, "gitdir").write_text(f"{path}/.git\n", "utf-8", "surrogateescape")
-    Path(own, "commondir").write_text("../..\n", "utf-8")
-    Path(own, "HEAD").write_text(f"{_BRANCH}{branch}\n", "utf-8")
+    own, folder = _new_folder(common, os.path.basename(path))
+    try:
+        for name, line in (("gitdir", f"{path}/.git"), ("commondir", "../.."), ("HEAD", f"{_BRANCH}{branch}")):
+            with open(open_file(folder, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+                file.write(os.fsencode(f"{line}\n"))
+    finally:
+        os.close(folder)
     Path(path, ".git").write_text(f"gitdir: {own}\n", "utf-8", "surrogateescape")
     return own
 
@@ -157,7 +190,7 @@ def unlink_tree(common: str, path: str) -> None:
         if where == path:
             shutil.rmtree(own)
     with suppress(OSError):
-        os.rmdir(f"{common}/worktrees")
+        os.rmdir(f"{common}/{_TREES}")
 
 
 def check_not_locked(own: str) -> None:
@@ -166,11 +199,15 @@ def check_not_locked(own: str) -> None:
         raise Refused("setup_failed", "the working tree is locked", "git worktree unlock")
 
 
-def _new_folder(common: str, name: str) -> str:
-    os.makedirs(f"{common}/worktrees", exist_ok=True)
-    for number in itertools.count():
-        own = f"{common}/worktrees/{name}{number or ''}"
-        with suppress(FileExistsError):
-            os.mkdir(own)
-            return own
+def _new_folder(common: str, name: str) -> tuple[str, int]:
+    """Create the folder of a linked tree; no link is followed. Returns its path and a descriptor."""
+    above = open_folder(common, _TREES, make=True)
+    try:
+        for number in itertools.count():
+            own = f"{name}{number or ''}"
+            with suppress(FileExistsError):
+                os.mkdir(own, dir_fd=above)
+                return f"{common}/{_TREES}/{own}", open_folder(common, f"{_TREES}/{own}")
+    finally:
+        os.close(above)
     raise AssertionError("unreachable")

@@ -5,9 +5,9 @@ include, transport or redirection that comes with a repository is not in it, wha
 into it (an empty object, a refreshed index) goes with it. The user's own configuration counts as everywhere.
 """
 
+import errno
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kernel.workflows.git_directory import GitDirectory, NoRepository, first_line
+from kernel.source.safe_paths import copy_path
+from kernel.workflows.git_directory import GitDirectory, NoRepository, check_kinds, first_line, mode_of, strange
 from protocol.ipc import Sandbox
 
 _BOOLEAN: Final = frozenset({"true", "false"})
@@ -36,9 +37,12 @@ _HOST: Final = re.compile(r"(https://|ssh://(\w[\w.-]*@)?)\w[\w.:~/+-]*|\w[\w.-]
 """Addresses that lead to a host and to nothing else: the user's own filters ask there for what is not here."""
 _HEAD: Final = re.compile(r"ref: refs/[^\s\\~^:?*\[]+|[0-9a-f]{40}|[0-9a-f]{64}")
 _CONFIG_BYTES: Final = 4 * 1024 * 1024
-_LINKED: Final = ("refs", "packed-refs", "reftable", "info/exclude", "info/attributes")
-_IF_THERE: Final = ("lfs",)
+_LINKED: Final = ("refs", "packed-refs")
+_IF_THERE: Final = ("reftable", "lfs")
 """Git LFS keeps its files there."""
+_COPIED: Final = ("info/exclude", "info/attributes", "shallow")
+_TEXT_BYTES: Final = 16 * 1024 * 1024
+INDEX_BYTES: Final = 1024**3
 
 
 class View(msgspec.Struct, frozen=True):
@@ -58,6 +62,8 @@ class Manner(msgspec.Struct, frozen=True):
     """The formats of a repository: of its configuration, all that is believed, in the words of a file of git's."""
 
     text: str
+    formats: tuple[tuple[str, str], ...] = ()
+    """The settings among them that say how data are written."""
     name: str = ""
     email: str = ""
     """The user's, where the repository has its own: for commits of agents."""
@@ -105,16 +111,22 @@ def manner_of(directory: GitDirectory, said: Mapping[str, str]) -> Manner:
         elif said.get("core.bare", "").lower() in ("true", "yes", "on", "1"):
             raise NoRepository("it is a bare repository")
     values = {key: said[key].lower() for key, known in _FORMAT.items() if said.get(key, "").lower() in known}
+    rows = [format_sections(values)]
+    for key, value in said.items():
+        remote = _ADDRESS.fullmatch(key)
+        if remote is not None and _HOST.fullmatch(value):
+            rows.append(section(f'remote "{remote[1]}"', {"url": value}))
+    return Manner("".join(rows), tuple(values.items()), said.get("user.name", ""), said.get("user.email", ""))
+
+
+def format_sections(values: Mapping[str, str]) -> str:
+    """The sections of a configuration file that say how data are written."""
     extended = any(key.startswith("extensions.") for key in values)
     rows = [section("core", {"repositoryformatversion": str(int(extended)), "bare": "false"})]
     for key, value in values.items():
         name, _, rest = key.partition(".")
         rows.append(section(name, {rest: value}))
-    for key, value in said.items():
-        remote = _ADDRESS.fullmatch(key)
-        if remote is not None and _HOST.fullmatch(value):
-            rows.append(section(f'remote "{remote[1]}"', {"url": value}))
-    return Manner("".join(rows), said.get("user.name", ""), said.get("user.email", ""))
+    return "".join(rows)
 
 
 def section(name: str, values: Mapping[str, str]) -> str:
@@ -141,21 +153,19 @@ def filter_sections(filters: Iterable[tuple[str, str]], *, required: bool = True
 
 
 def make_view(folder: str, directory: GitDirectory, manner: Manner) -> View:
-    """A view of ``directory`` in the new ``folder``, with a copy of its index. Blocks. Raises OSError."""
+    """A view of ``directory`` in the new ``folder``, with a copy of its index. Blocks. Raises OSError, NoRepository."""
+    check_kinds(directory.common)
     line = first_line(f"{directory.own}/HEAD")
     _begin(
         folder, manner, line if _HEAD.fullmatch(line) else "ref: refs/heads/.invalid", (f"{directory.common}/objects",)
     )
-    for name in _LINKED:
-        if name != "reftable" or os.path.isdir(f"{directory.common}/reftable"):
-            os.symlink(f"{directory.common}/{name}", f"{folder}/{name}")
-    for name in _IF_THERE:
-        if os.path.isdir(f"{directory.common}/{name}"):
-            os.symlink(f"{directory.common}/{name}", f"{folder}/{name}")
-    _copy_shallow(directory.common, folder)
-    with suppress(FileNotFoundError):
-        shutil.copy2(f"{directory.own}/index", f"{folder}/index")  # its time says which files git must look into
+    for name in (*_LINKED, *(name for name in _IF_THERE if os.path.isdir(f"{directory.common}/{name}"))):
+        os.symlink(f"{directory.common}/{name}", f"{folder}/{name}")
+    copy_settings(directory.common, folder)
+    copy_index(directory.own, folder)
     for part in Path(directory.own).glob("sharedindex.*"):
+        if not stat.S_ISREG(mode_of(part)):
+            raise strange(str(part))
         os.symlink(part, f"{folder}/{part.name}")
     return View(folder, directory.top or folder)
 
@@ -169,10 +179,8 @@ def make_closed_view(
     """
     _begin(folder, msgspec.structs.replace(manner, text=manner.text + settings), tip, objects)
     os.mkdir(f"{folder}/refs", 0o700)
-    _copy_shallow(seen.folder, folder)
-    for name in ("index", "info/exclude", "info/attributes"):
-        with suppress(OSError):
-            shutil.copy2(f"{seen.folder}/{name}", f"{folder}/{name}")
+    copy_settings(seen.folder, folder)
+    copy_index(seen.folder, folder)
     return View(folder, seen.top, sandbox)
 
 
@@ -190,10 +198,29 @@ def _begin(folder: str, manner: Manner, head: str, objects: Iterable[str]) -> No
     Path(f"{folder}/HEAD").write_text(f"{head}\n", "utf-8", "surrogateescape")
 
 
-def _copy_shallow(source: str, folder: str) -> None:
-    """The commits that it ends at."""
-    with suppress(FileNotFoundError):
-        shutil.copyfile(f"{source}/shallow", f"{folder}/shallow")
+def copy_settings(source: str, folder: str) -> None:
+    """Copy which files git ignores, their attributes, and the commits that the repository ends at.
+
+    Blocks. Raises OSError, NoRepository: nothing but a regular file of bounded size is copied, and no link followed.
+    """
+    for name in _COPIED:
+        _copy(source, name, folder, _TEXT_BYTES)
+
+
+def copy_index(source: str, folder: str) -> None:
+    """Copy an index, as ``copy_settings`` does. Its time says which files git must look into."""
+    _copy(source, "index", folder, INDEX_BYTES)
+
+
+def _copy(source: str, name: str, folder: str, limit: int) -> None:
+    try:
+        copy_path(f"{source}/{name}", f"{folder}/{name}", limit)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        raise strange(f"{source}/{name}", error.strerror or str(error)) from error
 
 
 _WRITE_INDEX: Final = frozenset({"add", "read-tree", "update-index"})

@@ -96,7 +96,7 @@ class ProjectGit:
         manner = await self.manner(directory)
         try:
             return await trio.to_thread.run_sync(make, manner)
-        except OSError as error:
+        except (OSError, NoRepository) as error:
             raise unusable(error) from error
 
     async def run(
@@ -153,7 +153,9 @@ class ProjectGit:
 
     def why(self, result: CommandResult) -> str:
         """The reason why a run failed."""
-        return "it took too long" if result.timed_out else self._command.why(result)
+        if result.timed_out:
+            return f"it took more than {SECONDS:g} s ({CONFINED_SECONDS:g} s in a sandbox); is a file a pipe?"
+        return self._command.why(result)
 
     async def filters(self, view: View) -> tuple[Setting, ...]:
         """The user's own filters, from their configuration and the system's."""
@@ -196,9 +198,12 @@ def unusable(error: NoRepository | OSError) -> Refused:
 
 def unusable_on_nodes(refused: Refused) -> Refused:
     """There can be no clones on nodes either."""
-    why = refused.text.removeprefix(_UNUSABLE)
-    text = f"an agent that works on a node (needs.labels) works in a clone of the project's git repository: {why}"
-    return Refused(refused.code, text, refused.hint)
+    return unusable_for("an agent that works on a node (needs.labels) works in a clone of the project's git", refused)
+
+
+def unusable_for(what: str, refused: Refused) -> Refused:
+    """Return ``refused``, which says why the repository is not used, with ``what`` it is needed for."""
+    return Refused(refused.code, f"{what} repository: {refused.text.removeprefix(_UNUSABLE)}", refused.hint)
 
 
 def failed(text: str, hint: str = HINT) -> Refused:

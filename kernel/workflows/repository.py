@@ -339,13 +339,15 @@ class Repository:
 def unlock(tree: Worktree) -> None:
     """Remove what gits left in ``tree`` that were killed with an earlier kernel. Blocks; nobody may work there yet."""
     clone, ref = clone_of(tree), f"refs/heads/{tree.branch}"
-    locks = [f"{place}/{name}.lock" for place in (tree.git_dir, clone) for name in ("index", "HEAD")]
-    locks.append(f"{tree.repository}/{ref}.lock")
-    if os.path.realpath(f"{clone}/{ref}") == f"{os.path.realpath(clone)}/{ref}":  # the agent can put links there
-        locks.append(f"{clone}/{ref}.lock")
-    for lock in locks:
-        with suppress(OSError):
-            os.unlink(lock)
+    own = os.path.relpath(tree.git_dir, tree.repository)
+    for top, name in (
+        *((tree.repository, name) for name in (f"{own}/index", f"{own}/HEAD", ref)),
+        *((clone, name) for name in ("index", "HEAD", ref)),
+    ):
+        lock = f"{top}/{name}.lock"
+        with suppress(OSError):  # links can be on the way, in the clone those of its agent
+            if os.path.realpath(lock) == f"{os.path.realpath(top)}/{name}.lock":
+                os.unlink(lock)
 
 
 def left_refs(tree: Worktree) -> str:

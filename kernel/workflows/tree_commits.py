@@ -9,7 +9,6 @@ it commits what differs from the branch, and nothing where nothing does.
 import os
 import re
 import shlex
-import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,9 +20,10 @@ import msgspec
 import trio
 
 from kernel.procs.command import CommandResult
+from kernel.source.safe_paths import copy_path
 from kernel.store.worktrees import Worktree
 from kernel.workflows.clone import clone_of
-from kernel.workflows.git_view import View
+from kernel.workflows.git_view import INDEX_BYTES, View
 from kernel.workflows.project_git import ProjectGit, failed
 from protocol.errors import Refused
 
@@ -293,5 +293,5 @@ def take_over(writable: WritableTree) -> None:
     """Have the tree go by the tree's index. Blocks."""
     if writable.index:
         new = Path(f"{writable.index}.awk")
-        shutil.copy2(f"{writable.view.folder}/index", new)
+        copy_path(f"{writable.view.folder}/index", str(new), INDEX_BYTES)
         new.rename(writable.index)

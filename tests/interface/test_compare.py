@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,37 @@ def test_the_team_wins_and_each_run_had_a_copy_of_its_own(cli: Cli, arms: Arms) 
     assert (cli.root / "data.txt").read_text() == "as it is\n"
     assert arms.terms is not None
     assert (arms.terms.request.max_tokens, arms.terms.solo.agent) == (1000, "solo")
+
+
+@pytest.mark.promise("P28")
+def test_a_comparison_runs_nothing_of_a_repository_inside_the_project(cli: Cli, arms: Arms, tmp_path: Path) -> None:
+    """A folder with a git directory is copied without that; no filter of it runs, also where nothing is to be run."""
+    ran, vendor = tmp_path / "RAN", cli.root / "vendor"
+
+    def git(place: Path, *words: str) -> None:
+        environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+        command = ("git", "-c", "user.name=a", "-c", "user.email=a@b", *words)
+        subprocess.run(command, cwd=place, env=environ, check=True)
+
+    vendor.mkdir()
+    (vendor / ".gitattributes").write_text("* filter=evil\n")
+    (vendor / "a.txt").write_text("one")
+    for place, name in ((vendor, "a.txt"), (cli.root, "data.txt")):
+        git(place, "init", "--quiet")
+        git(place, "add", name)
+        git(place, "commit", "--quiet", "-m", "first")
+    (vendor / ".git/config").write_text(f'[filter "evil"]\n\tclean = "touch {ran}; cat"\n')
+    (vendor / "a.txt").write_text("two")
+    with (cli.root / ".git/config").open("a") as config:
+        config.write(f'[core]\n\tfsmonitor = "touch {ran}; false"\n')
+    assert compare(cli, "--dry-run", *BOUNDED).code == 0
+    assert not ran.exists()
+    assert compare(cli, "--repeat", "1", "--check", "x", *BOUNDED).code == Exit.INCOMPLETE
+    assert (folder(cli) / "base/vendor/a.txt").read_text() == "two"
+    assert not (folder(cli) / "base/vendor/.git").exists()
+    assert not ran.exists()
+    git(vendor, "add", "--all")
+    assert ran.exists(), "the attack is one"
 
 
 def test_one_agent_wins_by_success_or_by_cost(cli: Cli, arms: Arms) -> None:

@@ -27,11 +27,10 @@ from interface.comparison_report import report
 from interface.discovery import URL
 from interface.failure import Failure
 from interface.offline import run_inspect
-from interface.project_copy import ProjectCopy, copy_again
 from interface.trust_file import TrustFile
 from protocol.api.runs import RunRequest
 from protocol.comparison import COMPARISONS, RECORD, ArmName, ComparedRun, ComparedTerms, Comparison
-from protocol.inspection import SoloWorkflow
+from protocol.inspection import CopiedProject, SoloWorkflow
 from protocol.names import number_of
 
 REPEAT: Final = 10
@@ -39,6 +38,8 @@ REPEAT: Final = 10
 _BASE: Final = "base"
 _SOLO: Final = "solo"
 _LOCK: Final = "lock"
+_COPY_SECONDS: Final = 3600.0
+"""For the copy of a project with its history."""
 
 
 def run_compare(context: Context) -> int:
@@ -118,9 +119,8 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
     if asked.startswith("github:"):
         raise Failure("usage", "a comparison needs a workflow of the project", "copy the file into .workflows first")
     home = os.path.realpath(os.path.dirname(os.path.dirname(context.project.state)))
-    copy = ProjectCopy(context.project.root, context.environ, home)
     base, solo = os.path.join(folder, _BASE), os.path.join(folder, _SOLO)
-    copy.make(base)
+    copy = _copied(context, context.project.root, base, home)
     root = os.path.join(base, copy.inside)
     found = run_inspect(context.environ, "solo", "--project", root, "--", asked)
     told = msgspec.json.decode(found, type=SoloWorkflow)
@@ -135,10 +135,7 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
         raise Failure(
             "usage", text, "give --max-cost or --max-tokens for each run, or --total-cost, --total-tokens for all"
         )
-    copy_again(base, solo)
-    with open(os.path.join(solo, copy.inside, told.path), "w", encoding="utf-8") as file:
-        file.write(told.text)
-    copy.commit(solo, "One agent in place of all")
+    _copied(context, root, solo, home, file=told.path, text=told.text)
     alone = os.path.join(solo, copy.inside)
     run_inspect(context.environ, "plan", "--project", alone, "--tag", args.tag, "--", told.path, *context.params)
     request = RunRequest(
@@ -156,7 +153,7 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
         workflow=asked,
         solo=told,
         request=request,
-        git=copy.top is not None,
+        git=copy.git,
         inside=copy.inside,
         repeat=repeat,
         seed=random.SystemRandom().randrange(2**31) if args.seed is None else args.seed,
@@ -165,6 +162,20 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
         total_cost_usd=args.total_cost,
         total_tokens=args.total_tokens,
     )
+
+
+def _copied(context: Context, root: str, folder: str, hidden: str, *, file: str = "", text: str = "") -> CopiedProject:
+    words = ("copy-project", "--project", root, "--file", file, "--", folder, hidden)
+    made = run_inspect(context.environ, *words, given=text.encode(), seconds=_COPY_SECONDS)
+    return msgspec.json.decode(made, type=CopiedProject)
+
+
+def _copy_again(made: str, folder: str) -> None:
+    """Copy a copy of ours to ``folder``, which is not there yet. Raises Failure."""
+    try:
+        shutil.copytree(made, folder, symlinks=True)
+    except (OSError, shutil.Error) as error:
+        raise Failure("failed", f"the project cannot be copied to {folder}: {str(error)[:500]}") from error
 
 
 def _agreed(context: Context, root: str, alone: str, path: str) -> tuple[str, ...]:
@@ -287,7 +298,7 @@ class Comparing:
             source = os.path.join(self._folder, _BASE if arm == "team" else _SOLO)
             if not os.path.isdir(source):
                 raise Failure("not_found", f"the copies of {self._seen.id} were pruned", "begin a new comparison")
-            copy_again(source, f"{copy}.new")
+            _copy_again(source, f"{copy}.new")
             os.rename(f"{copy}.new", copy)
         project = os.path.normpath(os.path.join(copy, terms.inside))
         run = msgspec.structs.replace(run, project=project)

@@ -5,8 +5,10 @@ Each attack is told to the user's own git afterwards, which falls for it: what d
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -325,6 +327,82 @@ async def test_a_git_directory_that_is_not_the_projects_own_is_not_used(
                 assert caught.value.code == "bad_definition"
 
 
+FILES: Final = (
+    "HEAD",
+    "config",
+    "packed-refs",
+    "index",
+    "shallow",
+    "info/exclude",
+    "info/attributes",
+    "objects/info/alternates",
+    "refs/heads/main",
+    "refs/tags/one",
+)
+FOLDERS: Final = (
+    "worktrees",
+    "info",
+    "lfs",
+    "reftable",
+    "refs/heads",
+    "refs/heads/awk",
+    "refs/heads/awk/review",
+    "objects/pack",
+    "objects/info",
+    "objects/99",
+)
+
+
+@contextmanager
+def planted(place: Path, plant: Callable[[], object]) -> Iterator[None]:
+    """Have what ``plant`` makes at ``place`` for the time of the block."""
+    before = place.with_name(f"{place.name}-before")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(place):
+        place.rename(before)
+    plant()
+    yield
+    place.unlink()
+    if before.exists():
+        before.rename(place)
+
+
+async def test_no_link_and_no_pipe_in_a_git_directory_is_followed_or_waited_for(
+    git_project: GitProject, subtests: pytest.Subtests
+) -> None:
+    """Nothing of the file that a link leads to reaches a tree, and nothing is made where a folder leads."""
+    victim, secret = git_project.folder / "victim", git_project.folder / "secret"
+    victim.mkdir()
+    secret.write_text("PRIVATE-KEY\n")
+    own = git_project.root / ".git"
+    async with repository(git_project) as git:
+        base = await git.base()
+        for name in (*FILES, *FOLDERS):
+            plants = [partial(os.symlink, victim if name in FOLDERS else secret, own / name)]
+            plants += [partial(os.mkfifo, own / name)] if name in FILES else []
+            for plant in plants:
+                with subtests.test(name, plant=plant.func.__name__), planted(own / name, plant):
+                    with pytest.raises(Refused, match=name.rpartition("/")[2]) as caught:
+                        await git.add(planned(base, git), confined=True)
+                    assert caught.value.code in ("bad_definition", "setup_failed")
+                    assert list(victim.iterdir()) == []
+                    kept = [path for path in git.place.rglob("*") if path.is_file()]
+                    assert not [path for path in kept if b"PRIVATE" in path.read_bytes()]
+        assert at(await made(git, planned(base, git)), "a.txt").exists(), "without them it is one as any other"
+
+
+async def test_what_git_waits_for_is_told_with_the_limit(
+    git_project: GitProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe in place of .gitignore: git itself opens it."""
+    monkeypatch.setattr("kernel.workflows.project_git.SECONDS", 0.5)
+    os.mkfifo(git_project.root / ".gitignore")
+    git_project.write(".worktreeinclude", "*.env\n")
+    async with repository(git_project) as git:
+        with pytest.raises(Refused, match=r"it took more than 0\.5 s"):
+            await git.included()
+
+
 async def test_the_users_own_filters_go_on_working(git_project: GitProject) -> None:
     """Git LFS is one: of the user's configuration, whatever the repository's says about a filter of that name."""
     (git_project.folder / ".gitconfig").write_text('[filter "case"]\n\tsmudge = tr a-z A-Z\n\tclean = tr A-Z a-z\n')
@@ -340,6 +418,18 @@ async def test_the_users_own_filters_go_on_working(git_project: GitProject) -> N
         git_project.write("loud.txt", "HELLO YOU\n", tree)
         assert "+hello you" in (await git.changes(tree, patch=True)).patch
     assert not canary(git_project).exists()
+
+
+async def test_git_lfs_of_the_user_is_told_to_fetch_nothing(git_project: GitProject) -> None:
+    """By its own variable, in every git of ours: else it asks the server that the repository's .lfsconfig names."""
+    filters = '[filter "lfs"]\n\tsmudge = "cat >/dev/null; printf %s ${GIT_LFS_SKIP_SMUDGE:-fetched}"\n\tclean = cat\n'
+    (git_project.folder / ".gitconfig").write_text(filters)
+    git_project.write(".gitattributes", "*.bin filter=lfs\n")
+    git_project.write("a.bin", "pointer\n")
+    git_project.commit()
+    async with repository(git_project) as git:
+        tree = await made(git, planned(await git.base(), git))
+        assert at(tree, "a.bin").read_text() == "1"
 
 
 @pytest.mark.long("tests/kernel/workflows/test_repository.py")
