@@ -19,6 +19,7 @@ from interface.discovery import (
     Endpoint,
     NotOurKernel,
     Project,
+    lives,
     prove,
     read_private,
     recorded_endpoint,
@@ -177,28 +178,6 @@ def _look_at(project: Project, endpoint: Endpoint) -> Standing:
             else "its kernel ended and nobody had asked it to; what it was doing goes on once it is started"
         )
         return row._replace(state="silent" if is_there else "dead", text=why)
-
-
-def lives(endpoint: Endpoint) -> bool:
-    """Return whether the process of a record is there; a pid that somebody else has by now is not it (fault PF12)."""
-    if endpoint.pid <= 0:
-        return False
-    try:
-        with open(f"/proc/{endpoint.pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        return fields[0] not in (b"Z", b"X") and endpoint.start_time in (0, int(fields[19]))
-    except FileNotFoundError:
-        if os.path.isdir("/proc/self"):
-            return False
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        os.kill(endpoint.pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def is_down(error: Exception, project: Project) -> bool:

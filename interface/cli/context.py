@@ -9,12 +9,15 @@ from interface.client import Client
 from interface.clock import Clock
 from interface.discovery import (
     IDLE,
+    PROOF_SECONDS,
     URL,
+    Hanging,
     NotOurKernel,
     Project,
     Unverified,
     find_project,
     given_endpoint,
+    is_locked,
     prove,
     recorded_endpoint,
     reject_reason,
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 _REMOTE: Final = "github:"
 _NOT_TEXT: Final = "the message is not UTF-8 text"
+_PAUSE_SECONDS: Final = 0.05
 
 
 class Streams(NamedTuple):
@@ -94,7 +98,25 @@ class Context:
             raise Failure("no_kernel", str(error), hint) from error
 
     def find_kernel(self) -> Client:
-        """As ``kernel``, for callers that can go on without one. Raises Unreachable."""
+        """As ``kernel``, for callers that can go on without one. Raises Unreachable; Hanging where one does not answer.
+
+        A kernel that is starting or ending holds the lock too, and has no record for a moment.
+        """
+        deadline = self.clock.now() + PROOF_SECONDS
+        while True:
+            try:
+                return self._find_kernel()
+            except Unreachable as error:
+                if not self._is_locked():
+                    raise
+                if self.clock.now() >= deadline:
+                    raise Hanging(self.project, error) from error
+            self.clock.pause(_PAUSE_SECONDS)
+
+    def _is_locked(self) -> bool:
+        return given_endpoint(self.environ) is None and is_locked(self.project)
+
+    def _find_kernel(self) -> Client:
         endpoint = given_endpoint(self.environ) or recorded_endpoint(self.project)
         if endpoint is None:
             reason = reject_reason(self.project)
@@ -191,7 +213,9 @@ class Context:
         return os.path.relpath(path, root)
 
     def why_down(self, error: Unreachable) -> str:
-        """The note about a kernel that is not there, where that is no error."""
+        """The note about a kernel that is not there, where that is no error. Raises Hanging where it only hangs."""
+        if self._is_locked():
+            raise Hanging(self.project, error) from error
         told = bool(self.environ.get(URL)) or isinstance(error, (Unverified, NotOurKernel))
         return f"note: {error}" if told else f"no kernel runs for {self.project.root}"
 

@@ -52,10 +52,11 @@ def take_lock(path: str) -> Locked | None:
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
+        # Clients test the lock by sharing it for a moment (interface.discovery): that is no kernel.
+        while _refused(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)):
+            if _refused(lambda: fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)):
+                os.close(descriptor)
+                return None
     except OSError as error:
         error.filename = path
         raise
