@@ -3,6 +3,7 @@
 import itertools
 import socket
 import threading
+from codecs import BOM_UTF8
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -128,12 +129,13 @@ def test_host_is_what_the_server_published() -> None:
 EVENTS = b': ping\n\nid: 7\nevent: message\ndata: {"a":\ndata: 1}\n\nevent: delta\r\ndata: x\r\n\r\n: ping\n\n'
 
 
-@given(st.lists(st.integers(0, len(EVENTS)), max_size=6))
-def test_events_do_not_depend_on_how_the_bytes_are_cut(places: list[int]) -> None:
-    """WHATWG HTML 9.2.6: lines, not packets."""
-    cuts = [0, *sorted(places), len(EVENTS)]
-    pieces = [EVENTS[a:b] for a, b in itertools.pairwise(cuts)]
-    expected = [PING, ServerEvent("message", '{"a":\n1}', "7"), ServerEvent("delta", "x"), PING]
+@given(st.lists(st.integers(0, len(EVENTS)), max_size=6), st.sampled_from([b"", BOM_UTF8]))
+def test_events_do_not_depend_on_how_the_bytes_are_cut(places: list[int], mark: bytes) -> None:
+    """WHATWG HTML 9.2.6: lines, not packets, and one byte order mark before them."""
+    stream = mark + EVENTS.removeprefix(b": ping\n\n")
+    cuts = [0, *(min(place, len(stream)) for place in sorted(places)), len(stream)]
+    pieces = [stream[a:b] for a, b in itertools.pairwise(cuts)]
+    expected = [ServerEvent("message", '{"a":\n1}', "7"), ServerEvent("delta", "x"), PING]
     assert list(server_events(pieces)) == expected
 
 
