@@ -5,12 +5,22 @@ back that the kernel was started with: a program that calls ``select`` fails wit
 number up to the limit before they do anything.
 """
 
+import os
 import resource
 from collections.abc import Sequence
 from typing import Final
 
 _SOFT, _HARD = resource.getrlimit(resource.RLIMIT_NOFILE)
 SHELL: Final = "/bin/sh"
+
+
+def open_standard() -> None:
+    """Open /dev/null in the place of each standard descriptor that is closed: no file or socket may become one."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free
 
 
 def raise_limit() -> None:
