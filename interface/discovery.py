@@ -89,8 +89,15 @@ def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Pro
     except UnicodeEncodeError as error:  # bytes that are no text reach us as lone surrogates
         text = f"the project's path is not UTF-8 text: {root!r}"
         raise Failure("usage", text, "rename that directory") from error
-    home = os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~")))
-    return Project(root=root, state=project_state(os.path.abspath(home), root))
+    return Project(root=root, state=project_state(state_folder(environ, cwd), root))
+
+
+def state_folder(environ: Mapping[str, str], cwd: str) -> str:
+    """Return the directory with the state of all projects. Raises Failure (usage) where that would be relative."""
+    try:
+        return os.path.abspath(os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~"))))
+    except ValueError as error:
+        raise Failure("usage", str(error), "set HOME to your home directory") from error
 
 
 def nearest_root(directory: str) -> str:

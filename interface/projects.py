@@ -15,7 +15,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from interface.client import Client
 from interface.discovery import (
-    HOME,
     Endpoint,
     NotOurKernel,
     Project,
@@ -24,9 +23,10 @@ from interface.discovery import (
     read_private,
     recorded_endpoint,
     reject_reason,
+    state_folder,
 )
 from interface.failure import Failure, Unreachable
-from protocol.discovery import PROJECT, RECORD, project_state, state_home
+from protocol.discovery import PROJECT, RECORD, project_state
 
 T = TypeVar("T")
 LOOKED_AT: Final = 4096
@@ -39,7 +39,7 @@ ANSWER_SECONDS: Final = 5.0
 
 def projects_of_user(environ: Mapping[str, str], cwd: str, *, running: bool = False) -> list[Project]:
     """The projects in which a kernel ran, by their roots; with ``running`` those whose kernel has left a record."""
-    home = os.path.abspath(os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~"))))
+    home = state_folder(environ, cwd)
     folder = os.path.join(home, "projects")
     found: list[Project] = []
     names = sorted(os.listdir(folder))[:LOOKED_AT] if os.path.isdir(folder) else ()

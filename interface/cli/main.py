@@ -14,6 +14,7 @@ from interface.cli.parsing import plain_arguments, split_params
 from interface.cli.runner_log import RunnerStream, is_read_by_runner
 from interface.clock import Clock
 from interface.failure import Failure, Unreachable
+from protocol.discovery import forget_empty_home
 
 _HELP: Final = frozenset({"-h", "--help"})
 
@@ -23,6 +24,7 @@ def main(program: str, words: Sequence[str], system_awk: str) -> int:
 
     Under the name awk we stand before ``system_awk``, which is empty where there is none.
     """
+    forget_empty_home(os.environ)
     sys.stdin, sys.stdout, sys.stderr = _opened("r", sys.stdin), _opened("w", sys.stdout), _opened("w", sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
