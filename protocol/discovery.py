@@ -58,6 +58,9 @@ def proof_key(token: str) -> tuple[str, str]:
 CALL_URL: Final = "AGENT_WORKER_CALL"
 """The variable in which programs of an attempt find the kernel. No secret: who asks there is told by the system."""
 
+BODY_LIMIT_BYTES: Final = 4 * 1024 * 1024
+"""The largest body of a request that a kernel takes."""
+
 RECORD: Final = "daemon.json"
 PROJECT: Final = "project.json"
 """A note of the project's root, which stays when the record goes: by it all projects of a user are found."""

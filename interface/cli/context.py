@@ -23,6 +23,7 @@ from interface.discovery import (
     reject_reason,
 )
 from interface.failure import Failure, Unreachable
+from protocol.discovery import BODY_LIMIT_BYTES
 
 if TYPE_CHECKING:
     import argparse
@@ -169,16 +170,19 @@ class Context:
         text: str = self.args.message
         if text == "-":
             try:
-                text = self.stdin.read()
+                text = self.stdin.read(BODY_LIMIT_BYTES + 1)
             except UnicodeDecodeError as error:
                 raise Failure("usage", _NOT_TEXT) from error
         if not text.strip():
             raise Failure("usage", "the message is empty")
-        # Bytes that are no text reach us as lone surrogates. Raises Failure (usage) before anything is started.
+        # Bytes that are no text reach us as lone surrogates. Raises Failure before anything is started.
         try:
-            text.encode()
+            size = len(text.encode())
         except UnicodeEncodeError as error:
             raise Failure("usage", _NOT_TEXT) from error
+        if size > BODY_LIMIT_BYTES:
+            hint = "write the text to a file and name that"
+            raise Failure("too_large", f"the text has more than {BODY_LIMIT_BYTES:,} bytes", hint)
         return text
 
     def workflow(self, named: str) -> str:

@@ -17,6 +17,7 @@ from protocol.api.messages import (
     SendReceipt,
     SendReport,
 )
+from protocol.discovery import BODY_LIMIT_BYTES
 from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Answer, Asked, KernelDouble, Stream, problem, sse
@@ -461,3 +462,11 @@ def test_a_batch_takes_the_place_of_target_and_message(words: tuple[str, ...], c
     """contracts 7: exit 2, and nothing is asked."""
     assert cli("send", *words, stdin=_line("alice", "a")).code == 2
     assert kernel.asked == []
+
+
+@pytest.mark.parametrize("words", ["send alice -", "doc write @main a.md -", "doc append @main a.md -"])
+def test_a_text_that_no_kernel_takes_is_refused_before_one_is_asked(words: str, cli: Cli, kernel: KernelDouble) -> None:
+    """Fault F11: 71 s, and then a broken pipe."""
+    ran = cli(*words.split(), stdin="x" * (BODY_LIMIT_BYTES + 1))
+    assert (ran.code, "the text has more than 4,194,304 bytes" in ran.err) == (2, True), ran.err
+    assert [asked.path for asked in kernel.asked if asked.path != "/health"] == []

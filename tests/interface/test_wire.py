@@ -1,6 +1,7 @@
 """HTTP/1.1 and server-sent events as we read them, from real sockets and in every cut."""
 
 import itertools
+import os
 import socket
 import threading
 from codecs import BOM_UTF8
@@ -97,6 +98,39 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
         with pytest.raises(Unreachable, match="timed out"):
             connection.request("GET", "/", {})
         assert connection.closed
+
+
+def test_an_answer_that_comes_before_the_end_of_a_body_is_read() -> None:
+    """Fault F11: of 100 MB the kernel read 18, said 413 and closed; the client wrote on, and saw a broken pipe."""
+    refused = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\n{}"
+    for seconds in (5, None):
+        with _server(refused, keep_open=True) as address:
+            connection = Connection(address, 5)
+            connection.wait_at_most(seconds)
+            answer = connection.request("POST", "/messages", {}, bytes(100_000_000))
+            assert (answer.status, answer.body(), connection.closed) == (413, b"{}", True)
+
+
+def test_a_large_body_arrives_whole() -> None:
+    """In pieces, as the other side takes them."""
+    body = os.urandom(8 * 1024 * 1024)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        got = bytearray()
+
+        def serve() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                while not got.endswith(body[-100:]):
+                    got.extend(peer.recv(100_000))
+                peer.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        connection = Connection(Address("127.0.0.1", listener.getsockname()[1]), 10)
+        assert connection.request("POST", "/", {}, body).status == 204
+        thread.join()
+        assert bytes(got).partition(b"\r\n\r\n")[2] == body
+        connection.close()
 
 
 @pytest.mark.parametrize(
