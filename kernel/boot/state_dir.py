@@ -8,6 +8,8 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from kernel.source.safe_paths import parents_fault
+
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 
@@ -18,6 +20,9 @@ class StateDirRefused(Exception):
 
 def prepare_state_dir(path: str) -> None:
     """Create ``path`` and its parents with mode 0700, or check that it is ours and that nobody else reads it."""
+    fault = parents_fault(path)
+    if fault is not None:
+        raise StateDirRefused(fault)
     missing: list[str] = []
     while not os.path.lexists(path):
         missing.append(path)
