@@ -218,6 +218,32 @@ def test_an_approval_is_waited_for_only_by_who_may_give_it(terminal: bool, cli: 
     assert ("approve" in ran.err) is not terminal
 
 
+@pytest.mark.parametrize(
+    ("terminal", "typed", "code"), [(True, "yes\n\n", 0), (True, "\n", 7), (False, "yes\n\n", 7)]
+)
+def test_who_sends_to_a_person_answers_in_place(
+    terminal: bool, typed: str, code: int, cli: Cli, kernel: KernelDouble
+) -> None:
+    """As `run` and `ask` do; who leaves it open, or is not there, gets exit code 7 at once."""
+    asks = instruction(status="waiting", standing="person", waits_for="person")
+
+    def answered(asked: Asked) -> dict[str, str]:
+        kernel.answers["GET /instructions/i7"] = instruction()
+        return {}
+
+    kernel.answers |= {
+        "POST /messages": RECEIPT,
+        "GET /events": Stream([PING]),
+        "GET /instructions/i7": asks,
+        "GET /instructions/i7/prompt": {"messages": [{"role": "user", "text": "may we ship?"}]},
+        "POST /instructions/i7/answer": answered,
+    }
+    ran = cli("send", "alice", "hi", "--wait", terminal=terminal, stdin=typed)
+    assert (ran.code, "may we ship?" in ran.err) == (code, terminal), ran
+    bodies = [asked.body for asked in kernel.of("POST", "/instructions/i7/answer")]
+    assert bodies == ([{"text": "yes", "as": "alice"}] if code == 0 else [])
+
+
 def test_waiting_survives_the_kernel(cli: Cli, kernel: KernelDouble) -> None:
     """The stream breaks, the next one resumes after the last event, and what happened meanwhile is asked for."""
     other = event("instruction.ended", 8, instruction="i6")
