@@ -16,9 +16,11 @@ from interface.discovery import (
     HOME,
     IDLE,
     Endpoint,
+    Hanging,
     NotOurKernel,
     Project,
     Proof,
+    is_locked,
     prove,
     recorded_endpoint,
     reject_reason,
@@ -179,7 +181,9 @@ class Starter:
                 if self._spawned is None or gave_way:
                     self._spawned = spawn(self._project, self._environ, now, *self._flags)
             if self._clock.now() > deadline:
-                raise self._gave_up(f"the kernel is not ready after {START_SECONDS:.0f} s", "no_kernel")
+                raise self._silent() or self._gave_up(
+                    f"the kernel is not ready after {START_SECONDS:.0f} s", "no_kernel"
+                )
             self._clock.pause(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
 
@@ -202,6 +206,17 @@ class Starter:
         if proof.status != "ok":
             proof.connection.close()
         return proof
+
+    def _silent(self) -> Failure | None:
+        """The failure of a kernel that was there before ours and does not answer."""
+        hanging = Hanging(self._project, Unreachable(f"no answer within {START_SECONDS:.0f} s"))
+        ours = self._spawned.process if self._spawned else None
+        if hanging.endpoint is None or not is_locked(self._project) or (ours and ours.pid == hanging.endpoint.pid):
+            return None
+        if ours:  # it came second
+            ours.kill()
+            ours.wait()
+        return hanging
 
     def _misconfigured(self) -> Failure | None:
         """The mistakes in the project file, if that is why the kernel would not start."""

@@ -6,6 +6,7 @@ not the routes; bodies of answers are handed on unread.
 
 import json
 import os
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -49,13 +50,13 @@ def server_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
-    buffer = bytearray()
+    buffer, mark = bytearray(), BOM_UTF8
     for piece in pieces:
         buffer += piece
         if b"\n" not in piece:
             continue
-        *whole, rest = buffer.split(b"\n")
-        buffer = bytearray(rest)
+        *whole, rest = buffer.removeprefix(mark).split(b"\n")
+        buffer, mark = bytearray(rest), b""
         for line in whole:
             yield line.removesuffix(b"\r").decode("utf-8", "replace")
 

@@ -5,6 +5,7 @@ Discovery is ``AGENT_WORKER_URL`` with ``AGENT_WORKER_TOKEN``, else the project'
 answers a nonce with the HMAC of our token (faults PF12, HF27). Starts nothing: that is interface.autostart.
 """
 
+import fcntl
 import json
 import os
 import stat
@@ -13,7 +14,7 @@ from typing import Final, NamedTuple
 
 from interface.failure import Failure, Unreachable
 from interface.http_client import Address, Connection, parse_address
-from protocol.discovery import PROJECT_MARKS, RECORD, is_proof, project_state, proof_key, state_home
+from protocol.discovery import LOCK, PROJECT_MARKS, RECORD, is_proof, project_state, proof_key, state_home
 
 URL: Final = "AGENT_WORKER_URL"
 TOKEN: Final = "AGENT_WORKER_TOKEN"
@@ -64,6 +65,18 @@ class NotOurKernel(Unreachable):
     """Something listens where our kernel should, and could not prove to be it. It has seen no token."""
 
 
+class Hanging(Failure):
+    """A kernel holds the lock of the project and does not answer. Not raised where no kernel runs: see Unreachable."""
+
+    def __init__(self, project: Project, why: Exception) -> None:
+        endpoint = recorded_endpoint(project)
+        self.endpoint = endpoint if endpoint is not None and lives(endpoint) else None
+        """The kernel; None where its process is not known."""
+        named = f"pid {self.endpoint.pid}" if self.endpoint else f"it holds {os.path.join(project.state, LOCK)}"
+        hint = "awk stop --now kills it; awk start continues its work" if self.endpoint else "end the process that does"
+        super().__init__("no_kernel", f"the kernel of {project.root} does not answer ({named}): {why}", hint)
+
+
 def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Project:
     """The project of a command run in ``cwd``, or the one ``asked`` for. Raises Failure (usage)."""
     if not cwd and not (asked and os.path.isabs(asked)):
@@ -76,8 +89,15 @@ def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Pro
     except UnicodeEncodeError as error:  # bytes that are no text reach us as lone surrogates
         text = f"the project's path is not UTF-8 text: {root!r}"
         raise Failure("usage", text, "rename that directory") from error
-    home = os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~")))
-    return Project(root=root, state=project_state(os.path.abspath(home), root))
+    return Project(root=root, state=project_state(state_folder(environ, cwd), root))
+
+
+def state_folder(environ: Mapping[str, str], cwd: str) -> str:
+    """Return the directory with the state of all projects. Raises Failure (usage) where that would be relative."""
+    try:
+        return os.path.abspath(os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~"))))
+    except ValueError as error:
+        raise Failure("usage", str(error), "set HOME to your home directory") from error
 
 
 def nearest_root(directory: str) -> str:
@@ -152,6 +172,43 @@ def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
             "it was not shown the token"
         )
     return Proof(connection, status, version, idle)
+
+
+def lives(endpoint: Endpoint) -> bool:
+    """Return whether the process of a record is there; a pid that somebody else has by now is not it (fault PF12)."""
+    if endpoint.pid <= 0:
+        return False
+    try:
+        with open(f"/proc/{endpoint.pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return fields[0] not in (b"Z", b"X") and endpoint.start_time in (0, int(fields[19]))
+    except FileNotFoundError:
+        if os.path.isdir("/proc/self"):
+            return False
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        os.kill(endpoint.pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def is_locked(project: Project) -> bool:
+    """Return whether a kernel holds the lock of the project's state, whether or not it answers (promise P23)."""
+    try:
+        lock = os.open(os.path.join(project.state, LOCK), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+    finally:
+        os.close(lock)
+    return False
 
 
 def read_private(path: str) -> bytes:

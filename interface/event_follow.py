@@ -5,6 +5,7 @@ from typing import Final
 
 from interface.client import SILENCE_SECONDS, Client, ServerEvent
 from interface.clock import Clock
+from interface.discovery import Hanging
 from interface.failure import Failure, Unreachable
 
 RETURN_SECONDS: Final = 60.0
@@ -81,7 +82,7 @@ class Follower:
             self._check_deadline()
             try:
                 return self._connect()
-            except Unreachable as error:
+            except (Unreachable, Hanging) as error:
                 if self._clock.now() > give_up:
                     hint = "what it was doing is kept, and goes on when it is started"
                     raise Failure("no_kernel", f"the kernel is gone: {error}", hint) from error

@@ -4,6 +4,7 @@ The standard library's client costs 30 ms to import, as much as all of ``awk ps`
 Everything read is bounded: whoever sits on a port may be a stranger.
 """
 
+import select
 import socket
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
@@ -71,7 +72,7 @@ class Connection:
         if body or method == "POST":
             lines.append(f"Content-Length: {len(body)}")
         try:
-            self._socket.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+            is_sent = self._send("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
         except OSError as error:
             raise self._broken(error) from error
         version, _, rest = self.line().partition(b" ")
@@ -84,7 +85,25 @@ class Connection:
             read_head_headers[name.strip().lower()] = value.strip()
             if len(read_head_headers) > 100:
                 raise self._broken("too many headers")
+        if not is_sent:
+            read_head_headers["connection"] = "close"
         return Response(self, int(status), read_head_headers)
+
+    def _send(self, data: bytes) -> bool:
+        """Send ``data``. Returns False where the answer comes first: what is refused is not sent to its end."""
+        if len(data) <= _CHUNK:
+            self._socket.sendall(data)
+            return True
+        left, poll, seconds = memoryview(data), select.poll(), self._socket.gettimeout()
+        poll.register(self._socket, select.POLLIN | select.POLLOUT)
+        while left:
+            ready = poll.poll(None if seconds is None else seconds * 1000)
+            if not ready:
+                raise TimeoutError("timed out")
+            if ready[0][1] & ~select.POLLOUT:
+                return False
+            left = left[self._socket.send(left[:_CHUNK], socket.MSG_DONTWAIT) :]
+        return True
 
     def receive(self) -> bytes:
         """The next bytes; empty at the end of the stream."""

@@ -24,16 +24,22 @@ Result = dict[str, Any]
 class InstructionWait:
     """The results of ``ids``, as they come in; ``results`` is good at any time, also after Expired.
 
-    ``approve`` puts a request to who is there to decide it, each once, so that is waited for as long as it may be
-    given; None: nobody is.
+    ``approve`` puts a request to who is there to decide it, and ``answer`` a question to a person who is an agent, each
+    once, so that is waited for as long as it may be given; None: nobody is.
     ``tell`` hears every event of work that is still waited for.
     """
 
     def __init__(
-        self, ids: Sequence[str], *, approve: Callable[[str], None] | None, tell: Callable[[ServerEvent], None]
+        self,
+        ids: Sequence[str],
+        *,
+        approve: Callable[[str], None] | None,
+        answer: Callable[[str], None] | None,
+        tell: Callable[[ServerEvent], None],
     ) -> None:
         self._ids = tuple(ids)
         self._approve = approve
+        self._answer = answer
         self._put: set[str] = set()
         self._told = tell
         self._ended: dict[str, Result] = {}
@@ -76,6 +82,11 @@ class InstructionWait:
                 self._put.add(approval)
                 self._approve(approval)
                 left.append(name)  # it may go on now, or have ended meanwhile
+                continue
+            if self._answer is not None and info.get("waits_for") == "person" and name not in self._put:
+                self._put.add(name)
+                self._answer(name)
+                left.append(name)
                 continue
             held = info.get("standing") == "person" or (info.get("standing") == "time" and asks)
             if held or info["status"] in ENDED:

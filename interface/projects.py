@@ -15,17 +15,18 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from interface.client import Client
 from interface.discovery import (
-    HOME,
     Endpoint,
     NotOurKernel,
     Project,
+    lives,
     prove,
     read_private,
     recorded_endpoint,
     reject_reason,
+    state_folder,
 )
 from interface.failure import Failure, Unreachable
-from protocol.discovery import PROJECT, RECORD, project_state, state_home
+from protocol.discovery import PROJECT, RECORD, project_state
 
 T = TypeVar("T")
 LOOKED_AT: Final = 4096
@@ -38,7 +39,7 @@ ANSWER_SECONDS: Final = 5.0
 
 def projects_of_user(environ: Mapping[str, str], cwd: str, *, running: bool = False) -> list[Project]:
     """The projects in which a kernel ran, by their roots; with ``running`` those whose kernel has left a record."""
-    home = os.path.abspath(os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~"))))
+    home = state_folder(environ, cwd)
     folder = os.path.join(home, "projects")
     found: list[Project] = []
     names = sorted(os.listdir(folder))[:LOOKED_AT] if os.path.isdir(folder) else ()
@@ -177,28 +178,6 @@ def _look_at(project: Project, endpoint: Endpoint) -> Standing:
             else "its kernel ended and nobody had asked it to; what it was doing goes on once it is started"
         )
         return row._replace(state="silent" if is_there else "dead", text=why)
-
-
-def lives(endpoint: Endpoint) -> bool:
-    """Return whether the process of a record is there; a pid that somebody else has by now is not it (fault PF12)."""
-    if endpoint.pid <= 0:
-        return False
-    try:
-        with open(f"/proc/{endpoint.pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        return fields[0] not in (b"Z", b"X") and endpoint.start_time in (0, int(fields[19]))
-    except FileNotFoundError:
-        if os.path.isdir("/proc/self"):
-            return False
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        os.kill(endpoint.pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def is_down(error: Exception, project: Project) -> bool:

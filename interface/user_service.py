@@ -14,10 +14,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from interface.autostart import spawn
 from interface.clock import Clock
-from interface.discovery import Project, recorded_endpoint, reject_reason
+from interface.discovery import Project, lives, recorded_endpoint, reject_reason
 from interface.failure import Failure
 from interface.offline import run_inspect
-from interface.projects import lives, projects_of_user
+from interface.projects import projects_of_user
 from interface.service import NOT_RESTARTED, RESTARTS, STOP_SECONDS, WINDOW_SECONDS
 from protocol.discovery import DATABASE
 

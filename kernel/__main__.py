@@ -21,7 +21,7 @@ from kernel.boot.log_file import start_logging
 from kernel.boot.service_end import kept_by
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, remedy, take_lock
 from kernel.fault_injection import arm
-from kernel.procs.descriptors import raise_limit
+from kernel.procs.descriptors import limits_fault, open_standard, raise_limit
 from protocol.discovery import DATABASE, JOURNAL, LOCK, LOG, RECORD, SERVICE
 from protocol.version import VERSION
 
@@ -42,6 +42,7 @@ LAUNCHER: Final = "AGENT_WORKER_LAUNCHER"
 
 def main() -> int:  # noqa: PLR0911 - each says why nothing was started
     """Run the kernel of one project until it is stopped. Returns the exit code."""
+    open_standard()
     arguments = parse_arguments(sys.argv[1:])
     ended = serve_as_init()
     if ended is not None:
@@ -51,6 +52,9 @@ def main() -> int:  # noqa: PLR0911 - each says why nothing was started
     os.umask(0o077)
     if arguments.trial is not None or arguments.handover is not None:
         return _beside_another(arguments)
+    too_low = limits_fault()
+    if too_low is not None:
+        return _refuse(too_low)
     try:
         prepare_state_dir(arguments.state)
         lock = take_lock(os.path.join(arguments.state, LOCK))

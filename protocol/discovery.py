@@ -10,6 +10,7 @@ is no OpenSSL.
 
 import re
 from _operator import _compare_digest  # pyright: ignore[reportPrivateUsage]
+from collections.abc import MutableMapping
 from typing import Final
 
 try:
@@ -57,6 +58,9 @@ def proof_key(token: str) -> tuple[str, str]:
 CALL_URL: Final = "AGENT_WORKER_CALL"
 """The variable in which programs of an attempt find the kernel. No secret: who asks there is told by the system."""
 
+BODY_LIMIT_BYTES: Final = 4 * 1024 * 1024
+"""The largest body of a request that a kernel takes."""
+
 RECORD: Final = "daemon.json"
 PROJECT: Final = "project.json"
 """A note of the project's root, which stays when the record goes: by it all projects of a user are found."""
@@ -90,8 +94,19 @@ def project_slug(root: str) -> str:
 
 
 def state_home(environ_home: str | None, user_home: str) -> str:
-    """The state directory of all projects: ``AGENT_WORKER_HOME``, or ``.agent-worker`` in the user's home."""
+    """The state directory of all projects: ``AGENT_WORKER_HOME``, or ``.agent-worker`` in the user's home.
+
+    Raises ValueError where the home is not absolute: each working directory would have a state of its own.
+    """
+    if not user_home.startswith("/"):
+        raise ValueError(f"HOME={user_home!r} is not an absolute path")
     return environ_home or f"{user_home.rstrip('/')}/.agent-worker"
+
+
+def forget_empty_home(environ: MutableMapping[str, str]) -> None:
+    """Drop a HOME that is empty: the home in the password database counts then, not the root of the file system."""
+    if not environ.get("HOME"):
+        environ.pop("HOME", None)
 
 
 def project_state(home: str, root: str) -> str:

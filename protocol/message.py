@@ -16,6 +16,8 @@ FACT_KINDS: Final[frozenset[MessageKind]] = frozenset({"approval", "due", "done"
 TEXT_LIMIT_BYTES: Final = 256 * 1024
 """Of one message in UTF-8: what is longer would not fit a worker's first line beside its prompt."""
 
+TOO_LARGE_HINT: Final = "store the text with resource_create and send its id, or name a file with the text"
+
 SYSTEM: Final = "system"
 USER: Final = "user"
 HOOK: Final = "hook:"

@@ -9,17 +9,21 @@ from interface.client import Client
 from interface.clock import Clock
 from interface.discovery import (
     IDLE,
+    PROOF_SECONDS,
     URL,
+    Hanging,
     NotOurKernel,
     Project,
     Unverified,
     find_project,
     given_endpoint,
+    is_locked,
     prove,
     recorded_endpoint,
     reject_reason,
 )
 from interface.failure import Failure, Unreachable
+from protocol.discovery import BODY_LIMIT_BYTES
 
 if TYPE_CHECKING:
     import argparse
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
 _REMOTE: Final = "github:"
 _NOT_TEXT: Final = "the message is not UTF-8 text"
+_PAUSE_SECONDS: Final = 0.05
 
 
 class Streams(NamedTuple):
@@ -94,7 +99,25 @@ class Context:
             raise Failure("no_kernel", str(error), hint) from error
 
     def find_kernel(self) -> Client:
-        """As ``kernel``, for callers that can go on without one. Raises Unreachable."""
+        """As ``kernel``, for callers that can go on without one. Raises Unreachable; Hanging where one does not answer.
+
+        A kernel that is starting or ending holds the lock too, and has no record for a moment.
+        """
+        deadline = self.clock.now() + PROOF_SECONDS
+        while True:
+            try:
+                return self._find_kernel()
+            except Unreachable as error:
+                if not self._is_locked():
+                    raise
+                if self.clock.now() >= deadline:
+                    raise Hanging(self.project, error) from error
+            self.clock.pause(_PAUSE_SECONDS)
+
+    def _is_locked(self) -> bool:
+        return given_endpoint(self.environ) is None and is_locked(self.project)
+
+    def _find_kernel(self) -> Client:
         endpoint = given_endpoint(self.environ) or recorded_endpoint(self.project)
         if endpoint is None:
             reason = reject_reason(self.project)
@@ -147,16 +170,19 @@ class Context:
         text: str = self.args.message
         if text == "-":
             try:
-                text = self.stdin.read()
+                text = self.stdin.read(BODY_LIMIT_BYTES + 1)
             except UnicodeDecodeError as error:
                 raise Failure("usage", _NOT_TEXT) from error
         if not text.strip():
             raise Failure("usage", "the message is empty")
-        # Bytes that are no text reach us as lone surrogates. Raises Failure (usage) before anything is started.
+        # Bytes that are no text reach us as lone surrogates. Raises Failure before anything is started.
         try:
-            text.encode()
+            size = len(text.encode())
         except UnicodeEncodeError as error:
             raise Failure("usage", _NOT_TEXT) from error
+        if size > BODY_LIMIT_BYTES:
+            hint = "write the text to a file and name that"
+            raise Failure("too_large", f"the text has more than {BODY_LIMIT_BYTES:,} bytes", hint)
         return text
 
     def workflow(self, named: str) -> str:
@@ -191,7 +217,9 @@ class Context:
         return os.path.relpath(path, root)
 
     def why_down(self, error: Unreachable) -> str:
-        """The note about a kernel that is not there, where that is no error."""
+        """The note about a kernel that is not there, where that is no error. Raises Hanging where it only hangs."""
+        if self._is_locked():
+            raise Hanging(self.project, error) from error
         told = bool(self.environ.get(URL)) or isinstance(error, (Unverified, NotOurKernel))
         return f"note: {error}" if told else f"no kernel runs for {self.project.root}"
 

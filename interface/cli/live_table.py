@@ -27,6 +27,7 @@ from interface.cli.output import cut, one_line, width
 from interface.cli.process_table import Column, cells, columns_for
 from interface.cli.top_view import Details, Question, TopView, decode_table
 from interface.client import Client
+from interface.discovery import Hanging
 from interface.event_follow import Follower
 from interface.failure import Failure, Unreachable
 from protocol.api.processes import PsRow
@@ -129,7 +130,7 @@ class _Screen:
             self._client = self._client or self._context.find_kernel()
             self._view.table = decode_table(self._client.get("/ps"))
             self._state = ""
-        except Unreachable:
+        except (Unreachable, Hanging):
             self._client = None
             self._state = ", the kernel is away"
         width = self._console.width = self._context.out.width()  # the window may have another size by now

@@ -1,5 +1,6 @@
 """Words to a command, and what it raised to an error and an exit code. The one place that sees the real world."""
 
+import errno
 import os
 import sys
 import time
@@ -14,7 +15,10 @@ from interface.cli.parsing import plain_arguments, split_params
 from interface.cli.runner_log import RunnerStream, is_read_by_runner
 from interface.clock import Clock
 from interface.failure import Failure, Unreachable
+from protocol.discovery import forget_empty_home
 
+_SCARCE: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Errors of a system that has no more processes, descriptors or memory for this user."""
 _HELP: Final = frozenset({"-h", "--help"})
 
 
@@ -23,6 +27,7 @@ def main(program: str, words: Sequence[str], system_awk: str) -> int:
 
     Under the name awk we stand before ``system_awk``, which is empty where there is none.
     """
+    forget_empty_home(os.environ)
     sys.stdin, sys.stdout, sys.stderr = _opened("r", sys.stdin), _opened("w", sys.stdout), _opened("w", sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
@@ -119,6 +124,9 @@ def run_command(command: Command, words: Sequence[str], streams: Streams) -> int
         if context.args.verbose > 1:
             raise
         bug = Failure("internal", f"{type(error).__name__}: {error}", "this is a bug; -vv shows where")
+        if isinstance(error, OSError) and error.errno in _SCARCE:
+            hint = "raise ulimit -u or ulimit -n, or end other processes"
+            bug = Failure("failed", f"the system refuses what the command needs: {error.strerror}", hint)
         return _failed(bug, context.out, as_json=context.wants_json)
     finally:
         context.close()

@@ -70,7 +70,7 @@ class ConversationMirror(Protocol):
     """The files that are written from the log."""
 
     async def redo(self) -> None:
-        """Remove from the files what was removed from the log."""
+        """Bring the files up to date with the log; remove what was removed from it."""
         ...
 
 

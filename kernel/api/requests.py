@@ -21,7 +21,9 @@ from kernel.policy.connections import STRANGER
 from kernel.store import attempts, tokens
 from kernel.store.attempts import Identity
 from kernel.store.reader import Reader
+from protocol.discovery import BODY_LIMIT_BYTES
 from protocol.errors import Refused
+from protocol.message import TOO_LARGE_HINT
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -114,7 +116,6 @@ class Authenticator:
         return None if identity is None else Worker(identity)
 
 
-LIMIT_BYTES: Final = 4 * 1024 * 1024
 PATIENCE_SECONDS: Final = 30.0
 """For a whole body (fault HF09)."""
 UNCOUNTED_BYTES: Final = 64 * 1024
@@ -143,7 +144,7 @@ class Bodies:
         return await self.read(receive, content_length, STRANGER, SIGNED_BYTES)
 
     async def read(
-        self, receive: Receive, content_length: bytes | None, holder: str, limit_bytes: int = LIMIT_BYTES
+        self, receive: Receive, content_length: bytes | None, holder: str, limit_bytes: int = BODY_LIMIT_BYTES
     ) -> bytes:
         """The whole body of ``holder``'s request. Raises Refused (too_large, busy, bad_request) and ClientGone."""
         if content_length is not None and content_length.isdigit() and int(content_length) > limit_bytes:
@@ -193,9 +194,7 @@ def check_no_body(fields: Fields) -> None:
 
 
 def _too_large(limit_bytes: int) -> Refused:
-    return Refused(
-        "too_large", f"the body is larger than {limit_bytes} bytes", hint="keep what is long in a file and name it"
-    )
+    return Refused("too_large", f"the body is larger than {limit_bytes} bytes", hint=TOO_LARGE_HINT)
 
 
 def replay(body: bytes, receive: Receive) -> Receive:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from kernel.boot.service_end import KeptBy
 from kernel.boot.state_dir import Locked
-from protocol.discovery import project_state, state_home
+from protocol.discovery import forget_empty_home, project_state, state_home
 
 
 class Arguments(NamedTuple):
@@ -72,7 +72,11 @@ def parse_arguments(words: list[str]) -> Arguments:
         project.encode()
     except UnicodeEncodeError:
         parser.error(f"--project {project!a}: the path is not UTF-8 text")
-    home = os.path.abspath(state_home(os.environ.get("AGENT_WORKER_HOME"), os.path.expanduser("~")))
+    forget_empty_home(os.environ)
+    try:
+        home = os.path.abspath(state_home(os.environ.get("AGENT_WORKER_HOME"), os.path.expanduser("~")))
+    except ValueError as error:
+        parser.error(str(error))
     return Arguments(
         project=project,
         home=home,

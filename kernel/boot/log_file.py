@@ -6,14 +6,19 @@ new one. At most two files of LIMIT_BYTES are kept (promise P10). A log elsewher
 """
 
 import faulthandler
+import io
 import json
 import logging
 import os
 import re
+import select
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 LIMIT_BYTES: Final = 8 * 1024 * 1024
 OLD: Final = ".1"
@@ -30,6 +35,8 @@ _IDS: Final = {
     "message": re.compile(r"m[0-9]{1,18}", re.ASCII),
     "approval": re.compile(r"a[0-9]{1,18}", re.ASCII),
 }
+PATIENCE_MS: Final = 100
+"""The time that a reader of standard error has to take a line, unless it left one before."""
 _STDOUT: Final = 1
 _STDERR: Final = 2
 
@@ -41,7 +48,7 @@ def start_logging(path: str) -> None:
         own = os.path.samestat(os.fstat(_STDERR), os.stat(path))
     except OSError:
         own = False
-    handler = RotatingStderrHandler(path) if own else logging.StreamHandler(sys.stderr)
+    handler = RotatingStderrHandler(path) if own else DroppingStderrHandler()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", handlers=[handler])
     if os.environ.get(FORMAT) == "json":
         log_as_json()
@@ -85,6 +92,51 @@ class JsonFormatter(logging.Formatter):
 
 def _cut(text: str) -> str:
     return text if len(text) <= TEXT_CHARACTERS else f"{text[:TEXT_CHARACTERS]}... ({len(text)} characters)"
+
+
+class _Stderr(io.RawIOBase):
+    """Standard error that drops and counts what its reader does not take: the kernel waits for no reader."""
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        """Writes that were dropped, as a whole or their ends."""
+        self._is_full = False
+        self._room = select.poll()
+        self._room.register(_STDERR, select.POLLOUT)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return _STDERR
+
+    def write(self, data: "Buffer", /) -> int:
+        """Write what is taken. A descriptor that is ready takes PIPE_BUF bytes without a wait (poll(2), pipe(7))."""
+        left = whole = bytes(data)
+        with suppress(OSError):
+            while left and self._room.poll(0 if self._is_full else PATIENCE_MS):
+                left = left[os.write(_STDERR, left[: select.PIPE_BUF]) :]
+        self._is_full = bool(left)
+        self.dropped += self._is_full
+        return len(whole)
+
+
+class DroppingStderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to standard error as ``_Stderr``, for the whole process; logs how much was dropped before."""
+
+    def __init__(self) -> None:
+        self._raw = _Stderr()
+        sys.stderr = io.TextIOWrapper(self._raw, errors="backslashreplace", write_through=True)
+        super().__init__(sys.stderr)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record. The handler's lock is held."""
+        if dropped := self._raw.dropped:
+            told = {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING", "args": (dropped,)}
+            told["msg"] = "log.dropped %d lines, which the reader of standard error did not take"
+            super().emit(logging.makeLogRecord(told))
+            self._raw.dropped -= dropped if self._raw.dropped == dropped else 1
+        super().emit(record)
 
 
 class RotatingStderrHandler(logging.StreamHandler):  # type: ignore[type-arg]

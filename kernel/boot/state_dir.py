@@ -8,6 +8,8 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from kernel.source.safe_paths import parents_fault
+
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 
@@ -18,6 +20,9 @@ class StateDirRefused(Exception):
 
 def prepare_state_dir(path: str) -> None:
     """Create ``path`` and its parents with mode 0700, or check that it is ours and that nobody else reads it."""
+    fault = parents_fault(path)
+    if fault is not None:
+        raise StateDirRefused(fault)
     missing: list[str] = []
     while not os.path.lexists(path):
         missing.append(path)
@@ -52,10 +57,11 @@ def take_lock(path: str) -> Locked | None:
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
+        # Clients test the lock by sharing it for a moment (interface.discovery): that is no kernel.
+        while _refused(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)):
+            if _refused(lambda: fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)):
+                os.close(descriptor)
+                return None
     except OSError as error:
         error.filename = path
         raise

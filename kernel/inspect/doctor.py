@@ -29,6 +29,8 @@ from kernel.inspect.fetch import open_launcher
 from kernel.inspect.standby_rows import standby_rows
 from kernel.inspect.validate import validate
 from kernel.procs.command import VersionProbes
+from kernel.procs.descriptors import limits_fault
+from kernel.source.safe_paths import parents_fault
 from kernel.store.checkup import Checkup, check_database
 from kernel.store.database import saved_notice
 from protocol.api.kernel import BackendRow
@@ -221,6 +223,9 @@ def state(found: Findings) -> Iterator[DoctorRow]:
         yield fault("state", f"{place} cannot be written", f"chmod u+rwx {place}, or set AGENT_WORKER_HOME")
     else:
         yield fine("state", str(found.state))
+    if (unsafe := parents_fault(str(found.state))) is not None:
+        told, _, fix = unsafe.partition("; ")
+        yield fault("state", told, fix)
     if found.state.resolve().is_relative_to(found.root.resolve()):
         fix = "set AGENT_WORKER_HOME to a place outside"
         yield fault("state", f"{found.state} lies in the project, where agents can write", fix)
@@ -294,6 +299,8 @@ def limits(_found: Findings) -> Iterator[DoctorRow]:
             else "raise nofile in limits.conf"
         )
         yield fault("limits", f"a process may open {soft} files", fix)
+    elif (too_low := limits_fault()) is not None:
+        yield fault("limits", too_low, "raise nproc in limits.conf")
     else:
         yield fine("limits", f"a process may open {soft} files")
 

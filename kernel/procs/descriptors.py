@@ -1,16 +1,31 @@
-"""Limits of open descriptors: the hard one for the kernel, the original one for the programs that it starts.
+"""Limits of this user: those that a kernel needs, and the hard limit of open descriptors for the kernel alone.
 
 A connection or a worker each take some: the kernel raises its soft limit to the hard one. What it starts gets the limit
 back that the kernel was started with: a program that calls ``select`` fails with high descriptors, and some close every
 number up to the limit before they do anything.
 """
 
+import os
 import resource
+import threading
 from collections.abc import Sequence
 from typing import Final
 
 _SOFT, _HARD = resource.getrlimit(resource.RLIMIT_NOFILE)
+NEEDED_FILES: Final = 64
+"""Below it a kernel starts, and its launcher fails."""
+NEEDED_TASKS: Final = 16
+"""The threads of a kernel, its launcher and a worker."""
 SHELL: Final = "/bin/sh"
+
+
+def open_standard() -> None:
+    """Open /dev/null in the place of each standard descriptor that is closed: no file or socket may become one."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free
 
 
 def raise_limit() -> None:
@@ -19,6 +34,30 @@ def raise_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_HARD, _HARD))
     except (OSError, ValueError):  # macOS allows fewer than its hard limit says
         return
+
+
+def limits_fault() -> str | None:
+    """Return why the limits of this user are too low for a kernel; None where they suffice. Starts threads for that.
+
+    The limit of processes counts threads, and all that the user runs: only the system knows what is left of it.
+    """
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if files != resource.RLIM_INFINITY and files < NEEDED_FILES:
+        return f"a process may open {files} files, and a kernel needs {NEEDED_FILES}: raise it with ulimit -n"
+    end, started = threading.Event(), list[threading.Thread]()
+    try:
+        for _ in range(NEEDED_TASKS):
+            thread = threading.Thread(target=end.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except RuntimeError:
+        need = f"a kernel needs {NEEDED_TASKS} processes and threads, and only {len(started)} can be started"
+        return f"{need}: raise the limit with ulimit -u, or end other processes"
+    finally:
+        end.set()
+        for thread in started:
+            thread.join()
+    return None
 
 
 def restore_limit() -> None:

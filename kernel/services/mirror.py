@@ -267,11 +267,13 @@ class Mirror:
         await self._writer.commit(mirrors.leave_files, one, gone)
 
     async def redo(self, patience_seconds: float = 5.0) -> None:
-        """Have words that were removed from the log out of the files too. What takes longer is done later."""
+        """Bring the files up to date with the log, removed words included. What takes longer is done later."""
         with trio.move_on_after(patience_seconds):
             async with self._turn:
                 await self._redo()
                 with suppress(Refused):
+                    while await self._write_batch():
+                        pass
                     await self._sync_documents()
 
     async def _write_batch(self) -> bool:

@@ -239,3 +239,18 @@ def room_of(place: Path) -> tuple[int, int]:
         except OSError:
             continue
     return size, files
+
+
+def parents_fault(path: str) -> str | None:
+    """Return why a state directory is not safe where it is: others could replace it. None: they cannot."""
+    for directory in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
+        try:
+            info = os.stat(directory)
+        except FileNotFoundError:
+            continue
+        if info.st_uid not in (os.geteuid(), 0):
+            return f"{directory} belongs to user {info.st_uid}; set AGENT_WORKER_HOME to a directory of yours"
+        if info.st_mode & 0o022 and not info.st_mode & stat.S_ISVTX:
+            mode = f"{info.st_mode & 0o777:04o}"
+            return f"{directory} can be written by others (mode {mode}); chmod go-w it, or set AGENT_WORKER_HOME"
+    return None

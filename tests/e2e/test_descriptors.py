@@ -1,9 +1,14 @@
 """What a tool can reach of its worker's descriptors: nothing, or it could write its own success."""
 
+import os
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from protocol.discovery import RECORD
 from tests.e2e.processes import wait_until
 from tests.project import Project
 
@@ -51,3 +56,26 @@ def test_a_tool_inherits_none_of_our_descriptors_in_any_attempt_and_cannot_write
     for _ in range(2):
         forged = project.ended(project.send("forger"))
         assert (forged["status"], "FORGED" in forged["text"]) == ("failed", False)
+
+
+@pytest.mark.parametrize("closed", [(0,), (0, 1, 2), "full"])
+def test_a_kernel_serves_whatever_its_standard_descriptors_are(project: Project, closed: tuple[int, ...] | str) -> None:
+    """Fault F6: it stood still where nobody read a full standard error, and ended with 1 where one was closed."""
+    project.agent("a", "text: hi")
+    kernel = [sys.executable, "-I", "-m", "kernel", "--project", str(project.root)]
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with suppress(BlockingIOError):
+        while closed == "full":
+            os.write(write, b"x")
+    os.set_blocking(write, True)
+    shut = " ".join(f"{number}>&-" for number in closed) if isinstance(closed, tuple) else ""
+    argv = ["/bin/sh", "-c", f'exec "$@" {shut}', "sh", *kernel]
+    with subprocess.Popen(argv, env=project.environ, stdin=subprocess.DEVNULL, stdout=write, stderr=write) as process:
+        os.close(write)
+        wait_until(lambda: (project.state / RECORD).exists() or process.poll() is not None)
+        assert process.poll() is None
+        assert project.awk("send", "a", "hello", "--wait").out == "hi\n"
+        assert project.awk("stop").code == 0
+        assert process.wait(30) == 0
+    os.close(read)

@@ -38,6 +38,21 @@ def test_a_kernel_told_to_stop_in_its_first_moments_ends_in_order(project: Proje
     assert not (project.state / RECORD).exists()
 
 
+@pytest.mark.long("tests/interface/test_hanging.py")
+def test_a_kernel_that_hangs_is_not_taken_for_one_that_ended(project: Project) -> None:
+    """Fault F3: stopped by SIGSTOP it says nothing and holds its lock."""
+    assert project.awk("start").code == 0
+    kernel = psutil.Process(project.record()["pid"])
+    kernel.suspend()
+    for words in (["status"], ["stop"]):
+        ran = project.awk(*words)
+        assert (ran.code, f"pid {kernel.pid}" in ran.err) == (69, True), ran
+    ran = project.awk("stop", "--now", "--yes")
+    assert (ran.code, ran.out) == (0, f"killed {kernel.pid}\n")
+    assert project.awk("status").code == 3
+    assert project.awk("start").code == 0
+
+
 @pytest.mark.promise("P1", "P7", "PF09")
 @pytest.mark.long("tests/kernel/procs/test_sweep.py, tests/crash/test_crash_points.py")
 def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Project) -> None:

@@ -80,3 +80,17 @@ def run_twice(project: Project, place: str) -> None:
     assert CANARY in project.awk("show", ids[0]).out
     assert CANARY in project.awk("channel", f"@{name}", "--run", ids[0]).out
     assert CANARY not in project.awk("channel", f"@{name}").out
+
+
+def test_the_files_of_a_run_are_there_when_it_returns(project: Project) -> None:
+    """`provider: file`: who runs it in a script reads them next."""
+    text = """
+    agents: { k: { backend: mock, mock: [{ text: hi }] } }
+    kickoff: "@k go"
+    workspace: { provider: file }
+    """
+    project.write(".workflows/f.yaml", text)
+    for tag in ("a", "b", "c"):
+        assert project.awk("run", "f", "--tag", tag, "--trust").code == 0
+        lines = (project.root / f".workspace/f/{tag}/channel.jsonl").read_text().splitlines()
+        assert "ended: nothing is left to do" in lines[-1]

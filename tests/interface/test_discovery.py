@@ -1,6 +1,9 @@
 """Discovery of our kernel, and of nobody else who may see its token."""
 
 import os
+import pwd
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +15,7 @@ from interface.cli.main import run
 from interface.cli.output import Output
 from interface.clock import Clock
 from interface.discovery import find_project, nearest_root
+from kernel.boot.arguments import parse_arguments
 from protocol.api.processes import Ps
 from tests.interface.conftest import Cli, Terminal
 from tests.interface.kernel_double import Asked, KernelDouble
@@ -208,3 +212,35 @@ def test_a_deleted_working_directory_is_no_project(cli: Cli, monkeypatch: pytest
 def _world(cli: Cli) -> Streams:
     out = Output(Terminal(), Terminal(), cli.environ)
     return Streams("awk", Terminal(), out, cli.environ, Clock(time.monotonic, time.time, cli.pause))
+
+
+@pytest.mark.parametrize("own_state", [True, False])
+def test_a_home_that_is_relative_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch, own_state: bool) -> None:
+    """Fault F10: HOME=rel wrote to ./rel/.agent-worker of whichever directory the command ran in."""
+    monkeypatch.setenv("HOME", "rel")
+    if not own_state:
+        del cli.environ["AGENT_WORKER_HOME"]
+    for words in ("status", "projects", "start", "agent list"):
+        ran = cli(*words.split())
+        assert (ran.code, "HOME='rel' is not an absolute path" in ran.err) == (2, True), ran
+    with pytest.raises(SystemExit) as refused:
+        parse_arguments(["--project", str(cli.root)])
+    assert refused.value.code == 2
+    assert not (cli.root / "rel").exists()
+
+
+def test_a_home_that_is_empty_counts_as_none(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault F10: HOME="" wrote to /.agent-worker."""
+    ours = pwd.getpwuid(os.getuid()).pw_dir
+    monkeypatch.delenv("AGENT_WORKER_HOME", raising=False)
+    monkeypatch.setenv("HOME", "")
+    assert parse_arguments(["--project", str(cli.root)]).home == f"{ours}/.agent-worker"
+    code = """
+import os
+from interface.cli.main import main
+from interface.discovery import state_folder
+main("awk", ["version"], "")
+print(state_folder({}, "/"))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], env={"HOME": ""}, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == f"{ours}/.agent-worker"

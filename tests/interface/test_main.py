@@ -1,5 +1,7 @@
 """The edge of the program: pipes that break, bugs that show, locales that cannot say it. Real processes."""
 
+import errno
+import os
 import subprocess
 import sys
 from typing import NoReturn
@@ -89,3 +91,15 @@ def test_a_stream_that_is_closed_is_an_empty_one(closed: str, code: int, cli: Cl
         command, cwd=cli.root, env=cli.environ, input="", capture_output=True, text=True, timeout=20, check=False
     )
     assert (ran.returncode, ran.stderr) == (code, "" if closed == "2>&-" else "error: the message is empty\n")
+
+
+@pytest.mark.parametrize("error", [errno.EAGAIN, errno.EMFILE])
+def test_a_system_that_refuses_more_is_no_bug(error: int, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault F13: a sentence and what to do, where the CLI itself can start no process."""
+
+    def refuse(*_words: object, **_how: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr("interface.autostart.subprocess.Popen", refuse)
+    ran = cli("start")
+    assert (ran.code, os.strerror(error) in ran.err, "ulimit" in ran.err, "bug" in ran.err) == (1, True, True, False)

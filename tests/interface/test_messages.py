@@ -17,6 +17,7 @@ from protocol.api.messages import (
     SendReceipt,
     SendReport,
 )
+from protocol.discovery import BODY_LIMIT_BYTES
 from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Answer, Asked, KernelDouble, Stream, problem, sse
@@ -215,6 +216,32 @@ def test_an_approval_is_waited_for_only_by_who_may_give_it(terminal: bool, cli: 
     ran = cli("send", "alice", "hi", "--wait", terminal=terminal)
     assert ran.code == (0 if terminal else 7)
     assert ("approve" in ran.err) is not terminal
+
+
+@pytest.mark.parametrize(
+    ("terminal", "typed", "code"), [(True, "yes\n\n", 0), (True, "\n", 7), (False, "yes\n\n", 7)]
+)
+def test_who_sends_to_a_person_answers_in_place(
+    terminal: bool, typed: str, code: int, cli: Cli, kernel: KernelDouble
+) -> None:
+    """As `run` and `ask` do; who leaves it open, or is not there, gets exit code 7 at once."""
+    asks = instruction(status="waiting", standing="person", waits_for="person")
+
+    def answered(asked: Asked) -> dict[str, str]:
+        kernel.answers["GET /instructions/i7"] = instruction()
+        return {}
+
+    kernel.answers |= {
+        "POST /messages": RECEIPT,
+        "GET /events": Stream([PING]),
+        "GET /instructions/i7": asks,
+        "GET /instructions/i7/prompt": {"messages": [{"role": "user", "text": "may we ship?"}]},
+        "POST /instructions/i7/answer": answered,
+    }
+    ran = cli("send", "alice", "hi", "--wait", terminal=terminal, stdin=typed)
+    assert (ran.code, "may we ship?" in ran.err) == (code, terminal), ran
+    bodies = [asked.body for asked in kernel.of("POST", "/instructions/i7/answer")]
+    assert bodies == ([{"text": "yes", "as": "alice"}] if code == 0 else [])
 
 
 def test_waiting_survives_the_kernel(cli: Cli, kernel: KernelDouble) -> None:
@@ -461,3 +488,11 @@ def test_a_batch_takes_the_place_of_target_and_message(words: tuple[str, ...], c
     """contracts 7: exit 2, and nothing is asked."""
     assert cli("send", *words, stdin=_line("alice", "a")).code == 2
     assert kernel.asked == []
+
+
+@pytest.mark.parametrize("words", ["send alice -", "doc write @main a.md -", "doc append @main a.md -"])
+def test_a_text_that_no_kernel_takes_is_refused_before_one_is_asked(words: str, cli: Cli, kernel: KernelDouble) -> None:
+    """Fault F11: 71 s, and then a broken pipe."""
+    ran = cli(*words.split(), stdin="x" * (BODY_LIMIT_BYTES + 1))
+    assert (ran.code, "the text has more than 4,194,304 bytes" in ran.err) == (2, True), ran.err
+    assert [asked.path for asked in kernel.asked if asked.path != "/health"] == []

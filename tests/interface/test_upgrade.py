@@ -1,12 +1,15 @@
 """upgrade: it waits for how the kernel says that it ended, through the moment in which nobody answers."""
 
+import fcntl
+
 import msgspec
 import pytest
 
 from protocol.api.kernel import UpgradeReport
+from protocol.discovery import LOCK
 from tests.interface.conftest import Cli
 from tests.interface.hostile import obeyed
-from tests.interface.kernel_double import KernelDouble
+from tests.interface.kernel_double import TOKEN, KernelDouble
 
 BEGUN = UpgradeReport(id="u1", state="checking", before="1.0", to="/venv/bin/python")
 DONE = UpgradeReport(
@@ -53,6 +56,39 @@ def test_a_kernel_that_knows_nothing_of_it_was_started_anew(cli: Cli, kernel: Ke
     kernel.answers["GET /upgrade"] = msgspec.structs.replace(DONE, id="", state="none")
     ran = cli("upgrade")
     assert (ran.code, "started anew" in ran.err) == (1, True)
+
+
+@pytest.mark.parametrize(("next_token", "code", "said"), [("another", 1, "started anew"), (TOKEN, 69, "ended during")])
+def test_a_kernel_that_is_killed_meanwhile_is_not_waited_for(
+    next_token: str, code: int, said: str, cli: Cli, kernel: KernelDouble
+) -> None:
+    """Fault F7: `awk upgrade` waited for 240 s, also where the next kernel served: that proves another token."""
+
+    def gone(asked: object) -> dict[str, str]:
+        kernel.proves, kernel.token = False, next_token
+        kernel.publish(cli.home, cli.root)
+        raise ConnectionError
+
+    kernel.answers["POST /upgrade"] = BEGUN
+    kernel.answers["GET /upgrade"] = gone
+    ran = cli("upgrade")
+    assert (ran.code, said in ran.err, "kernel.log" in ran.err) == (code, True, True), ran
+    assert len(cli.waited) < 3
+
+
+def test_a_kernel_that_is_silent_for_a_moment_is_waited_for(cli: Cli, kernel: KernelDouble) -> None:
+    """The next version has the same token, and the lock passes to it."""
+    record = kernel.publish(cli.home, cli.root)
+    with (record.parent / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        def silent(asked: object) -> UpgradeReport:
+            kernel.answers["GET /upgrade"] = DONE
+            raise ConnectionError
+
+        kernel.answers["POST /upgrade"] = BEGUN
+        kernel.answers["GET /upgrade"] = silent
+        assert cli("upgrade").code == 0
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """HTTP/1.1 and server-sent events as we read them, from real sockets and in every cut."""
 
 import itertools
+import os
 import socket
 import threading
+from codecs import BOM_UTF8
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -98,6 +100,39 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
         assert connection.closed
 
 
+def test_an_answer_that_comes_before_the_end_of_a_body_is_read() -> None:
+    """Fault F11: of 100 MB the kernel read 18, said 413 and closed; the client wrote on, and saw a broken pipe."""
+    refused = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\n{}"
+    for seconds in (5, None):
+        with _server(refused, keep_open=True) as address:
+            connection = Connection(address, 5)
+            connection.wait_at_most(seconds)
+            answer = connection.request("POST", "/messages", {}, bytes(100_000_000))
+            assert (answer.status, answer.body(), connection.closed) == (413, b"{}", True)
+
+
+def test_a_large_body_arrives_whole() -> None:
+    """In pieces, as the other side takes them."""
+    body = os.urandom(8 * 1024 * 1024)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        got = bytearray()
+
+        def serve() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                while not got.endswith(body[-100:]):
+                    got.extend(peer.recv(100_000))
+                peer.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        connection = Connection(Address("127.0.0.1", listener.getsockname()[1]), 10)
+        assert connection.request("POST", "/", {}, body).status == 204
+        thread.join()
+        assert bytes(got).partition(b"\r\n\r\n")[2] == body
+        connection.close()
+
+
 @pytest.mark.parametrize(
     ("url", "address"),
     [
@@ -128,12 +163,13 @@ def test_host_is_what_the_server_published() -> None:
 EVENTS = b': ping\n\nid: 7\nevent: message\ndata: {"a":\ndata: 1}\n\nevent: delta\r\ndata: x\r\n\r\n: ping\n\n'
 
 
-@given(st.lists(st.integers(0, len(EVENTS)), max_size=6))
-def test_events_do_not_depend_on_how_the_bytes_are_cut(places: list[int]) -> None:
-    """WHATWG HTML 9.2.6: lines, not packets."""
-    cuts = [0, *sorted(places), len(EVENTS)]
-    pieces = [EVENTS[a:b] for a, b in itertools.pairwise(cuts)]
-    expected = [PING, ServerEvent("message", '{"a":\n1}', "7"), ServerEvent("delta", "x"), PING]
+@given(st.lists(st.integers(0, len(EVENTS)), max_size=6), st.sampled_from([b"", BOM_UTF8]))
+def test_events_do_not_depend_on_how_the_bytes_are_cut(places: list[int], mark: bytes) -> None:
+    """WHATWG HTML 9.2.6: lines, not packets, and one byte order mark before them."""
+    stream = mark + EVENTS.removeprefix(b": ping\n\n")
+    cuts = [0, *(min(place, len(stream)) for place in sorted(places)), len(stream)]
+    pieces = [stream[a:b] for a, b in itertools.pairwise(cuts)]
+    expected = [ServerEvent("message", '{"a":\n1}', "7"), ServerEvent("delta", "x"), PING]
     assert list(server_events(pieces)) == expected
 
 

@@ -9,6 +9,7 @@ import json
 import socket
 import threading
 import time
+from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -66,13 +67,21 @@ class Events:
 
 
 @dataclass(frozen=True)
+class Marked:
+    """A reply as a stream with a byte order mark, in pieces of ``size`` bytes."""
+
+    say: Say
+    size: int
+
+
+@dataclass(frozen=True)
 class Silence:
     """Takes the request and says nothing until ``release``."""
 
     release: threading.Event
 
 
-Move = Say | Fail | Events | Silence
+Move = Say | Fail | Events | Silence | Marked
 
 
 @dataclass(frozen=True)
@@ -184,6 +193,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
             case Events():
                 self._stream(iter(move.events), cut=move.cut)
+            case Marked():
+                self._stream(_spoken(urlsplit(self.path).path, move.say), size=move.size)
             case Say():
                 self._stream(_spoken(urlsplit(self.path).path, move), hold=move.hold)
 
@@ -198,7 +209,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _stream(
-        self, events: Iterator[tuple[str | None, Any]], cut: bool = False, hold: threading.Event | None = None
+        self,
+        events: Iterator[tuple[str | None, Any]],
+        cut: bool = False,
+        hold: threading.Event | None = None,
+        size: int = 0,
     ) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
@@ -209,8 +224,11 @@ class _Handler(BaseHTTPRequestHandler):
                 hold.wait(30)
             text = data if isinstance(data, str) else json.dumps(data)
             chunk = ((f"event: {name}\n" if name else "") + f"data: {text}\n\n").encode()
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-            self.wfile.flush()
+            chunk = BOM_UTF8 + chunk if size and not number else chunk
+            for start in range(0, len(chunk), size or len(chunk)):
+                piece = chunk[start : start + (size or len(chunk))]
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                self.wfile.flush()
         if cut:
             self.close_connection = True
             return

@@ -13,7 +13,7 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, Go, Limits, McpAddress, Ping, Pong, Provider, Start, Stop, Yield
 from tests.worker.fake_daemon import FakeDaemon
 from tests.worker.fake_kernel import SECONDS, Attempt, attempt, sdk_start, untimed, worker
-from tests.worker.scripted_api import Call, Events, Fail, Move, Say, ScriptedApi, Silence
+from tests.worker.scripted_api import Call, Events, Fail, Marked, Move, Say, ScriptedApi, Silence
 from worker.models.sdk_client import max_tokens
 
 pytestmark = pytest.mark.filterwarnings(
@@ -209,6 +209,56 @@ async def test_every_failure_of_a_provider_has_its_cause(
     assert (made.error.cause, made.error.http_status, made.error.retry_after) == (cause, status, retry_after)
     assert made.entries == []
     assert len(api.requests) == 1
+
+
+HTML = "<!doctype html><title>Sign in</title>"
+PAGE = {"content-type": "text/html; charset=utf-8"}
+EVENTS = {"content-type": "text/event-stream"}
+WHOLE = {"id": "c", "object": "chat.completion", "choices": [{"message": {"content": "hi"}}]}
+BODIES: list[tuple[Any, dict[str, str], Cause, str]] = [
+    (OPENAI_QUOTA, {}, "quota", "You exceeded your quota"),
+    (OPENAI_QUOTA, EVENTS, "quota", "You exceeded your quota"),
+    ([OPENAI_QUOTA], {}, "quota", "You exceeded your quota"),
+    ({"error": {"message": "over quota"}}, WAIT, "overloaded", "over quota"),
+    ({"error": {"message": "slow down", "code": 429}}, WAIT, "rate_limited", "slow down"),
+    ({"error": {"message": "bad key", "type": "authentication_error"}}, {}, "auth", "bad key"),
+    ({"error": {"code": "invalid_api_key"}}, {}, "auth", "the answer is an error"),
+    ({"error": "no such model"}, {}, "overloaded", "no such model"),
+    ("\ufeff" + json.dumps(OPENAI_QUOTA), {}, "quota", "You exceeded your quota"),
+    (HTML, PAGE, "network", "no event stream (text/html; charset=utf-8): <!doctype html><title>Sign in"),
+    (HTML + "x" * 100_000, PAGE, "network", "<title>Sign in"),
+    (WHOLE, {}, "network", "no event stream (application/json)"),
+    ("Service restarting", {"content-type": "text/plain"}, "network", "(text/plain): Service restarting"),
+    ("[" * 3000, {}, "network", "no event stream (application/json)"),
+    ("", {}, "network", "ended before the reply did"),
+]
+
+
+@pytest.mark.parametrize("dialect", [*DIALECTS, "responses"])
+@pytest.mark.parametrize(("body", "headers", "cause", "text"), BODIES)
+async def test_an_answer_of_200_that_is_no_stream_is_read_for_what_it_is(
+    daemon: FakeDaemon, dialect: str, body: Any, headers: dict[str, str], cause: Cause, text: str
+) -> None:
+    """Fault F4: a page, or an error as JSON, with its code, its words and its retry-after."""
+    with ScriptedApi([Fail(200, body, headers)]) as api:
+        responses = dialect == "responses"
+        made = await attempt(responses_start(api, daemon) if responses else start_for(api, dialect, daemon))
+    assert (made.error.cause, text in made.error.text) == (cause, True), made.error
+    assert made.error.retry_after == (7.0 if headers == WAIT else None)
+    assert len(made.error.text) < 1100
+
+
+@pytest.mark.parametrize("dialect", [*DIALECTS, "responses"])
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+async def test_a_byte_order_mark_before_a_stream_takes_nothing_of_it(
+    daemon: FakeDaemon, dialect: str, size: int
+) -> None:
+    """Fault F4: the first piece was dropped, and the rest was a good reply. WHATWG: one leading mark is stripped."""
+    with ScriptedApi([Marked(Say("DO NOT delete the database", input_tokens=20, output_tokens=2), size)]) as api:
+        responses = dialect == "responses"
+        made = await attempt(responses_start(api, daemon) if responses else start_for(api, dialect, daemon))
+    assert made.result.text == "DO NOT delete the database"
+    assert made.entries[0].usage.input_tokens == 20
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

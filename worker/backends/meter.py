@@ -5,6 +5,7 @@ Programs tell of a reply when its tools are back, and of one that is cut not at 
 answer. Requests and answers pass as they are, key and all: nothing is kept of them.
 """
 
+from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -188,7 +189,7 @@ class _Counting:
         if _WORD not in line:
             return
         try:
-            said: object = msgspec.json.decode(line.removeprefix(_DATA).strip())
+            said: object = msgspec.json.decode(line.removeprefix(BOM_UTF8).removeprefix(_DATA).strip())
         except (msgspec.DecodeError, RecursionError):
             return
         for part in (said, *(_inner(said, name) for name in ("message", "response"))):

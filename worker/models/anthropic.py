@@ -12,7 +12,17 @@ from worker.conversation import Conversation
 from worker.entry_limits import clean
 from worker.models import anthropic_wire as wire
 from worker.models.model import ListTools, Reply, StreamSink
-from worker.models.sdk_client import CLOSE_SECONDS, NO_KEY, address, broken, failed, http_client, max_tokens, unfinished
+from worker.models.sdk_client import (
+    CLOSE_SECONDS,
+    NO_KEY,
+    address,
+    broken,
+    failed,
+    http_client,
+    max_tokens,
+    read_as_stream,
+    unfinished,
+)
 from worker.models.sdk_warmup import NOBODY, START, ask_once, import_asynchronous, one_tool, transport
 
 BASE_URL: Final = "https://api.anthropic.com"
@@ -61,6 +71,7 @@ class AnthropicModel:
         draft = wire.Draft()
         try:
             async with await self._client.messages.create(stream=True, **request) as stream:
+                read_as_stream(self._provider, stream.response)
                 async for event in stream:
                     if text := draft.take(event.to_dict()):
                         await live.delta(clean(text))

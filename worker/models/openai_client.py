@@ -11,7 +11,7 @@ import trio
 from protocol.ipc import Provider, Start
 from worker.entry_limits import clean
 from worker.models.model import ListTools, StreamSink
-from worker.models.sdk_client import CLOSE_SECONDS, NO_KEY, address, broken, failed, http_client
+from worker.models.sdk_client import CLOSE_SECONDS, NO_KEY, address, broken, failed, http_client, read_as_stream
 
 BASE_URL: Final = "https://api.openai.com/v1"
 
@@ -54,6 +54,7 @@ class OpenAIClient:
         """Fill ``draft`` with what comes, and show its text. Raises Failed, whose cause is the SDK's own error."""
         try:
             async with await asked as stream:
+                read_as_stream(self.provider, stream.response)
                 async for event in stream:
                     if text := draft.take(event.to_dict()):
                         await live.delta(clean(text))

@@ -4,12 +4,14 @@ Imports httpx2, so only an adapter that needs it imports this.
 """
 
 import ssl
+from codecs import BOM_UTF8
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 from urllib.parse import urlsplit
 
 import httpx2
+import msgspec
 
 from protocol.ipc import Limits, Provider
 from protocol.redaction import Redaction
@@ -21,6 +23,8 @@ WRITE_SECONDS: Final = 60.0
 CLOSE_SECONDS: Final = 1.0
 MESSAGE_LIMIT: Final = 1000
 _READ_LIMIT: Final = 4 * MESSAGE_LIMIT
+_FIRST_OF_EVENTS: Final = frozenset({b":", b"d", b"e", b"i", b"r"})
+"""Beginnings of comments and of the fields that there are: data, event, id, retry."""
 NO_KEY: Final = "none"
 """Sent where the agent has no key (local servers): an SDK given none would look for one by itself."""
 
@@ -88,6 +92,60 @@ def broken(provider: Provider, error: BaseException) -> Failed:
         "invalid" if isinstance(inner, _OUR_FAULT) else "network",
         say(provider, f"{type(inner).__name__}: {inner}".rstrip(": ")),
     )
+
+
+def read_as_stream(provider: Provider, response: httpx2.Response) -> None:
+    """Have the SDK read the event stream in ``response`` as ``EventBytes``."""
+    events = EventBytes(provider, response)
+    response.aiter_bytes = lambda chunk_size=None: events  # type: ignore[method-assign, assignment, return-value]
+
+
+class EventBytes:
+    """The bytes of an event stream, without a byte order mark (WHATWG HTML 9.2.5).
+
+    Reading raises Failed where the body is no event stream, whatever its status says: a page, or an error as JSON.
+    """
+
+    def __init__(self, provider: Provider, response: httpx2.Response) -> None:
+        self._provider = provider
+        self._headers = response.headers
+        self._pieces = response.aiter_bytes()
+        self._begun = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._begun:
+            return await anext(self._pieces)
+        head = b""
+        async for piece in self._pieces:
+            head += piece
+            if len(head) >= len(BOM_UTF8):
+                head = head.removeprefix(BOM_UTF8).lstrip()
+                if head[:1] in _FIRST_OF_EVENTS:
+                    self._begun = True
+                    return head
+                if len(head) > _READ_LIMIT:
+                    break
+        if head:
+            raise _no_stream(self._provider, self._headers, head)
+        raise StopAsyncIteration
+
+
+def _no_stream(provider: Provider, headers: httpx2.Headers, body: bytes) -> Failed:
+    try:
+        said: object = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        said = None
+    said = said[0] if isinstance(said, list) and said else said
+    codes, text = codes_in(said), message_in(said)
+    if text or (isinstance(said, dict) and said.get("error")):
+        text, wait = text or "the answer is an error", retry_after(headers)
+        code = codes[0][:100] if codes else None
+        return Failed(cause_in(None, codes, text), say(provider, text), retry_after_seconds=wait, code=code)
+    kind = headers.get("content-type") or "no content type"
+    return Failed("network", say(provider, f"the answer is no event stream ({kind}): {body.decode(errors='replace')}"))
 
 
 def unfinished(provider: Provider) -> Failed:

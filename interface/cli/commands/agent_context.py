@@ -235,7 +235,7 @@ def todo_lines(body: bytes, screen: Screen) -> list[str]:
 
 def configure_reindex(parser: argparse.ArgumentParser) -> None:
     """[NAME]."""
-    parser.add_argument("name", metavar="NAME", nargs="?", help="the agent (default: all)")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="alice or alice@review[:tag] (default: all)")
 
 
 def run_reindex(context: Context) -> int:

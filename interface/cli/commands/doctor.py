@@ -10,7 +10,7 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, table
 from interface.cli.parsing import json_flag
-from interface.discovery import NotOurKernel, recorded_endpoint, reject_reason
+from interface.discovery import NotOurKernel, is_locked, recorded_endpoint, reject_reason
 from interface.failure import Failure, Unreachable
 from interface.offline import run_inspect
 from protocol.version import VERSION
@@ -26,7 +26,7 @@ def configure_doctor(parser: argparse.ArgumentParser) -> None:
 def run_doctor(context: Context) -> int:
     """Print all that was looked at; exit code 1 where something is wrong."""
     kernel = list(kernel_rows(context))
-    runs = any(row["detail"].startswith("up ") for row in kernel)
+    runs = any(row["detail"].startswith("up ") for row in kernel) or is_locked(context.project)
     root, state = context.project
     flags = ["--runs"] if runs else []
     report = json.loads(run_inspect(context.environ, "doctor", "--project", root, "--state", state, *flags))

@@ -203,6 +203,7 @@ def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float 
     outcomes = InstructionWait(
         ids,
         approve=(lambda approval: decide_in_place(context, approval)) if can_ask(context) else None,
+        answer=(lambda asked: answer_in_place(context, asked)) if can_ask(context) else None,
         tell=lambda event: context.out.notes(retry_notes(event)),
     )
     if not ids:

@@ -39,8 +39,9 @@ def run_status(context: Context) -> int:
             return Exit.NOT_RUNNING
         return Exit.FAILED if report.get("storage") else Exit.OK
     except Unreachable as error:
+        why = context.why_down(error)
         context.answer(_DOWN, status_lines)
-        context.out.note(context.why_down(error))
+        context.out.note(why)
         return Exit.NOT_RUNNING
 
 

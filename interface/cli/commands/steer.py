@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import select
+import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
@@ -25,7 +26,7 @@ from interface.cli.prompts import agrees, can_ask
 from interface.cli.targets import agent_path, agent_target, target
 from interface.client import Client, new_key, quoted
 from interface.clock import Clock
-from interface.discovery import Endpoint, prove
+from interface.discovery import Endpoint, Hanging, prove
 from interface.failure import Failure, Unreachable
 from protocol.names import number_of
 from protocol.target import Target
@@ -277,6 +278,8 @@ def run_stop(context: Context) -> int:
     except Unreachable as error:
         context.out.note(context.why_down(error))
         return Exit.OK
+    except Hanging as hanging:
+        return kill_kernel(context, hanging)
     if not context.args.yes and can_ask(context):
         busy = [row["name"] for row in json.loads(client.get("/ps"))["agents"] if row["state"] == "running"]
         if busy:
@@ -288,6 +291,18 @@ def run_stop(context: Context) -> int:
     else:
         stop_kernel(context, client, 0.0 if context.args.now else grace)
     context.out.lines(["stopping" if context.args.no_wait else "stopped"])
+    return Exit.OK
+
+
+def kill_kernel(context: Context, hanging: Hanging) -> int:
+    """Kill a kernel that does not answer, if no grace was asked for. Raises Hanging."""
+    if not context.args.now or hanging.endpoint is None:
+        raise hanging
+    gone = ExitWait(hanging.endpoint, context.clock)
+    os.kill(hanging.endpoint.pid, signal.SIGKILL)
+    if not gone.wait(LADDER_SECONDS):
+        raise hanging
+    context.out.lines([f"killed {hanging.endpoint.pid}"])
     return Exit.OK
 
 

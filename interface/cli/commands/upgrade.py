@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-from contextlib import suppress
 from typing import Any, Final
 
 from interface.cli.context import Context
@@ -11,11 +10,14 @@ from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line
 from interface.cli.parsing import json_flag
 from interface.client import Client, new_key
+from interface.discovery import given_endpoint, is_locked, recorded_endpoint
 from interface.failure import Failure, Unreachable
 
 PATIENCE_SECONDS: Final = 240.0
 """For the trial of the new version, for what runs to come to a stop, and for the way back: each is bounded."""
 _PAUSE_SECONDS: Final = 0.1
+_ANEW: Final = "the kernel was started anew meanwhile"
+_HINT: Final = "its log says more: kernel.log"
 _OVER: Final = ("done", "failed", "none")
 
 
@@ -52,15 +54,28 @@ def _ended(context: Context, client: Client, upgrade: str) -> bytes:
     """Return what is told of it once it is over. Raises Failure where nobody can tell."""
     deadline = context.clock.now() + PATIENCE_SECONDS
     while context.clock.now() < deadline:
-        with suppress(Unreachable):  # it comes back
+        try:
             told = client.get("/upgrade")
+        except Unreachable:  # it comes back, unless it was killed
+            if not given_endpoint(context.environ):
+                _check_goes_on(context, client)
+        else:
             found = json.loads(told)
             if found["id"] != upgrade:
-                raise Failure("failed", "the kernel was started anew meanwhile", "its log says more: kernel.log")
+                raise Failure("failed", _ANEW, _HINT)
             if found["state"] in _OVER:
                 return told
         context.clock.pause(_PAUSE_SECONDS)
     raise Failure("timeout", "nobody says how it ended", f"ask again: {context.program} upgrade --status")
+
+
+def _check_goes_on(context: Context, client: Client) -> None:
+    """Raise Failure where no version of the kernel that was asked is left: token and lock pass from one to the next."""
+    newer = recorded_endpoint(context.project)
+    if newer is not None and newer.token != client.endpoint.token:
+        raise Failure("failed", _ANEW, _HINT)
+    if not is_locked(context.project):
+        raise Failure("no_kernel", "the kernel ended during the upgrade", f"{context.program} start; {_HINT}")
 
 
 def upgrade_lines(body: bytes, _screen: Screen) -> list[str]:

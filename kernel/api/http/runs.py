@@ -292,6 +292,7 @@ async def begin_run(
         now = store.reader.now(workflows.by_id, begun.run)
         if now is None or now.state == "running":
             return None
+        await store.mirror.redo()  # who reads the report finds the files
         return await store.reader.read(report_of, now, store.now_ms())
 
     place, seq, left_behind = begun.place, begun.after, begun.left_behind

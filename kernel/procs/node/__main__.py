@@ -12,6 +12,7 @@ from typing import Final
 from kernel.procs.node.folder import FolderRefused, lock_folder, of_this_machine, prepare_folder
 from kernel.procs.node.guard import Guard
 from kernel.procs.node.relay import NoNode, relay
+from protocol.discovery import forget_empty_home, state_home
 from protocol.node import BEAT_SECONDS, LEASE_SECONDS, MARGIN_SECONDS, LeaseTimes, decode_join_word
 
 EX_CONFIG: Final = 78
@@ -62,7 +63,11 @@ def _parse() -> argparse.Namespace:
             name = f"join-{hashlib.sha256(options.join.encode()).hexdigest()[:16]}"
         if name is None or not _NAME.fullmatch(name):
             parser.error("say which project it serves (--project ID), or its folder (--state DIR)")
-        options.state = Path.home() / ".agent-worker" / "nodes" / name
+        forget_empty_home(os.environ)
+        try:
+            options.state = Path(state_home(None, os.path.expanduser("~")), "nodes", name)
+        except ValueError as error:
+            parser.error(str(error))
     return options
 
 

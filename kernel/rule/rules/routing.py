@@ -28,7 +28,7 @@ from kernel.rule.draft import Draft, Fact, InstructionOutcome
 from kernel.rule.effects import Append, Deliver, Effect, Refuse, Rule
 from kernel.rule.view import View, Workspace
 from protocol.instruction import Status, WaitReason
-from protocol.message import HOOK, SYSTEM, TEXT_LIMIT_BYTES, USER
+from protocol.message import HOOK, SYSTEM, TEXT_LIMIT_BYTES, TOO_LARGE_HINT, USER
 from protocol.names import AgentKey, AgentName, is_below, is_personal, place_of, split_space
 from protocol.target import find_mentions, limit_mentions
 
@@ -78,8 +78,7 @@ REPLY: Final = Rule(name="reply", kinds=frozenset({"done"}), decide=decide_reply
 def decide_mentions(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Deliver and assign the message, or refuse it."""
     if fact.draft.kind == "said" and len(fact.draft.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
-        hint = "store the text with resource_create, or in a file, and name that"
-        return (Refuse("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", hint),)
+        return (Refuse("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT),)
     if is_personal(fact.draft.space):
         return _personal(fact, view)
     workspace = view.workspace(fact.draft.space)

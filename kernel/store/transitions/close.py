@@ -34,7 +34,7 @@ from kernel.store.transitions.threads import answer
 from protocol.errors import CLASS_OF_CAUSE, Cause, Refused
 from protocol.instruction import ENDED, LARGEST, Usage
 from protocol.ipc import Entry
-from protocol.message import TEXT_LIMIT_BYTES, MessageKind
+from protocol.message import TEXT_LIMIT_BYTES, TOO_LARGE_HINT, MessageKind
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of
 
 IncompleteCause = Literal["budget", "limit", "total_timeout"]
@@ -146,8 +146,7 @@ def answer_for(tx: Transaction, instruction: str, text: str, name: str | None = 
     answered, or is somebody else's by now.
     """
     if len(text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
-        hint = "put the text into a file and name that"
-        raise Refused("too_large", f"an answer can have at most {TEXT_LIMIT_BYTES} bytes", hint)
+        raise Refused("too_large", f"an answer can have at most {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
     found = find(tx.conn, instruction)
     see = f"see it: awk show {instruction}"
     if name is not None and name != found.name:

@@ -14,6 +14,7 @@ import trio.testing
 from kernel.api import requests
 from kernel.api.server import HttpServer
 from kernel.policy import connections
+from protocol.discovery import BODY_LIMIT_BYTES
 from tests.builders.api import TOKEN, ServedKernel, serve_kernel
 from tests.kernel.api.client import Wire, connected
 
@@ -149,7 +150,7 @@ async def half_sent(kernel: ServedKernel, wire: Wire, token: str, size: int) -> 
     """Announce a body of the largest size, and send so much of it."""
     path = "/messages" if token == TOKEN else "/mcp"
     head = f"POST {path} HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {token}\r\n"
-    await wire.stream.send_all(f"{head}Content-Length: {requests.LIMIT_BYTES}\r\n\r\n".encode() + b"x" * size)
+    await wire.stream.send_all(f"{head}Content-Length: {BODY_LIMIT_BYTES}\r\n\r\n".encode() + b"x" * size)
 
 
 @pytest.mark.promise("P10")
@@ -207,5 +208,5 @@ async def test_bodies_without_a_valid_token_are_not_waited_for(
     head = f"POST {path} HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {token}\r\n"
     with trio.fail_after(5):
         async with connected(kernel.port) as wire:
-            await wire.stream.send_all(f"{head}Content-Length: {requests.LIMIT_BYTES}\r\n\r\nx".encode())
+            await wire.stream.send_all(f"{head}Content-Length: {BODY_LIMIT_BYTES}\r\n\r\nx".encode())
             assert (await wire.stream.receive_some(100)).startswith(b"HTTP/1.1 " + status)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -98,3 +99,59 @@ def test_lines_are_one_json_object_each_whatever_is_in_them(tmp_path: Path) -> N
     (text,) = JsonFormatter().format(failed).splitlines()
     assert "instruction" not in json.loads(text)
     assert len(json.loads(text)["error"]) < TEXT_CHARACTERS + 100
+
+
+UNREAD = """
+import logging, os, sys
+from kernel.boot import log_file as log
+log.start_logging("/nonexistent")
+if len(sys.argv) > 1:
+    log.log_as_json()
+for number in range(5000):
+    logging.info("line %d of %s", number, "x" * 100)
+logging.info("long " + "y" * 100_000)
+logging.info("bad %d", "format")
+print("printed", file=sys.stderr)
+os.write(1, b"all is said\\n")
+sys.stdin.readline()
+logging.info("heard again")
+logging.info("and again")
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["json"]])
+def test_a_reader_that_does_not_read_holds_up_nobody(words: list[str]) -> None:
+    """Fault F6: the kernel stood still in write(2). What is dropped is counted, and told once somebody reads."""
+    argv = [sys.executable, "-c", UNREAD, *words]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe) as kernel:
+        assert kernel.stdout is not None
+        assert kernel.stderr is not None
+        assert kernel.stdout.readline() == b"all is said\n"
+        kept = [line for line in kernel.stderr.read1(1 << 20).decode().splitlines() if " of xxx" in line]
+        text = kernel.communicate(b"\n", timeout=60)[1].decode()
+    lines = text.splitlines()
+    kept += [line for line in lines if " of xxx" in line]
+    assert 100 < len(kept) < 5000
+    (dropped,) = re.findall(r"(?:log\.dropped |\"text\": \")([0-9]+) lines", text)
+    more = 2 if words else 3  # the long line and what was printed; without JSON the mistake in a message, too
+    assert len(kept) + int(dropped) >= 5000 + more
+    assert ["again" in line for line in lines[-3:]] == [False, True, True]
+    if words:
+        assert [json.loads(line)["level"] for line in lines[-3:]] == ["warning", "info", "info"]
+
+
+def test_a_reader_that_is_gone_ends_nothing(tmp_path: Path) -> None:
+    """Nor does a full disk behind standard error."""
+    for stderr in (os.open("/dev/full", os.O_WRONLY), _broken_pipe()):
+        ran = subprocess.run(
+            [sys.executable, "-c", UNREAD], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, check=False
+        )
+        os.close(stderr)
+        assert (ran.returncode, ran.stdout) == (0, b"all is said\n")
+
+
+def _broken_pipe() -> int:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    return theirs

@@ -31,6 +31,18 @@ def test_a_readable_state_directory_is_made_private(tmp_path: Path) -> None:
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize(("folder", "mode"), [("home", 0o777), ("home/projects", 0o777), ("home/projects", 0o720)])
+def test_a_folder_above_it_that_others_can_write_to_is_refused(tmp_path: Path, folder: str, mode: int) -> None:
+    """They could put a state of theirs in its place."""
+    (tmp_path / "home" / "projects").mkdir(parents=True)
+    (tmp_path / folder).chmod(mode)
+    with pytest.raises(StateDirRefused, match=re.escape(f"{tmp_path / folder} can be written by others")):
+        prepare_state_dir(str(tmp_path / "home" / "projects" / "x"))
+    assert not (tmp_path / "home" / "projects" / "x").exists()
+    (tmp_path / folder).chmod(mode | 0o1000)  # as /tmp: who may write there may not rename what is another's
+    prepare_state_dir(str(tmp_path / "home" / "projects" / "x"))
+
+
 @pytest.mark.promise("XF14")
 def test_a_symbolic_link_in_its_place_is_refused(tmp_path: Path) -> None:
     """A symbolic link in its place is refused."""

@@ -29,8 +29,8 @@ NOW: Final = 1_800_000_000.0
 
 def found(tmp_path: Path, **changes: Any) -> Findings:
     """A machine and a project in which nothing is wrong, but for ``changes``."""
-    home, root, state = (tmp_path / name for name in ("home", "project", "state"))
-    for folder in (home, root, state):
+    home, root, state = (tmp_path / name for name in ("home", "project", "all/projects/state"))
+    for folder in (home, root, state.parent.parent, state.parent, state):
         if not folder.exists():
             folder.mkdir(mode=0o700)
     sound = Findings(
@@ -89,6 +89,10 @@ def old_lock(folder: Path) -> None:
 def open_trust(state: Path) -> None:
     (state / "trust.json").touch()
     (state / "trust.json").chmod(0o644)
+
+
+def open_above(up: int) -> Callable[[Path], Mapping[str, Any]]:
+    return in_state(lambda state: state.parents[up].chmod(0o777))
 
 
 def as_a_file(state: Path) -> None:
@@ -153,6 +157,8 @@ FAULTS: Final[dict[str, tuple[str, str, Callable[[Path], Mapping[str, Any]]]]] =
         "backends", "codex is not on PATH", lambda _: {"backends": (MISSING,), "used": frozenset({"codex"})}
     ),
     "open to others": ("state", "is open to others (mode 0755)", in_state(lambda state: state.chmod(0o755))),
+    "open above": ("state", "can be written by others (mode 0777)", open_above(0)),
+    "open at the top": ("state", "can be written by others (mode 0777)", open_above(1)),
     "no directory": ("state", "is not a directory", in_state(as_a_file)),
     "state in the project": ("state", "lies in the project", lambda tmp: {"root": found(tmp).state.parent}),
     "trust for all to write": ("state", "so nothing in it is trusted", in_state(open_trust)),

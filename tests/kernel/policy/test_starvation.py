@@ -22,11 +22,6 @@ IMMEDIATE, NORMAL, BACKGROUND = range(len(LANES))
 STEP_MS = 10_000
 
 
-def starved(lane: int, waited_ms: int, starvation_ms: int = STARVATION_MS) -> bool:
-    """Return whether an instruction has waited so long that it is immediate now: the rule that leases follow."""
-    return lane > IMMEDIATE and waited_ms >= starvation_ms
-
-
 @dataclass
 class Job:
     """One instruction of the model."""
@@ -70,7 +65,8 @@ class Agent:
         self._arrive()
         waiting = [job for job in self.jobs if job.ended_ms is None]
         for job in waiting:
-            if starved(job.lane, self.now_ms - job.since_ms):
+            # tests/kernel/store/test_probes.py tests the statement that does it (kernel.store.transitions.due).
+            if job.lane > IMMEDIATE and self.now_ms - job.since_ms >= STARVATION_MS:
                 job.lane, job.promoted = IMMEDIATE, True
         return waiting
 
@@ -102,14 +98,6 @@ def test_the_third_preemption_makes_background_work_normal_and_nothing_else() ->
     """The third preemption makes background work normal and nothing else."""
     assert [lane_after(BACKGROUND, n) for n in range(PREEMPTIONS + 2)] == [2, 2, 2, 1, 1]
     assert lane_after(NORMAL, 100) == NORMAL and lane_after(IMMEDIATE, 100) == IMMEDIATE
-
-
-def test_five_minutes_make_anything_immediate() -> None:
-    """Five minutes make anything immediate."""
-    for lane in (NORMAL, BACKGROUND):
-        assert starved(lane, STARVATION_MS) and not starved(lane, STARVATION_MS - 1)
-    assert not starved(IMMEDIATE, 10 * STARVATION_MS)
-    assert starved(BACKGROUND, 500, starvation_ms=500)
 
 
 @pytest.mark.parametrize(("promoted", "steps", "may"), [(False, 0, True), (True, 0, False), (True, 1, True)])

@@ -339,3 +339,12 @@ async def test_git_sees_nothing_of_what_was_said_to_an_agent(tmp_path: Path) -> 
     (it.root / ".agents/alice/notes.md").write_text("mine\n")
     seen = await trio.run_process([*git, "status", "--porcelain", "-uall", ".agents"], capture_stdout=True)
     assert seen.stdout.split() == [b"??", b".agents/alice/notes.md"]
+
+
+async def test_files_are_up_to_date_once_somebody_waits_for_them(tmp_path: Path) -> None:
+    """`awk run` returned up to three seconds before what was said was in the files."""
+    async with mirrored_project(tmp_path) as on:
+        space = await on.workflow()
+        await on.store.said(space, "the last words")
+        await on.mirror.redo()
+        assert on.texts() == ["started", "@alice go", "the last words"]

@@ -297,6 +297,7 @@ async def test_a_full_queue_refuses_after_a_while(
         with pytest.raises(Refused) as caught:
             await writer.commit(lambda _tx: None)
         assert caught.value.code == "busy"
+        monkeypatch.setattr("kernel.store.writer.ADMISSION_SECONDS", 60.0)
         gate.release()
         await writer.commit(lambda _tx: None)
         writer.close()

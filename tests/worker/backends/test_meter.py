@@ -1,6 +1,7 @@
 """What an answer cost is counted, and what nobody can pay for is not
 asked."""
 
+import json
 from typing import Any
 
 import httpx2
@@ -44,6 +45,15 @@ async def test_an_answer_passes_as_it_is_and_is_counted(path: str) -> None:
             plain = await client.post(f"{api.url}/v1/{path}", json={"stream": True, "model": "m"})
     assert (answer.status_code, answer.content) == (200, plain.content)
     assert (api.requests[0].path, api.requests[0].headers["authorization"]) == (f"/v1/{path}", "Bearer k")
+
+
+async def test_a_byte_order_mark_costs_no_count() -> None:
+    """WHATWG HTML 9.2.5: usage may be in the first line of a stream."""
+    told = {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}
+    with ScriptedApi([Fail(200, f"\ufeffdata: {json.dumps(told)}\n\n")]) as api, trio.fail_after(10):
+        async with metered(api.url, LIMITS, free) as meter:
+            await ask(meter, "v1/messages")
+            assert meter.take() == Usage(input_tokens=7, output_tokens=1)
 
 
 @pytest.mark.parametrize(
