@@ -25,6 +25,7 @@ from kernel.store.transitions import retention
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.retention import (
     ROWS,
+    clear_runs,
     sweep_answers,
     sweep_blobs,
     sweep_crashes,
@@ -58,7 +59,10 @@ WAKING: Final = frozenset({"workflow.stopped"})
 
 
 class Retention:
-    """Sweeps once a day. ``kept_seconds`` is asked before each sweep: the project file may have been edited."""
+    """Sweeps once a day. ``kept_seconds`` is asked before each sweep: the project file may have been edited.
+
+    ``redo`` has words that were removed out of the files too.
+    """
 
     def __init__(
         self,
@@ -68,6 +72,7 @@ class Retention:
         now_ms: Callable[[], int],
         kept_seconds: Callable[[], float],
         homes: CliHomes | None = None,
+        redo: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint,
         sleep: Callable[[float], Awaitable[object]] = trio.sleep,
     ) -> None:
         self._reader = reader
@@ -75,6 +80,7 @@ class Retention:
         self._now_ms = now_ms
         self._kept_seconds = kept_seconds
         self._homes = homes or CliHomes()
+        self._redo = redo
         self._sleep = sleep
 
     async def run(self) -> None:
@@ -105,7 +111,10 @@ class Retention:
             events += await self._commit_batches(sweep_events, seqs)
             after = seqs[-1]
         # Runs first, then what is left of them, also by a sweep that was interrupted.
-        runs = await self._commit_parts(sweep_runs, await self._reader.read(retention.runs, before_ms), before_ms)
+        if over := await self._reader.read(retention.runs, before_ms):
+            await self._commit_parts(clear_runs, over, before_ms)
+            await self._redo()
+        runs = await self._commit_parts(sweep_runs, over, before_ms)
         while seqs := await self._reader.read(retention.messages_left):
             await self._commit_batches(sweep_messages, seqs)
         while numbers := await self._reader.read(retention.instructions_left):

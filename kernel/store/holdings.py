@@ -8,13 +8,20 @@ from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-Place = Literal["", "space", "base", "home", "home_space", "instruction", "ballot", "task", "document"]
-"""The column that leads to the space of a row."""
-# The temporary table of the spaces that a statement is about.
+Place = Literal["", "space", "base", "home", "home_space", "work", "instruction", "ballot", "task", "document"]
+"""The column that leads to the space of a row; ``work``: the row is an instruction."""
+# The temporary tables of the spaces, and of the work, that a statement is about.
 _SPACES: Final = "SELECT value FROM cleared"
-_PARENTS: Final = MappingProxyType(
-    {"instruction": "instructions", "ballot": "ballots", "task": "tasks", "document": "documents"}
+_LISTED: Final = MappingProxyType(
+    {
+        "work": "SELECT value FROM work",
+        "instruction": "SELECT value FROM work",
+        "ballot": "SELECT id FROM ballots WHERE space IN (SELECT value FROM cleared)",
+        "task": "SELECT id FROM tasks WHERE space IN (SELECT value FROM cleared)",
+        "document": "SELECT id FROM documents WHERE space IN (SELECT value FROM cleared)",
+    }
 )
+_MOVED: Final = frozenset({"space", "home", "work"})
 DELETE: Final = "DELETE"
 
 
@@ -49,9 +56,8 @@ class Holding(NamedTuple):
 
     def in_spaces(self) -> str:
         """Return the condition for rows of the listed spaces."""
-        parent = _PARENTS.get(self.place)
-        below = _SPACES if parent is None else _join("SELECT id FROM", parent, "WHERE space IN (", _SPACES, ")")
-        return _join(self.place, "IN (", below, ")")
+        column = "id" if self.place == "work" else self.place
+        return f"{column} IN ({_LISTED.get(self.place, _SPACES)})"
 
     def clearing(self) -> str:
         """Return the statement that removes what was said in the listed spaces."""
@@ -66,7 +72,7 @@ class Holding(NamedTuple):
         """Yield the statements that give rows of the agent ``old`` in its space ``here`` to ``new`` in ``there``."""
         names = [f"{name} = iif({name} = :old, :new, {name})" for name in self.names]
         moves = [(key, ":old", ":new") for key in self.agents]
-        moves += [(self.place, ":here", ":there")] if self.place in ("space", "home") else []
+        moves += [("home" if self.place == "home" else "space", ":here", ":there")] if self.place in _MOVED else []
         for column, before, after in moves:
             changed = ", ".join((f"{column} = {after}", *names))
             yield _join("UPDATE OR REPLACE", self.table, "SET", changed, "WHERE", column, "=", before)
@@ -166,7 +172,7 @@ HOLDINGS: Final = (
     ),
     Holding("deliveries", "space", agents=("agent",), names=("name",)),
     Holding(
-        "instructions", "space", _RESULT, agents=("agent",), names=("name",),
+        "instructions", "work", _RESULT, agents=("agent",), names=("name",),
         text=("result_text", "manifest", "vouched"), restored="continued without consent", park=_AGREED,
     ),
     Holding(
@@ -190,10 +196,6 @@ HOLDINGS: Final = (
         )
     ),
 )  # fmt: skip
-CLEARING: Final = tuple(
-    one.clearing() for one in HOLDINGS if one.clear and one.table not in ("messages", "instructions")
-)
-ENDING: Final = tuple(one.deleting(one.in_spaces()) for one in HOLDINGS if one.ends)
 OF_INSTRUCTION: Final = tuple(
     one.deleting("instruction = ?") for one in HOLDINGS if one.place == "instruction" or one.table == "approvals"
 )

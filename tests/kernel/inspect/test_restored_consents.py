@@ -17,12 +17,15 @@ INSERT INTO tokens (name, scope, agents, digest, created_ms) VALUES ('evil', 'ap
 INSERT INTO approval_rules (tool, pattern, created_by, created_ms) VALUES ('bash', '*', 'user', 0);
 INSERT INTO nodes (name, settings, created_ms) VALUES ('gpu', '{"via":"command","command":"touch PWN"}', 0);
 INSERT INTO idempotency VALUES ('admin', 'k', x'00', 200, x'7b7d', 0);
-INSERT INTO grants (space, agent, name, scope, giver, given_ms) VALUES ('review:main', 'alice', 'alice', 'auth', 'user', 0);
+INSERT INTO grants (space, agent, name, scope, giver, given_ms)
+VALUES ('review:main', 'alice', 'alice', 'auth', 'user', 0);
 INSERT INTO approvals (instruction, epoch, agent, name, space, tool, input, digest, why, state, requested_ms,
-  expires_ms, waits_ms, held) VALUES (1, 1, 'alice', 'alice', 'dm:alice', 'bash', x'7b7d', x'00', '', 'granted', 0, 0, 0, 0);
+  expires_ms, waits_ms, held)
+VALUES (1, 1, 'alice', 'alice', 'dm:alice', 'bash', x'7b7d', x'00', '', 'granted', 0, 0, 0, 0);
 UPDATE instructions SET vouched = CAST('["k runs: touch PWN"]' AS BLOB);
 INSERT INTO agents (key, name, origin, definition, backend, model, state)
-VALUES ('tmp', 'tmp', 'ephemeral', CAST('{"name":"tmp","mock":[{"shell":"touch PWN"}]}' AS BLOB), 'mock', 'mock/m', 'active');
+VALUES ('tmp', 'tmp', 'ephemeral', CAST('{"name":"tmp","mock":[{"shell":"touch PWN"}]}' AS BLOB),
+  'mock', 'mock/m', 'active');
 INSERT INTO workflows (name, tag, space, mode, file, definition, params, vouched, state, started_ms, hops_limit,
   instructions_limit, approval, attended) VALUES ('review', 'main', 'review:main', 'start', '.workflows/review.yaml',
   CAST('{"deliver":{},"name":"review","agents":{},"workspace":{"git":"worktree","setup":[{"shell":"touch PWN"}],
@@ -67,7 +70,7 @@ async def test_consents_and_commands_of_a_restored_database_do_not_count(hostile
     place = Place(tmp_path / "here")
     told = restore(place.root, place.state, hostile, now=LATER)
     for table in ("tokens", "approval_rules", "nodes", "idempotency", "grants"):
-        assert rows(place, f"SELECT * FROM {table}") == [], table  # noqa: S608
+        assert rows(place, f"SELECT * FROM {table}") == [], table
     assert rows(place, "SELECT state FROM approvals WHERE state = 'granted'") == []
     assert rows(place, "SELECT DISTINCT vouched FROM instructions") == [(None,)]
     assert rows(place, "SELECT vouched, approval, attended FROM workflows") == [(b"[]", None, 0)]
