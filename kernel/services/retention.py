@@ -129,6 +129,8 @@ class Retention:
         ):
             while await commit_with_retry(self._writer, sweep_rows, rows_before_ms) == ROWS:
                 pass
+        if runs:
+            await commit_with_retry(self._writer, retention.give_back)
         homes = await self._homes.keep(await self._reader.read(retention.spaces_in_use, before_ms))
         logger.info(
             "retention.swept instructions: %d, events: %d, spaces of runs: %d, blobs: %d, homes: %d",

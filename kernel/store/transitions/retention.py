@@ -82,7 +82,6 @@ def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
     """Remove the runs of the first of these spaces, if all ended before, and who lived there. Returns how many spaces
     were looked at."""
     rows = 0
-    tx.forget()
     for done, space in enumerate(spaces):
         if rows >= ROWS:
             return done
