@@ -73,7 +73,7 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
     if os.path.lexists(file) and not force:
         raise Refused("already_exists", f"{file} is there already", "give another name, or --force to replace it")
     try:
-        with work_folder(file) as folder:
+        with work_folder(str(state)) as folder:
             copy = os.path.join(folder, DATABASE)
             mark = take_snapshot(str(database), copy)
             fault_point("backup.snapshot")
@@ -96,7 +96,7 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
                     trees=trees_in(copy),
                 )
 
-            manifest = write_backup(folder, file, fill, force=force)
+            manifest = write_backup(file, fill, force=force)
     except FileExistsError as error:
         raise Refused("already_exists", f"{file} is there already", "give another name, or --force") from error
     except (SnapshotRefused, BadBackup) as error:
@@ -171,12 +171,12 @@ def restore(
         hint = "name the file that awk backup wrote; for the folder of a standby: awk restore --promote DIR"
         raise Refused("conflict", f"{file} is a folder, and no backup; nothing was changed", hint)
     try:
-        os.makedirs(state, mode=0o700, exist_ok=True)
-        with no_kernel(state):
-            restore_journal.finish(str(state))
-            with open_backup(file) as (manifest, archive):
+        with open_backup(file) as (manifest, archive):
+            os.makedirs(state, mode=0o700, exist_ok=True)
+            with no_kernel(state):
+                restore_journal.finish(str(state))
                 unpack(archive, manifest, str(state / STAGED))
-            return put_in_place(root, state, manifest, now_ms=int(now * 1000), force=force, trusted=trusted)
+                return put_in_place(root, state, manifest, now_ms=int(now * 1000), force=force, trusted=trusted)
     except (BadBackup, SnapshotRefused) as error:
         shutil.rmtree(state / STAGED, ignore_errors=True)
         raise Refused("conflict", f"{file} is not restored: {error}", "nothing was changed") from error
