@@ -54,6 +54,8 @@ BLOB_PASSES: Final = 2
 """A prompt, and then the system text that only it needed."""
 MEMORY_SPACE_KEPT_MS: Final = 60_000
 RETRY_SECONDS: Final = 60.0
+LAST_SECONDS: Final = 5.0
+"""For the removal when the kernel ends."""
 WAKING: Final = frozenset({"workflow.stopped"})
 """Events after which a memory space may have to be removed."""
 
@@ -166,7 +168,8 @@ class Retention:
 class MemorySpaceCleanup:
     """Removes the messages of workflows with ``provider: memory``, a minute after they have ended. One task.
 
-    The minute is for whoever reads the report of a run. What an earlier kernel left is removed by the next one.
+    The minute is for clients that read the report of a run. It ends with the kernel; what one left that was killed is
+    removed at the next start.
     """
 
     def __init__(self, *, reader: Reader, writer: Writer, wake: Wake, now_ms: Callable[[], int]) -> None:
@@ -177,13 +180,18 @@ class MemorySpaceCleanup:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Remove until cancelled. Raises StorageFailed."""
-        await reconcile(self._wake, self.run_once, task_status)
+        await self.run_once(0)
+        try:
+            await reconcile(self._wake, self.run_once, task_status)
+        finally:
+            with trio.move_on_after(LAST_SECONDS, shield=True):
+                await self.run_once(0)
 
-    async def run_once(self) -> float:
-        """Remove what is due. Returns the seconds until something may be."""
+    async def run_once(self, kept_ms: int = MEMORY_SPACE_KEPT_MS) -> float:
+        """Remove what ended ``kept_ms`` ago or earlier. Returns the seconds until something may be due."""
         nap = float("inf")
         for space, ended_ms in self._reader.now(retention.ended):
-            left_ms = ended_ms + MEMORY_SPACE_KEPT_MS - self._now_ms()
+            left_ms = ended_ms + kept_ms - self._now_ms()
             if left_ms > 0:
                 return min(nap, left_ms / 1000)
             try:
