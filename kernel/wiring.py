@@ -203,7 +203,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         boundary=Boundary(writer=writer, shutdown=shutdown, now_ms=clock.now_ms),
         watchdog=watchdog,
         runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=clock.now_ms),
-        retention=_retention(base),
+        retention=_retention(base, files_mirror),
         mirror=files_mirror,
         recall=found_again,
         embeddings=asking,
@@ -282,13 +282,14 @@ def _timers(base: Foundation) -> tuple[Deadlines, Schedules]:
     return deadlines, schedules
 
 
-def _retention(base: Foundation) -> Retention:
+def _retention(base: Foundation, files_mirror: Mirror) -> Retention:
     return Retention(
         reader=base.reader,
         writer=base.writer,
         now_ms=base.clock.now_ms,
         kept_seconds=lambda: base.catalog.project().retention,
         homes=base.homes,
+        redo=files_mirror.redo,
     )
 
 

@@ -86,10 +86,12 @@ class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
 
 
 class Granted(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that was approved and has not run: whoever asked was gone by then."""
+    """A call that was decided on and has not run: the attempt that asked had ended by then."""
 
     tool: str
     input: Json
+    denied: str | None = None
+    """The reason of a denial, which may be empty; None: the call was approved."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):

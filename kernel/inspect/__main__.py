@@ -103,6 +103,7 @@ def _add_state_verbs(add: Callable[[str], argparse.ArgumentParser], here: Path) 
             one.add_argument("runs", type=int, help="so many are told at most")
         elif verb != "needed":
             one.add_argument("--force", action="store_true", help="replace, or set aside, what is there")
+            one.add_argument("--trust", action="store_true", help="keep consents and commands of a restored database")
             one.add_argument("file", help="of the backup, or the folder of a standby")
     add("standby-check").add_argument("folder", help="of the standby")
 
@@ -183,7 +184,7 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
         case "trust":
             from kernel.inspect.trust import trust_demands
 
-            document = trust_demands(args.project, args.asked, partial(_fetched, args, environ))
+            document = trust_demands(args.project, args.asked, partial(_fetched, args, environ), args.state)
         case verb if verb in OF_STATE:
             document = run_state_verb(args, environ)
         case "memory-eval" | "memory-growth":
@@ -213,12 +214,14 @@ def run_state_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> obje
         case "backup" | "restore":
             from kernel.inspect.backup import backup, restore
 
-            act = backup if args.verb == "backup" else restore
+            act = backup if args.verb == "backup" else partial(restore, trusted=args.trust)
             document = act(args.project, args.state, args.file, now=time.time(), force=args.force)
         case "promote":
             from kernel.inspect.standby import promote
 
-            document = promote(args.project, args.state, args.file, now=time.time(), force=args.force)
+            document = promote(
+                args.project, args.state, args.file, now=time.time(), force=args.force, trusted=args.trust
+            )
         case "standby-check":
             from kernel.inspect.standby import check_standby
 

@@ -73,7 +73,7 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
     if os.path.lexists(file) and not force:
         raise Refused("already_exists", f"{file} is there already", "give another name, or --force to replace it")
     try:
-        with work_folder(file) as folder:
+        with work_folder(str(state)) as folder:
             copy = os.path.join(folder, DATABASE)
             mark = take_snapshot(str(database), copy)
             fault_point("backup.snapshot")
@@ -96,7 +96,7 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
                     trees=trees_in(copy),
                 )
 
-            manifest = write_backup(folder, file, fill, force=force)
+            manifest = write_backup(file, fill, force=force)
     except FileExistsError as error:
         raise Refused("already_exists", f"{file} is there already", "give another name, or --force") from error
     except (SnapshotRefused, BadBackup) as error:
@@ -159,7 +159,9 @@ def no_kernel(state: Path) -> Generator[None]:
         os.close(descriptor)
 
 
-def restore(root: Path, state: Path, file: str, *, now: float, force: bool = False) -> RestoreReport:
+def restore(
+    root: Path, state: Path, file: str, *, now: float, force: bool = False, trusted: bool = False
+) -> RestoreReport:
     """Have what is in ``file`` in the place of the state of the project at ``root``. Blocks. Raises Refused.
 
     Killed at any moment, it leaves all that was there, or all that is in the file.
@@ -169,12 +171,12 @@ def restore(root: Path, state: Path, file: str, *, now: float, force: bool = Fal
         hint = "name the file that awk backup wrote; for the folder of a standby: awk restore --promote DIR"
         raise Refused("conflict", f"{file} is a folder, and no backup; nothing was changed", hint)
     try:
-        os.makedirs(state, mode=0o700, exist_ok=True)
-        with no_kernel(state):
-            restore_journal.finish(str(state))
-            with open_backup(file) as (manifest, archive):
+        with open_backup(file) as (manifest, archive):
+            os.makedirs(state, mode=0o700, exist_ok=True)
+            with no_kernel(state):
+                restore_journal.finish(str(state))
                 unpack(archive, manifest, str(state / STAGED))
-            return put_in_place(root, state, manifest, now_ms=int(now * 1000), force=force)
+                return put_in_place(root, state, manifest, now_ms=int(now * 1000), force=force, trusted=trusted)
     except (BadBackup, SnapshotRefused) as error:
         shutil.rmtree(state / STAGED, ignore_errors=True)
         raise Refused("conflict", f"{file} is not restored: {error}", "nothing was changed") from error
@@ -183,7 +185,9 @@ def restore(root: Path, state: Path, file: str, *, now: float, force: bool = Fal
         raise Refused("storage_failed", text, "repeat it once that is mended: what was begun is ended then") from error
 
 
-def put_in_place(root: Path, state: Path, manifest: BackupManifest, *, now_ms: int, force: bool) -> RestoreReport:
+def put_in_place(
+    root: Path, state: Path, manifest: BackupManifest, *, now_ms: int, force: bool, trusted: bool
+) -> RestoreReport:
     """Have what is staged, which was checked but for its database, in the place of the state.
 
     Raises Refused, SnapshotRefused, BadBackup and OSError.
@@ -200,7 +204,8 @@ def put_in_place(root: Path, state: Path, manifest: BackupManifest, *, now_ms: i
         common = None
     trees = f"{os.path.realpath(state)}/{WORKTREES}"
     places = TreePlaces(f"{head.state}/{WORKTREES}", trees, common or str(root / ".git"))
-    fit_snapshot(str(staged / DATABASE), places, now_ms=now_ms, term=term_of(str(state / DATABASE)))
+    term = term_of(str(state / DATABASE))
+    done = fit_snapshot(str(staged / DATABASE), places, now_ms=now_ms, term=term, trusted=trusted)
     journal = _plan(root, state, manifest, aside)
     # What would be set aside, but for files from which nothing can be gone on with.
     there = [str(state / DATABASE)] if (state / DATABASE).exists() else []
@@ -221,7 +226,8 @@ def put_in_place(root: Path, state: Path, manifest: BackupManifest, *, now_ms: i
     notes = ["work that was under way goes on here with awk start: the original must not run too"]
     if head.project != str(root):
         notes.append(f"it was a backup of {head.project}; files of agents and workflows are this project's")
-    notes.append("tokens and what you trust were not in it: awk token create, awk trust")
+    notes += [f"not taken over: {', '.join(done)}"] if done else []
+    notes.append("tokens and what you trust are not taken over: awk token create, awk trust")
     return RestoreReport(
         project=str(root),
         backup=head,

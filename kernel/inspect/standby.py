@@ -128,7 +128,9 @@ def _opened_files(folder: str, target: str | None = None) -> Generator[BackupMan
             yield manifest
 
 
-def promote(root: Path, state: Path, folder: str, *, now: float, force: bool = False) -> RestoreReport:
+def promote(
+    root: Path, state: Path, folder: str, *, now: float, force: bool = False, trusted: bool = False
+) -> RestoreReport:
     """Have the copy in ``folder`` in the place of the state of the project at ``root``. Blocks. Raises Refused.
 
     Killed at any moment, it leaves all that was there, or all of the copy.
@@ -163,9 +165,8 @@ def promote(root: Path, state: Path, folder: str, *, now: float, force: bool = F
                 message=mark.message,
                 trees=trees_in(str(staged / DATABASE)),
             )
-            report = put_in_place(
-                root, state, BackupManifest(head=head, files=files), now_ms=int(now * 1000), force=force
-            )
+            manifest = BackupManifest(head=head, files=files)
+            report = put_in_place(root, state, manifest, now_ms=int(now * 1000), force=force, trusted=trusted)
     except (BadPlace, BadBackup, SnapshotRefused) as error:
         shutil.rmtree(staged, ignore_errors=True)
         raise Refused("conflict", f"{folder} is not promoted: {error}", WHICH) from error

@@ -1,7 +1,10 @@
 """``trust``: the demands of files, verbatim. Grants are not known here."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+
+import apsw
+import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.embeddings import embedding_units
@@ -12,21 +15,27 @@ from kernel.agents.telemetry import otel_units
 from kernel.agents.trust import agent_units, schedule_units
 from kernel.agents.webhooks import hook_units
 from kernel.source.diagnostics import BadDefinition
+from kernel.store.snapshot import untrusted_definitions
 from kernel.workflows.checkouts import Checkout
 from kernel.workflows.find import workflow_names
 from kernel.workflows.load import load_workflow
 from kernel.workflows.prepare import workflow_units
 from protocol.agent import AgentDefinition
+from protocol.discovery import DATABASE
 from protocol.errors import Refused
 from protocol.trust import Demands, TrustUnit
 
 
 def trust_demands(
-    root: Path, asked: Sequence[str], fetch: Callable[[str], Checkout | None] = lambda asked: None
+    root: Path,
+    asked: Sequence[str],
+    fetch: Callable[[str], Checkout | None] = lambda asked: None,
+    state: Path | None = None,
 ) -> Demands:
     """The demands of agents, workflows and workflow files of the project at ``root``.
 
-    All of them by default, and those of its webhooks and embeddings.
+    All of them by default, those of its webhooks and embeddings, and those of agents that only the database in
+    ``state`` has.
 
     Among all, files that are wrong are skipped and named: they cannot run either. Raises Refused, BadDefinition.
     ``fetch`` gets what is elsewhere.
@@ -63,8 +72,21 @@ def trust_demands(
             units += _of_agent(loaded.definition, catalog)
         except BadDefinition as error:
             skipped.append(f"agent {loaded.definition.name}: {error.text}")
+    try:
+        units += _of_database(catalog, state)
+    except (apsw.Error, msgspec.MsgspecError, BadDefinition) as error:
+        skipped.append(f"agents of the database: {error}")
     skipped += dict.fromkeys(f"{error.path}: {error.where} {error.message}" for error in survey.errors)
     return Demands(units=_distinct(units), skipped=tuple(skipped))
+
+
+def _of_database(catalog: Catalog, state: Path | None) -> Iterator[TrustUnit]:
+    database = None if state is None else state / DATABASE
+    if database is not None and database.exists():
+        project = catalog.project()
+        for definition in untrusted_definitions(str(database)):
+            agent = msgspec.json.decode(definition, type=AgentDefinition)
+            yield from agent_units(agent, project, resources_of(agent, project, catalog.root))
 
 
 def _of_agent(definition: AgentDefinition, catalog: Catalog) -> tuple[TrustUnit, ...]:

@@ -235,7 +235,8 @@ def _webhook(one: StuckWebhook) -> Need:
 def _dead(one: DeadInstruction) -> Need:
     why = f" ({one.cause})" if one.cause else ""
     said = f": {one.text}" if one.text.strip() else ""
-    retry = [action("try it again", f"retry {one.id}")] if one.retriable else []
+    retry = [action("see what it would run, and keep it", "trust")] if one.cause == "untrusted" else []
+    retry += [action("try it again", f"retry {one.id}")] if one.retriable else []
     return Need(
         kind="dead",
         id=one.id,

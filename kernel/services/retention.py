@@ -25,6 +25,7 @@ from kernel.store.transitions import retention
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.retention import (
     ROWS,
+    clear_runs,
     sweep_answers,
     sweep_blobs,
     sweep_crashes,
@@ -53,12 +54,17 @@ BLOB_PASSES: Final = 2
 """A prompt, and then the system text that only it needed."""
 MEMORY_SPACE_KEPT_MS: Final = 60_000
 RETRY_SECONDS: Final = 60.0
+LAST_SECONDS: Final = 5.0
+"""For the removal when the kernel ends."""
 WAKING: Final = frozenset({"workflow.stopped"})
 """Events after which a memory space may have to be removed."""
 
 
 class Retention:
-    """Sweeps once a day. ``kept_seconds`` is asked before each sweep: the project file may have been edited."""
+    """Sweeps once a day. ``kept_seconds`` is asked before each sweep: the project file may have been edited.
+
+    ``redo`` has words that were removed out of the files too.
+    """
 
     def __init__(
         self,
@@ -68,6 +74,7 @@ class Retention:
         now_ms: Callable[[], int],
         kept_seconds: Callable[[], float],
         homes: CliHomes | None = None,
+        redo: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint,
         sleep: Callable[[float], Awaitable[object]] = trio.sleep,
     ) -> None:
         self._reader = reader
@@ -75,6 +82,7 @@ class Retention:
         self._now_ms = now_ms
         self._kept_seconds = kept_seconds
         self._homes = homes or CliHomes()
+        self._redo = redo
         self._sleep = sleep
 
     async def run(self) -> None:
@@ -105,7 +113,10 @@ class Retention:
             events += await self._commit_batches(sweep_events, seqs)
             after = seqs[-1]
         # Runs first, then what is left of them, also by a sweep that was interrupted.
-        runs = await self._commit_parts(sweep_runs, await self._reader.read(retention.runs, before_ms), before_ms)
+        if over := await self._reader.read(retention.runs, before_ms):
+            await self._commit_parts(clear_runs, over, before_ms)
+            await self._redo()
+        runs = await self._commit_parts(sweep_runs, over, before_ms)
         while seqs := await self._reader.read(retention.messages_left):
             await self._commit_batches(sweep_messages, seqs)
         while numbers := await self._reader.read(retention.instructions_left):
@@ -120,6 +131,8 @@ class Retention:
         ):
             while await commit_with_retry(self._writer, sweep_rows, rows_before_ms) == ROWS:
                 pass
+        if runs:
+            await commit_with_retry(self._writer, retention.give_back)
         homes = await self._homes.keep(await self._reader.read(retention.spaces_in_use, before_ms))
         logger.info(
             "retention.swept instructions: %d, events: %d, spaces of runs: %d, blobs: %d, homes: %d",
@@ -155,7 +168,8 @@ class Retention:
 class MemorySpaceCleanup:
     """Removes the messages of workflows with ``provider: memory``, a minute after they have ended. One task.
 
-    The minute is for whoever reads the report of a run. What an earlier kernel left is removed by the next one.
+    The minute is for clients that read the report of a run. It ends with the kernel; what one left that was killed is
+    removed at the next start.
     """
 
     def __init__(self, *, reader: Reader, writer: Writer, wake: Wake, now_ms: Callable[[], int]) -> None:
@@ -166,13 +180,18 @@ class MemorySpaceCleanup:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Remove until cancelled. Raises StorageFailed."""
-        await reconcile(self._wake, self.run_once, task_status)
+        await self.run_once(0)
+        try:
+            await reconcile(self._wake, self.run_once, task_status)
+        finally:
+            with trio.move_on_after(LAST_SECONDS, shield=True):
+                await self.run_once(0)
 
-    async def run_once(self) -> float:
-        """Remove what is due. Returns the seconds until something may be."""
+    async def run_once(self, kept_ms: int = MEMORY_SPACE_KEPT_MS) -> float:
+        """Remove what ended ``kept_ms`` ago or earlier. Returns the seconds until something may be due."""
         nap = float("inf")
         for space, ended_ms in self._reader.now(retention.ended):
-            left_ms = ended_ms + MEMORY_SPACE_KEPT_MS - self._now_ms()
+            left_ms = ended_ms + kept_ms - self._now_ms()
             if left_ms > 0:
                 return min(nap, left_ms / 1000)
             try:

@@ -140,25 +140,31 @@ class Webhooks:
         standing = await self._reader.read(webhooks.standing, digest, self._now_ms())
         if standing is None or standing.disabled:
             return False
-        outcomes: list[Outcome] = []
         for due in standing.due:
             found = await self._reader.read(feed.since, due.event - 1, 1)
             if found and found[0].seq == due.event:
-                outcomes.append(await self._try(hook, key, found[0], due))
+                outcome = await self._try(hook, key, found[0], due)
             else:  # it is kept no longer
-                outcomes.append(Outcome(due.event, due.tries, Verdict("given_up"), "the event is gone"))
+                outcome = Outcome(due.event, due.tries, Verdict("given_up"), "the event is gone")
+            if not await self._settle(digest, hook, outcome, standing.cursor):
+                return False
         cursor, events, more = await self._new(digest, hook, standing)
         for event in events:
             seq = event.seq or 0
-            outcomes.append(await self._try(hook, key, event, Due(seq, 0)))
-            if outcomes[-1].verdict.kind != "delivered":
-                cursor, more = seq, True  # a server that is down keeps no batch from being written down
+            outcome = await self._try(hook, key, event, Due(seq, 0))
+            if not await self._settle(digest, hook, outcome, seq):
+                return False
+            if outcome.verdict.kind != "delivered":
+                cursor, more = seq, True  # the rest of the batch is for the next turn: retries come first
                 break
-        if outcomes:
-            await self._writer.commit(webhooks.settle, digest, host_of(hook.url), outcomes, cursor)
-            self._wake.set()  # what failed has a time of its own now
         self._seen[digest] = cursor
         return more or len(standing.due) == webhooks.BATCH
+
+    async def _settle(self, digest: str, hook: OutgoingHook, outcome: Outcome, cursor: int) -> bool:
+        """Store one outcome at once, so that a kernel that dies repeats one delivery at most. False: it has ended."""
+        await self._writer.commit(webhooks.settle, digest, host_of(hook.url), [outcome], cursor)
+        self._wake.set()  # what failed has a time of its own now
+        return outcome.verdict.kind != "disabled"
 
     async def _new(self, digest: str, hook: OutgoingHook, standing: Standing) -> tuple[int, tuple[Event, ...], bool]:
         """The next events that it is to be told, up to where these go, and whether there may be more."""

@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -68,9 +69,8 @@ class BackupWriter:
 
 
 @contextmanager
-def work_folder(file: str) -> Generator[str]:
-    """A folder of ours beside ``file``, gone after the block; what a backup left that was killed goes first."""
-    above = os.path.dirname(os.path.abspath(file))
+def work_folder(above: str) -> Generator[str]:
+    """A folder of ours in ``above``, gone after the block; what a backup left that was killed goes first."""
     for name in os.listdir(above):
         number = name.removeprefix(_PART)
         if number != name and number.isdecimal():
@@ -89,47 +89,70 @@ def work_folder(file: str) -> Generator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_backup(folder: str, file: str, fill: Callable[[BackupWriter], BackupHead], *, force: bool) -> BackupManifest:
-    """Write the backup beside ``file`` (in ``folder``), check it, and give it its name. Raises OSError, BadBackup.
+def write_backup(file: str, fill: Callable[[BackupWriter], BackupHead], *, force: bool) -> BackupManifest:
+    """Write the backup into a file without a name, check it, and give it its name. Raises OSError, BadBackup.
 
-    FileExistsError where the name is taken, unless ``force``.
+    FileExistsError where the name is taken, unless ``force``. Killed before, it leaves nothing.
     """
-    made = os.path.join(folder, "backup")
-    with open(os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w+b") as out:
+    above = os.path.dirname(os.path.abspath(file))
+    with _nameless(above) as (made, out):
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             writer = BackupWriter(archive)
             manifest = BackupManifest(head=fill(writer), files=tuple(writer.files))
             archive.writestr(zipfile.ZipInfo(MANIFEST, _STAMP), msgspec.json.encode(manifest))
         out.flush()
         os.fsync(out.fileno())
-    with open_backup(made) as (read, archive):
-        if read != manifest:
-            raise BadBackup("it does not read as it was written")
-        for one in read.files:
-            for _data in unpacked(archive, one):
-                pass
-    fault_point("backup.written")
-    if force or not _named(made, file):
-        os.replace(made, file)
+        with open_backup(made) as (read, archive):
+            if read != manifest:
+                raise BadBackup("it does not read as it was written")
+            for one in read.files:
+                for _data in unpacked(archive, one):
+                    pass
+        fault_point("backup.written")
+        _name(made, out.fileno(), file, force=force)
     fault_point("backup.named")
-    sync_folder(os.path.dirname(os.path.abspath(file)))
+    sync_folder(above)
     return manifest
 
 
-def _named(made: str, file: str) -> bool:
-    """Give it the name unless somebody has it. False: this file system has no second names, and the name is free.
-
-    Raises FileExistsError.
-    """
+@contextmanager
+def _nameless(above: str) -> Generator[tuple[str, IO[bytes]]]:
+    """A file in the folder ``above`` that nobody sees, and a path to it; of another name where there are no such."""
+    named = os.path.join(above, f"{_PART}{os.getpid()}")
     try:
-        os.link(made, file, follow_symlinks=False)
-    except FileExistsError:
-        raise
+        descriptor = os.open(above, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+        made = f"/proc/self/fd/{descriptor}"
+        if not os.path.exists(made):
+            os.close(descriptor)
+            raise FileNotFoundError(made)
     except OSError:
-        if os.path.lexists(file):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file) from None
-        return False
-    return True
+        made = named
+        descriptor = os.open(made, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "w+b") as out:
+            yield made, out
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(named)
+
+
+def _name(made: str, descriptor: int, file: str, *, force: bool) -> None:
+    """Give the file its name: that of another one only with ``force``. Raises FileExistsError, OSError."""
+    # With a descriptor of a place, which an absolute path does not use, Python has the system follow links.
+    link = partial(os.link, made, src_dir_fd=descriptor)
+    named = os.path.join(os.path.dirname(os.path.abspath(file)), f"{_PART}{os.getpid()}")
+    if not force:
+        try:
+            link(file)
+            return
+        except FileExistsError:
+            raise
+        except OSError:  # this file system has no second names
+            if made != named or os.path.lexists(file):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file) from None
+    elif made != named:
+        link(named)
+    os.replace(named, file)
 
 
 @contextmanager

@@ -434,14 +434,19 @@ DELETE_TIMERS: Final = "DELETE FROM timers WHERE agent = ?"
 DELETE_RULES: Final = "DELETE FROM approval_rules WHERE agent = ?"
 
 
-def remove_agent(tx: Transaction, key: AgentKey) -> None:
-    """Forget an agent that has nothing to do. Raises Refused (unknown_agent, conflict)."""
+def require_idle(tx: Transaction, key: AgentKey) -> None:
+    """Raise Refused (conflict) where an agent is a member of a running workflow, or has open work."""
     member = tx.conn.execute(MEMBER_OF, (key,)).fetchone()
     if member is not None:
         place = place_of(str(member[0]))
         raise Refused("conflict", f"{key} is a member of {place}", f"stop it first: awk stop @{place}")
     if tx.conn.execute(OPEN, (key,)).fetchone() is not None:
         raise Refused("conflict", f"{key} has work that has not ended", f"see it: awk queue {key}")
+
+
+def remove_agent(tx: Transaction, key: AgentKey) -> None:
+    """Forget an agent that has nothing to do. Raises Refused (unknown_agent, conflict)."""
+    require_idle(tx, key)
     if tx.conn.execute(DELETE, (key,)).fetchone() is None:
         raise Refused("unknown_agent", f"there is no agent {key!r}", "awk ls lists the agents")
     tx.conn.execute(DELETE_TIMERS, (key,))

@@ -66,14 +66,15 @@ def pending(conn: apsw.Connection, page: Page = WHOLE) -> Pending:
 
 
 GRANTED: Final = """
-SELECT a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END AS input
+SELECT a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END AS input,
+  iif(a.state = 'granted', NULL, a.reason) AS denied
 FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob
-WHERE a.instruction = ? AND a.state = 'granted' AND a.told = 0 ORDER BY a.id LIMIT 20
+WHERE a.instruction = ? AND a.state <> 'open' AND a.told = 0 ORDER BY a.id LIMIT 20
 """
 
 
 def granted(conn: apsw.Connection, instruction: str) -> tuple[Granted, ...]:
-    """Calls of an instruction that are approved, and whose attempt did not live to hear it."""
+    """Return calls of an instruction that were decided on after the attempt that asked had ended."""
     found = conn.execute(GRANTED, (number_of(instruction, "i"),))
     return tuple(rows.all_(found, GRANTED, Granted, input=_json))
 

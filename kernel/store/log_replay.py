@@ -10,7 +10,7 @@ from typing import Final
 
 import apsw
 
-from kernel.store.snapshot import FORGET_TOKENS, SnapshotRefused, closed_connection
+from kernel.store.snapshot import SnapshotRefused, closed_connection, forget
 from protocol.standby import FRAME_HEADER_BYTES, page_bytes
 
 _PRIVATE: Final = "PRAGMA secure_delete = ON"
@@ -57,7 +57,7 @@ def seal(path: str) -> None:
         connection = closed_connection(path)
         try:
             connection.execute(_PRIVATE).fetchall()
-            connection.execute(FORGET_TOKENS)
+            forget(connection)
             connection.execute(_PLAIN).fetchall()
         finally:
             connection.close()

@@ -6,12 +6,14 @@ compared with what our migrations come to before a single query is asked of it.
 
 import os
 from collections.abc import Sequence
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import apsw
+import msgspec
 
 from kernel.store.database import migrate, migrations, newest_schema
 from kernel.store.errors import CannotOpen
+from kernel.store.holdings import FORGETTING, PARKING
 from protocol.standby import LATEST
 
 TERM_GAP: Final = 1_000_000
@@ -46,8 +48,6 @@ class SnapshotTree(NamedTuple):
 
 
 TAKE: Final = "VACUUM INTO ?"
-# Digests of made tokens are all that it takes to know their holders: a copy admits nobody.
-FORGET_TOKENS: Final = "DELETE FROM tokens"
 _PRIVATE: Final = "PRAGMA secure_delete = ON"
 _VERSION: Final = "PRAGMA user_version"
 _CHECK: Final = "PRAGMA integrity_check(1)"
@@ -83,13 +83,22 @@ def take_snapshot(source: str, target: str) -> SnapshotMark:
         copy = apsw.Connection(target, flags=_READ)
         try:
             copy.execute(_PRIVATE).fetchall()
-            if ("tokens",) in copy.execute(TABLES).fetchall():
-                copy.execute(FORGET_TOKENS)
+            forget(copy)
         finally:
             copy.close()
     except apsw.Error as error:
         raise SnapshotRefused(f"{source} cannot be copied: {error}") from error
     return check_snapshot(target)
+
+
+def forget(connection: apsw.Connection) -> list[str]:
+    """Delete the rows that no copy may have. Returns what was deleted, for people."""
+    there = {str(name) for (name,) in connection.execute(TABLES)}
+    return [
+        f"{connection.changes()} of {one.table}: {one.restored}"
+        for one in FORGETTING
+        if one.table in there and connection.execute(one.deleting("1")) and connection.changes()
+    ]
 
 
 def check_snapshot(path: str) -> SnapshotMark:
@@ -162,6 +171,24 @@ def folders_of(path: str) -> tuple[str, ...]:
         connection.close()
 
 
+# Agents without a file, with work that was agreed to by nobody, and that is open or ended for that.
+UNTRUSTED: Final = """
+SELECT DISTINCT a.definition FROM agents AS a CROSS JOIN instructions AS i ON i.agent = a.key
+WHERE a.origin <> 'file' AND a.definition IS NOT NULL AND i.vouched IS NULL AND (i.ended_ms IS NULL
+    OR (i.state IN ('failed', 'dead') AND i.cause = 'untrusted' AND i.dismissed = 0))
+  AND NOT EXISTS (SELECT 1 FROM workflows AS w WHERE w.id = i.run AND w.vouched <> x'5b5d')
+"""
+
+
+def untrusted_definitions(path: str) -> tuple[bytes, ...]:
+    """Return definitions that only the database at ``path`` has, and whose work waits for trust. Raises apsw.Error."""
+    connection = open_beside(path)
+    try:
+        return tuple(bytes(cast("bytes", definition)) for (definition,) in connection.execute(UNTRUSTED))
+    finally:
+        connection.close()
+
+
 # No token of an attempt of the original is one here, also before the next kernel has ended these.
 FENCE: Final = "UPDATE attempts SET token_hash = randomblob(32)"
 # The original may have given nodes more work than the copy knows of: whoever may be on one is waited for when the next
@@ -210,18 +237,53 @@ def term_of(path: str) -> int:
         return 0
 
 
-def fit_snapshot(path: str, places: TreePlaces, *, now_ms: int, term: int = 0) -> None:
+REFUSAL: Final = "echo 'not run: this command came with a restored database (see awk restore --trust)' >&2; exit 1"
+RUNS: Final = "SELECT id, definition FROM workflows"
+DISARM: Final = "UPDATE workflows SET definition = ? WHERE id = ?"
+
+
+def _park(connection: apsw.Connection) -> list[str]:
+    """Take back every consent that the database claims, and disarm its commands. Returns what was done, for people."""
+    done: list[str] = []
+    for one in PARKING:
+        connection.execute(one.park, (REFUSAL,) if "?1" in one.park else ())
+        done += [f"{connection.changes()} of {one.table}: {one.restored}"] if connection.changes() else []
+    changed = 0
+    for number, definition in connection.execute(RUNS).fetchall():
+        disarmed = _disarmed(cast("bytes", definition))
+        if disarmed is not None:
+            connection.execute(DISARM, (disarmed, number))
+            changed += 1
+    return [*done, f"{changed} of workflows: no setup of trees, no merge at the end"] if changed else done
+
+
+def _disarmed(definition: bytes) -> bytes | None:
+    """Return the definition of a workflow without commands that run outside of agents; None: there are none."""
+    found = msgspec.json.decode(definition, type=dict[str, Any])
+    place = found.get("workspace")
+    steps = place if isinstance(place, dict) else {}
+    if not (found.pop("deliver", None) or steps.get("setup") or steps.get("teardown")):
+        return None
+    steps |= {"setup": [{"shell": REFUSAL}] if steps.get("setup") else [], "teardown": []}
+    return msgspec.json.encode(found)
+
+
+def fit_snapshot(
+    path: str, places: TreePlaces, *, now_ms: int, term: int = 0, trusted: bool = False
+) -> tuple[str, ...]:
     """Make the snapshot at ``path``, which was checked, the start of a kernel of this project. Blocks.
 
     Raises SnapshotRefused. It has the newest schema then. Attempts of the original are strangers to it, its ids go on
     where nobody has been, files that are written from the log are made anew, and working trees are nowhere but in this
-    project's state. The next kernel's term is higher than the original's, and than ``term``.
+    project's state. The next kernel's term is higher than the original's, and than ``term``. Unless its owner
+    ``trusted`` it, nothing that it claims was agreed to counts. Returns what was removed or parked, for people.
     """
     try:
         connection = closed_connection(path)
         try:
             migrate(connection, path)
             connection.execute("BEGIN IMMEDIATE")
+            done = forget(connection) + ([] if trusted else _park(connection))
             connection.execute(FENCE)
             connection.execute(AWAY)
             connection.execute(STOPPED)
@@ -235,9 +297,10 @@ def fit_snapshot(path: str, places: TreePlaces, *, now_ms: int, term: int = 0) -
             _move_trees(connection, rows, places)
             connection.execute(MOVE_LANDINGS, (places.repository, places.repository))
             connection.execute("COMMIT")
+            return tuple(done)
         finally:
             connection.close()
-    except (apsw.Error, CannotOpen) as error:
+    except (apsw.Error, CannotOpen, msgspec.MsgspecError) as error:
         raise SnapshotRefused(f"the database cannot be fitted to this project: {error}") from error
 
 

@@ -334,13 +334,3 @@ def open_everywhere(conn: apsw.Connection) -> tuple[SuggestedSoul, ...]:
         conn.execute(OPEN_EVERYWHERE), OPEN_EVERYWHERE, SuggestedSoul, id=_MADE["id"], since=rfc3339
     )  # fmt: skip
     return tuple(found)
-
-
-FORGET_VERSIONS: Final = "DELETE FROM soul_versions WHERE agent = ?"
-FORGET_PROPOSALS: Final = "DELETE FROM soul_proposals WHERE agent = ?"
-
-
-def forget(tx: Transaction, agent: AgentKey) -> None:
-    """Remove all that is known of the soul of an agent that is deleted; its file goes with its folder."""
-    tx.write(FORGET_VERSIONS, (agent,))
-    tx.write(FORGET_PROPOSALS, (agent,))

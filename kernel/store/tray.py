@@ -157,11 +157,3 @@ def open_everywhere(conn: apsw.Connection) -> tuple[Proposed, ...]:
             conn.execute(OPEN_EVERYWHERE), OPEN_EVERYWHERE, Proposed, id=_MADE["id"], space=place_of, since=rfc3339
         )
     )
-
-
-FORGET: Final = "DELETE FROM tray WHERE agent = ?"
-
-
-def forget(tx: Transaction, agent: AgentKey) -> None:
-    """Empty the tray of an agent that is deleted."""
-    tx.write(FORGET, (agent,))

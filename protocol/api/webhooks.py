@@ -4,8 +4,8 @@ from typing import Literal
 
 from protocol.api.document import Body, Document
 
-WebhookState = Literal["told", "failing", "ended", "unused"]
-"""ended: its server answered 410; unused: it is not trusted, or its secret is missing."""
+WebhookState = Literal["told", "failing", "ended", "unused", "held"]
+"""ended: its server answered 410; unused: it is not trusted, or its secret is missing; held: the kernel is in safe mode."""
 
 
 class WebhookRow(Body, frozen=True, kw_only=True):

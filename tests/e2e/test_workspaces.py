@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.e2e.processes import survivors
+from tests.e2e.processes import survivors, wait_until
 from tests.project import Project
 
 REVIEW = """\
@@ -66,3 +66,27 @@ def test_a_workspace_in_files_tells_what_its_newest_run_said_even_after_a_crash(
     assert project.awk("clear", "@review", "--yes").code == 0
     left = [path for path in (project.root / ".workspace").rglob("*") if path.is_file()]
     assert left == []
+
+
+PASSING = """
+name: passing
+workspace: {provider: memory}
+params: [{name: task, required: true}]
+agents:
+  k:
+    backend: mock
+    mock: [{text: "did ${{ message.text }}"}]
+kickoff: "@k ${{ params.task }}"
+"""
+
+
+def test_a_run_in_memory_leaves_no_word_when_its_kernel_ends_with_it(project: Project) -> None:
+    """`run --rm`: there may be no other start that would remove them."""
+    project.write(".workflows/passing.yaml", PASSING)
+    ran = project.awk("run", "passing", "--rm", "--", "--task", "canary-9d11")
+    assert ran.code == 0, ran.err
+    assert "did" in ran.out
+    assert "canary-9d11" in ran.out
+    wait_until(lambda: not project.alive())
+    files = [file for file in project.state.rglob("*") if file.is_file()]
+    assert [file.name for file in files if b"canary-9d11" in file.read_bytes()] == []

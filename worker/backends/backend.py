@@ -242,6 +242,10 @@ _GRANTED: Final = (
     "(A call of yours was waiting for an approval when you were interrupted. It did not run, and it is approved now: "
     "make the same call again, with the same arguments, if it is still needed. It was {tool} with {input})"
 )
+_DENIED: Final = (
+    "(A call of yours was waiting for an approval when you were interrupted. It did not run, and it is denied{why}: do "
+    "not make it again. It was {tool} with {input})"
+)
 INPUT_BYTES: Final = 16 * 1024
 """Of one call, as it is told again."""
 DONE_BYTES: Final = 4 * 1024
@@ -266,13 +270,17 @@ def first_prompt(conversation: Conversation) -> str:
 def resume_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> str:
     """The word to go on in a session that knows the rest, with what was added since its last reply.
 
-    ``granted``: calls that were asked about, and were approved when nobody was there to hear it.
+    ``granted``: calls that were asked about, and were approved or denied when nobody was there to hear it.
 
     Where it has not replied yet it may not have read the work either, so that is said again.
     """
     last = conversation.last
     more = [
-        _GRANTED.format(tool=one.tool, input=shorten(bytes(one.input).decode("utf-8", "replace"), INPUT_BYTES))
+        (_GRANTED if one.denied is None else _DENIED).format(
+            tool=one.tool,
+            input=shorten(bytes(one.input).decode("utf-8", "replace"), INPUT_BYTES),
+            why=f" ({one.denied})" if one.denied else "",
+        )
         for one in granted
     ]
     if last is None:

@@ -56,6 +56,11 @@ def configure_restore(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="set aside what is there first, and say where; with --promote, also where the original may run",
     )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="keep its consents and commands: only for a backup that you made yourself (or AGENT_WORKER_TRUST=1)",
+    )
     json_flag(parser)
 
 
@@ -80,6 +85,7 @@ def restore_lines(body: bytes, _screen: Screen) -> list[str]:
 def _asked(context: Context, verb: str) -> bytes:
     root, state = context.project
     flags = ["--force"] if context.args.force else []
+    flags += ["--trust"] if context.trusts and verb != "backup" else []
     file = os.path.abspath(os.path.join(context.cwd, context.args.file))
     words = ("--project", root, "--state", state, *flags, "--", file)
     return run_inspect(context.environ, verb, *words, seconds=SECONDS)

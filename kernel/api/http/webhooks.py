@@ -1,10 +1,11 @@
 """Webhooks out: which there are and how they stand; one that has ended or keeps failing is tried again."""
 
 import apsw
+from msgspec.structs import replace
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.webhooks import host_of, outgoing_unit
-from kernel.api.context import ProjectFiles, StoreAccess
+from kernel.api.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
 from kernel.api.responses import Response
 from kernel.policy.webhooks import keeps_failing
@@ -16,9 +17,15 @@ from protocol.names import webhook_id
 from protocol.project import OutgoingHook
 
 
-async def list_webhooks(_call: Request[None], store: StoreAccess, files: ProjectFiles) -> WebhookList:
+async def list_webhooks(
+    _call: Request[None], store: StoreAccess, files: ProjectFiles, kernel: KernelControl
+) -> WebhookList:
     """GET /webhooks: those of the project file."""
-    return await store.reader.read(_listed, files.catalog, store.now_ms())
+    listed = await store.reader.read(_listed, files.catalog, store.now_ms())
+    if kernel.state.safe_mode():
+        held = (one if one.state == "unused" else replace(one, state="held") for one in listed.webhooks)
+        return WebhookList(webhooks=tuple(held))
+    return listed
 
 
 async def retry_webhook(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:

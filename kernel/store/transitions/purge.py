@@ -11,6 +11,7 @@ import apsw
 
 from kernel.policy.provenance import Traces
 from kernel.store import agents
+from kernel.store.holdings import HOLDINGS
 from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
@@ -76,9 +77,11 @@ DELETE FROM approvals
 WHERE held(input) OR held(why) OR held(reason) OR blob IN (SELECT value FROM purged_blobs)
 """
 WIPE_RESOURCES: Final = "DELETE FROM resources WHERE blob IN (SELECT value FROM purged_blobs)"
-WIPE_STATUSES: Final = "DELETE FROM statuses WHERE held(task) OR held(state) OR held(metadata)"
-WIPE_HANDOVERS: Final = "DELETE FROM handovers WHERE held(body)"
-WIPE_FEEDBACK: Final = "DELETE FROM feedback WHERE held(text)"
+# Of idempotency: a request that is repeated is carried out again.
+WIPED: Final = frozenset({"statuses", "handovers", "feedback", "tray", "soul_proposals", "idempotency"})
+WIPE_ROWS: Final = tuple(
+    one.deleting(" OR ".join(f"held({column})" for column in one.text)) for one in HOLDINGS if one.table in WIPED
+)
 WIPE_AUDIT: Final = "UPDATE audit SET query = '', given = x'5b5d' WHERE held(query) OR held(given)"
 # Of an answer that gave others besides, these stay told.
 WIPE_AUDITED_KEYS: Final = """
@@ -87,16 +90,12 @@ UPDATE audit SET given = (
   WHERE NOT is_key(g.value ->> '$.key'))
 WHERE owner = ? AND EXISTS (SELECT 1 FROM json_each(CAST(audit.given AS TEXT)) AS g WHERE is_key(g.value ->> '$.key'))
 """
-WIPE_TRAY: Final = "DELETE FROM tray WHERE held(key) OR held(value)"
-WIPE_OBSERVATIONS: Final = "DELETE FROM soul_proposals WHERE held(observation) OR held(value) OR held(reason)"
 WIPE_REASONS: Final = "UPDATE votes SET reason = '' WHERE held(reason)"
 WIPE_EVENTS: Final = """
 UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL) AS BLOB)
 WHERE data IS NOT NULL AND held(data)
 """
 WIPE_EVENTS_WHOLE: Final = "UPDATE events SET data = x'7b7d' WHERE data IS NOT NULL AND held(data)"
-# Whoever repeats such a request has it done again.
-WIPE_ANSWERS: Final = "DELETE FROM idempotency WHERE held(response)"
 WIPE_BLOBS: Final = """
 DELETE FROM blobs WHERE hash IN (SELECT value FROM purged_blobs)
   AND hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
@@ -106,9 +105,7 @@ DELETE FROM blobs WHERE hash IN (SELECT value FROM purged_blobs)
 
 WIPE: Final = (
     WIPE_WORDS, WIPE_ENTRIES, WIPE_EFFECTS, WIPE_COMPLAINTS, WIPE_RESULTS, WIPE_APPROVALS, WIPE_RESOURCES,
-    WIPE_STATUSES, WIPE_HANDOVERS, WIPE_FEEDBACK, WIPE_AUDIT, WIPE_TRAY, WIPE_OBSERVATIONS,
-    WIPE_REASONS, WIPE_EVENTS, WIPE_EVENTS_WHOLE, WIPE_ANSWERS,
-    WIPE_BLOBS,
+    *WIPE_ROWS, WIPE_AUDIT, WIPE_REASONS, WIPE_EVENTS, WIPE_EVENTS_WHOLE, WIPE_BLOBS,
 )  # fmt: skip
 
 LEFT_DOCUMENTS: Final = """

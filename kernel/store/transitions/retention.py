@@ -12,8 +12,10 @@ from typing import Final, cast
 import apsw
 
 from kernel.policy.retention import ClockJump
-from kernel.store.spaces import with_those_below
+from kernel.store.holdings import OF_INSTRUCTION
+from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.clear import end, erase
 
 ROWS: Final = 500
 """What one commit removes at most; the journal of one instruction is removed in one piece."""
@@ -51,35 +53,29 @@ def sweep_events(tx: Transaction, seqs: Sequence[int]) -> None:
     tx.conn.execute(MISSING, (seqs[-1],))
 
 
+OVER: Final = """
+SELECT space FROM workflows WHERE space = :space GROUP BY space
+HAVING max(state = 'running') = 0 AND max(bound) = 0 AND max(ended_ms) < :before
+"""
+
+
+def clear_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
+    """Remove the words of these spaces, if all their runs ended before, also from files, which knows their rows."""
+    over = [one for one in spaces if tx.conn.execute(OVER, {"space": one, "before": before_ms}).fetchone()]
+    erase(tx, over)
+    for space in over:
+        mark_redo(tx, space)
+        tx.emit("space.cleared", space=space, data={"messages": 0, "instructions": 0})
+    return len(spaces)
+
+
+# What was said is in files until these are made anew: by the rows of its runs they are known.
 DROP_RUNS: Final = """
 DELETE FROM workflows WHERE space = :space AND NOT EXISTS (
-  SELECT 1 FROM workflows AS w WHERE w.space = :space AND (w.state = 'running' OR w.bound OR w.ended_ms >= :before))
+  SELECT 1 FROM workflows AS w WHERE w.space = :space AND (w.state = 'running' OR w.bound OR w.ended_ms >= :before
+    OR (w.mirror IS NOT NULL AND EXISTS (SELECT 1 FROM mirrors AS m WHERE m.space = :space))))
 RETURNING 1
 """
-VOTES: Final = "DELETE FROM votes WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space = ?)"
-ELECTORS: Final = "DELETE FROM electors WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space = ?)"
-BALLOTS: Final = "DELETE FROM ballots WHERE space = ?"
-TASK_NEEDS: Final = "DELETE FROM task_needs WHERE task IN (SELECT t.id FROM tasks AS t WHERE t.space = ?)"
-TASKS: Final = "DELETE FROM tasks WHERE space = ?"
-TREES: Final = "DELETE FROM worktrees WHERE space = ?"
-MEMBERS: Final = "DELETE FROM members WHERE space = ?"
-REDO: Final = "DELETE FROM mirrors WHERE space = ?"
-SPENT: Final = "DELETE FROM spending WHERE agent IN (SELECT a.key FROM agents AS a WHERE a.home_space = ?)"
-RULES: Final = "DELETE FROM approval_rules WHERE agent IN (SELECT a.key FROM agents AS a WHERE a.home_space = ?)"
-INLINE: Final = "DELETE FROM agents WHERE home_space = ? AND origin = 'inline'"
-LANDINGS: Final = "DELETE FROM landings WHERE space = ?"
-RESOURCES: Final = "DELETE FROM resources WHERE space = ?"
-STATUSES: Final = "DELETE FROM statuses WHERE space = ?"
-VERSIONS: Final = "DELETE FROM document_versions WHERE document IN (SELECT d.id FROM documents AS d WHERE d.space = ?)"
-DOCUMENTS: Final = "DELETE FROM documents WHERE space = ?"
-SUGGESTIONS: Final = "DELETE FROM document_suggestions WHERE space = ?"
-GRANTS: Final = "DELETE FROM grants WHERE space = ?"
-OWNERS: Final = "DELETE FROM document_owners WHERE space = ?"
-BELOW: Final = "DELETE FROM subspaces WHERE base = ?"
-OF_RUNS: Final = (
-    RESOURCES, STATUSES, VOTES, ELECTORS, BALLOTS, TASK_NEEDS, TASKS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES,
-    INLINE, VERSIONS, DOCUMENTS, SUGGESTIONS, GRANTS, OWNERS,
-)  # fmt: skip
 
 
 def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
@@ -92,12 +88,7 @@ def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
         dropped = tx.conn.execute(DROP_RUNS, {"space": space, "before": before_ms}).fetchall()
         if not dropped:
             continue  # somebody goes on with it
-        rows += len(dropped)
-        for one in with_those_below(tx.conn, (space,)):
-            for statement in OF_RUNS:
-                tx.conn.execute(statement, (one,))
-                rows += tx.conn.changes()
-        tx.conn.execute(BELOW, (space,))
+        rows += len(dropped) + end(tx, space)
     return len(spaces)
 
 
@@ -111,13 +102,12 @@ def sweep_messages(tx: Transaction, seqs: Sequence[int]) -> None:
         tx.conn.executemany(statement, [(seq,) for seq in seqs])
 
 
-ATTEMPTS: Final = "DELETE FROM attempts WHERE instruction = ?"
 INSTRUCTION: Final = "DELETE FROM instructions WHERE id = ?"
 
 
 def sweep_left(tx: Transaction, numbers: Sequence[int]) -> None:
     """Remove these instructions of removed runs. At most ROWS."""
-    for statement in (ENTRIES, EFFECTS, APPROVALS, HANDOVERS, ATTEMPTS, INSTRUCTION):
+    for statement in (*OF_INSTRUCTION, INSTRUCTION):
         tx.conn.executemany(statement, [(number,) for number in numbers])
 
 

@@ -4,9 +4,10 @@ from typing import Final, cast
 
 from kernel.policy.agent_status import AgentState
 from kernel.store import waits
-from kernel.store.agents import AgentSpec, put_agent, remove_agent, set_agent_state
+from kernel.store.agents import AgentSpec, put_agent, remove_agent, require_idle, set_agent_state
 from kernel.store.approvals import unbind
 from kernel.store.circuit_breakers import release_agent
+from kernel.store.holdings import RENAMING
 from kernel.store.instructions import find
 from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
@@ -290,50 +291,23 @@ def dismiss(tx: Transaction) -> int:
     return tx.conn.changes()
 
 
-MESSAGES: Final = """
-UPDATE messages SET space = :there, sender = CASE sender WHEN :old THEN :new ELSE sender END,
-  addressed = CASE addressed WHEN :old THEN :new ELSE addressed END
-WHERE space = :here
-"""
-DELIVERIES: Final = (
-    "UPDATE deliveries SET agent = :new, name = :new, space = :there WHERE agent = :old AND space = :here"
-)
-INSTRUCTIONS: Final = """
-UPDATE instructions SET agent = :new, name = :new, space = :there WHERE agent = :old AND space = :here
-"""
-APPROVALS: Final = "UPDATE approvals SET agent = :new, name = :new, space = :there WHERE agent = :old AND space = :here"
-SPENDING: Final = "UPDATE OR REPLACE spending SET agent = :new WHERE agent = :old"
-FEEDBACK: Final = "UPDATE feedback SET author = :new, space = :there WHERE author = :old AND space = :here"
-EVENTS: Final = """
-UPDATE events SET space = :there, agent = CASE agent WHEN :old THEN :new ELSE agent END WHERE space = :here
-"""
 SOULS: Final = """
 UPDATE soul_versions SET agent = :new,
   version = version + (SELECT coalesce(max(v.version), 0) FROM soul_versions AS v WHERE v.agent = :new)
 WHERE agent = :old
 """
-SUGGESTIONS: Final = "UPDATE soul_proposals SET agent = :new WHERE agent = :old"
-TRAY: Final = "UPDATE tray SET agent = :new WHERE agent = :old"
-AUDIT: Final = """
-UPDATE audit SET owner = iif(owner = :old, :new, owner), owner_name = iif(owner = :old, :new, owner_name),
-  receiver = iif(receiver = :old, :new, receiver), receiver_name = iif(receiver = :old, :new, receiver_name)
-WHERE owner = :old OR receiver = :old
-"""
 QUESTIONS: Final = """
 UPDATE guard_jobs SET evidence = CAST(replace(CAST(evidence AS TEXT), json_quote(:old), json_quote(:new)) AS BLOB)
 WHERE state = 'open'
 """
-EVERYTHING: Final = (
-    MESSAGES, DELIVERIES, INSTRUCTIONS, APPROVALS, SPENDING, FEEDBACK, EVENTS, SOULS, SUGGESTIONS, TRAY, AUDIT,
-    QUESTIONS,
-)  # fmt: skip
 
 
 def rename(tx: Transaction, old: AgentKey, spec: AgentSpec) -> None:
     """Let ``old`` be the agent of ``spec`` from now on. Raises Refused (unknown_agent, conflict) while it has work."""
+    require_idle(tx, old)
+    here, there = personal_space(old), personal_space(spec.key)
+    for statement in (SOULS, QUESTIONS, *RENAMING):
+        tx.conn.execute(statement, {"old": old, "new": spec.key, "here": here, "there": there})
     remove_agent(tx, old)
     put_agent(tx, spec)
-    here, there = personal_space(old), personal_space(spec.key)
-    for statement in EVERYTHING:
-        tx.conn.execute(statement, {"old": old, "new": spec.key, "here": here, "there": there})
     mark_redo(tx, there)

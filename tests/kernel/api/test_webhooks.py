@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import force_setattr, replace
 
 from kernel.agents.webhooks import outgoing_unit
 from kernel.policy.webhooks import LASTING_TRIES, PAUSES_SECONDS, Verdict
@@ -54,6 +55,16 @@ async def test_webhooks_are_listed_as_they_stand(kernel: ServedKernel) -> None:
     assert [row["id"] for row in listed] == [webhook_id(digest) for digest in found]
     assert "secret-path" not in str(listed)
     assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+
+
+async def test_in_safe_mode_none_is_listed_as_told(kernel: ServedKernel) -> None:
+    """Nothing is delivered then."""
+    await digests(kernel)
+    state = replace(kernel.services.kernel.state, safe_mode=lambda: True)
+    force_setattr(kernel.services.kernel, "state", state)
+    assert [row["state"] for row in (await kernel.ask("GET", "/webhooks")).json["webhooks"]] == [
+        "held", "held", "unused",
+    ]  # fmt: skip
 
 
 async def test_one_that_ended_needs_a_person_and_goes_on_when_it_is_tried_again(kernel: ServedKernel) -> None:

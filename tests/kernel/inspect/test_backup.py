@@ -249,6 +249,46 @@ async def test_a_backup_that_is_killed_at_any_point_leaves_a_whole_one_or_none(
     pytest.fail("it never ended")
 
 
+async def test_a_backup_that_is_killed_leaves_nothing_beside_its_file(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each of its points the folder has what was there before; a copy of the log is only in the state."""
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    seen: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(fault_injection, "_reached", lambda name: seen.append((name, os.listdir(folder))))
+    backup(place.root, place.state, str(folder / "b.zip"), now=AT)
+    backup(place.root, place.state, str(folder / "b.zip"), now=LATER, force=True)
+    points = [name for name, _ in seen]
+    assert {"backup.snapshot", "backup.packing", "backup.written", "backup.named"} <= set(points)
+    first = points.index("backup.named")
+    assert all(names == [] for _, names in seen[:first])
+    assert all(names == ["b.zip"] for _, names in seen[first:])
+    assert not [name for name in os.listdir(place.state) if name.startswith(".awk-backup")]
+
+
+async def test_a_file_that_is_no_backup_is_told_as_that_also_while_a_kernel_runs(place: Place) -> None:
+    """The file is looked at first."""
+    lock = os.open(place.state / LOCK, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    told = refused(lambda: restore(place.root, place.state, "/etc/passwd", now=LATER))
+    os.close(lock)
+    assert "it is no backup" in told.text
+    assert "kernel" not in told.text
+
+
+async def test_a_restore_over_a_killed_kernel_sets_its_write_ahead_log_aside(place: Place, tmp_path: Path) -> None:
+    """Beside another database it would be taken for that one's."""
+    file = str(tmp_path / "b.zip")
+    backup(place.root, place.state, file, now=AT)
+    for log in ("-wal", "-shm"):
+        (place.state / f"{DATABASE}{log}").touch()
+    told = restore(place.root, place.state, file, now=LATER, force=True)
+    for log in ("-wal", "-shm"):
+        assert not (place.state / f"{DATABASE}{log}").exists()
+        assert (Path(told.aside[0]) / f"{DATABASE}{log}").exists()
+
+
 Change = Callable[[dict[str, bytes], BackupManifest], BackupManifest]
 
 

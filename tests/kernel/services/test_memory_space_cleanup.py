@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import trio
+
 from kernel.rule.draft import Draft, RunSpec
 from kernel.services.retention import MEMORY_SPACE_KEPT_MS, MemorySpaceCleanup
 from kernel.store import messages
@@ -46,6 +48,25 @@ async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Pat
         assert await cleanup.run_once() == float("inf")
         assert words(store) == ""
         assert b"canary" not in bytes_of(tmp_path)
+
+
+async def test_what_was_said_in_memory_goes_with_the_kernel_and_at_the_start_of_the_next(tmp_path: Path) -> None:
+    """`run --rm` ends its kernel at once: nothing is left for a start that may never come."""
+    async with open_store(str(tmp_path / "kernel.db")) as store:
+        for _ in range(2):
+            cleanup = MemorySpaceCleanup(
+                reader=store.reader, writer=store.writer, wake=store.feed.new_wake(), now_ms=store.clock
+            )
+            async with trio.open_nursery() as nursery:
+                await nursery.start(cleanup.run)
+                assert b"canary" not in bytes_of(tmp_path)
+                await start(store)
+                await store.writer.commit(stop_workflow, "review:main", "done", 0)
+                assert "canary" in words(store)
+                nursery.cancel_scope.cancel()
+            assert b"canary" not in bytes_of(tmp_path)
+            await start(store)  # as by a kernel that was killed then
+            await store.writer.commit(stop_workflow, "review:main", "done", 0)
 
 
 async def test_what_is_kept_is_kept(tmp_path: Path) -> None:

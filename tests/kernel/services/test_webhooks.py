@@ -44,6 +44,8 @@ class Receiver:
     status: int = 200
     got: list[Signed] = field(default_factory=list)
     arrived: trio.Event = field(default_factory=trio.Event)
+    seen: Callable[[], None] = lambda: None
+    """Called before it answers."""
 
     async def serve(self, stream: trio.SocketStream) -> None:
         data = b""
@@ -56,6 +58,7 @@ class Receiver:
             body += await stream.receive_some(65536)
         signed = (fields["webhook-id"], fields["webhook-timestamp"], fields["webhook-signature"])
         self.got.append(Signed(*signed, body))
+        self.seen()
         location = "Location: http://127.0.0.1:1/\r\n" if self.status in (301, 307) else ""
         await stream.send_all(f"HTTP/1.1 {self.status} X\r\n{location}Content-Length: 0\r\n\r\n".encode())
         self.arrived.set()
@@ -188,6 +191,38 @@ async def test_a_failed_delivery_is_tried_again_by_the_table_and_holds_up_no_oth
     assert [one["data"]["ids"]["event"] for one in receiver.bodies] == [1, 3, 1]
     assert receiver.got[0].id == receiver.got[2].id
     assert is_genuine(key_of(SECRET) or b"", receiver.got[2], bench.clock[0] // 1000)
+
+
+@pytest.mark.promise("P60")
+async def test_events_behind_a_failed_one_of_a_batch_are_delivered(bench: Bench) -> None:
+    """The failed one waits for its time; the turn goes on behind it."""
+    receiver = await bench.receiver(500)
+    bench.write(receiver.url, events="[schedule.untrusted]")
+    await bench.look()
+    for _ in range(3):
+        await bench.happen()
+    for digest, (hook, key) in (await bench.service.usable()).items():
+        assert await bench.service.turn(digest, hook, key)
+    receiver.status = 200
+    await bench.look()
+    bench.clock[0] += 5_000
+    await bench.look()
+    assert [one["data"]["ids"]["event"] for one in receiver.bodies] == [1, 2, 3, 1]
+
+
+@pytest.mark.promise("P60")
+async def test_a_kernel_that_dies_in_a_batch_repeats_one_delivery_at_most(bench: Bench) -> None:
+    """What each server answered is stored before the next event is sent."""
+    receiver = await bench.receiver()
+    bench.write(receiver.url, events="[schedule.untrusted]")
+    await bench.look()
+    [digest] = await bench.service.usable()
+    cursors: list[int] = []
+    receiver.seen = lambda: cursors.append(getattr(bench.reader.now(standing, digest, 0), "cursor", -1))
+    for _ in range(5):
+        await bench.happen()
+    await bench.look()
+    assert cursors == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.promise("P60")

@@ -156,6 +156,23 @@ async def test_a_call_that_was_granted_when_its_attempt_was_dead_is_shown_as_not
     assert asked() == [("a1", "Bash", "granted", True)]
 
 
+@pytest.mark.parametrize(("decide", "denied"), [(approve, None), (deny, "not on Friday")])
+async def test_a_decision_that_nobody_heard_is_told_to_the_next_attempt(
+    store: Store, decide: Any, denied: str | None
+) -> None:
+    """A kernel was killed while a call waited; then a person decided: yes and no are both told, until it is heard."""
+    await at_work(store)
+    await ask_for(store, HELD)
+    await store.writer.commit(recover)
+    assert store.reader.now(approvals.granted, "i1") == ()
+    await store.writer.commit(decide, "a1", reason="not on Friday")
+    [told] = store.reader.now(approvals.granted, "i1")
+    assert (told.tool, bytes(told.input), told.denied) == ("Bash", HELD.input, denied)
+    await take(store)
+    await ask_for(store, Call(key="toolu_2", tool="Bash", input=HELD.input, held=True), epoch=2)
+    assert store.reader.now(approvals.granted, "i1") == ()
+
+
 async def crashed(store: Store, epoch: int) -> None:
     """The worker of that attempt is gone, and another one has the work."""
     await store.writer.commit(requeue, "i1", epoch, Requeue(status="queued", outcome="crash"))
