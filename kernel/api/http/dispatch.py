@@ -20,6 +20,7 @@ from kernel.api.responses import Response, json_reply, problem_reply, refusal_of
 from kernel.fault_injection import fault_point
 from kernel.policy.access import ADMIN, Access
 from kernel.policy.webhooks import Signed
+from kernel.source.diagnostics import BadDefinition
 from kernel.store import tokens
 from kernel.store.idempotency import RequestKey
 from protocol.api.merges import MergeRequest
@@ -88,7 +89,10 @@ async def perform(
         services.processes.runs_client, client_port
     ):
         raise Refused("forbidden", "this is for people: it was asked by a process that an agent started")
-    return await handler(call, **services.named_by(handler))
+    try:
+        return await handler(call, **services.named_by(handler))
+    except BadDefinition as refused:
+        raise refused.remote(quotes=call.access == ADMIN) from None
 
 
 async def while_valid(

@@ -20,8 +20,10 @@ from kernel.api.http.route import Request
 from kernel.api.http.spaces import known_space
 from kernel.api.http.workflows import rows_of_running
 from kernel.api.responses import Response, json_reply
+from kernel.policy.access import ADMIN
 from kernel.policy.restart import WAY_OUT
 from kernel.policy.standby import standby_notice
+from kernel.source.diagnostics import remote_error
 from kernel.store import agents, spending, tokens, traces
 from kernel.store.spending import Period
 from kernel.store.transaction import rfc3339
@@ -169,7 +171,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
             if row.state not in ("idle", "running")
         ),
         workflows=here,
-        broken=wrong,
+        broken=tuple(remote_error(error, quotes=call.access == ADMIN) for error in wrong),
     )
 
 

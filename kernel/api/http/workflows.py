@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -12,6 +12,7 @@ import trio
 from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
 from kernel.api.responses import Response
+from kernel.policy.access import ADMIN
 from kernel.policy.restart import WAY_OUT
 from kernel.source.diagnostics import suggest
 from kernel.store import agents, workflows, worktrees
@@ -83,7 +84,7 @@ async def start(
 ) -> WorkflowRow:
     """POST /workflows: start one, answered once it runs. A repeat of the request waits for the same answer."""
     check_works(kernel)
-    begun = await launch(call.body, None, call.request_key, store, files, processes)
+    begun = await launch(call, call.body, None, store, files, processes)
     return WorkflowRow(
         name=begun.name,
         tag=begun.tag,
@@ -103,17 +104,21 @@ def check_works(kernel: KernelControl) -> None:
 
 
 async def launch(
+    call: Request[Any],
     request: StartRequest,
     run: RunOptions | None,
-    key: RequestKey | None,
     store: StoreAccess,
     files: ProjectFiles,
     processes: ProcessControl,
 ) -> StartedRun:
-    """Check, set up and start a workflow, once for ``key``; with the options of a ``run``, where it is one.
+    """Check, set up and start a workflow, once for the key of ``call``; with the options of a ``run``, if it is one.
 
     The caller has asked ``check_works`` first. Raises Refused and BadDefinition; then nothing was started.
     """
+    confined = call.access != ADMIN
+    if confined and is_remote(request.workflow):
+        hint = "ask the owner to run it, or to put the file into the project"
+        raise Refused("forbidden", "this token runs workflows of the project only: by name, or by path", hint)
 
     def before(key: RequestKey) -> StartedRun | None:
         return store.reader.now(started_before, key, store.now_ms())
@@ -136,6 +141,7 @@ async def launch(
                 checkout=checkout,
                 running=running,
                 kept=files.trust.kept,
+                confined=confined,
             )
             if checkout is not None:
                 pin(files.catalog.root, checkout)  # only what is trusted is pinned
@@ -157,13 +163,13 @@ async def launch(
             environ=files.environ,
             now_ms=store.now_ms,
             own_bin=files.own_bin,
-            request=key,
+            request=call.request_key,
             repository=files.worktrees.repository,
             paths=partial(store.reader.now, worktrees.paths),
         )
         return msgspec.structs.replace(begun, left_behind=left_behind)
 
-    return await processes.single_flight.once(key, before, prepare_and_start)
+    return await processes.single_flight.once(call.request_key, before, prepare_and_start)
 
 
 async def show(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
