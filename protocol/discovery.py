@@ -58,6 +58,8 @@ CALL_URL: Final = "AGENT_WORKER_CALL"
 """The variable in which programs of an attempt find the kernel. No secret: who asks there is told by the system."""
 
 RECORD: Final = "daemon.json"
+ADMIN: Final = "admin.json"
+"""The administrator's token, for the command line, and the digest of the token in the record that it goes with."""
 PROJECT: Final = "project.json"
 """A note of the project's root, which stays when the record goes: by it all projects of a user are found."""
 SERVICE: Final = "AGENT_WORKER_SERVICE"

@@ -463,9 +463,12 @@ class KernelNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """The admin's token, and the keys that tokens of the page are given for."""
+    """The kernel's own tokens, and the keys that tokens of the page are given for."""
 
     token: str
+    """The administrator's."""
+    record: str
+    """The limited one of the discovery record."""
     page: PageKeys
 
 

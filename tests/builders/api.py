@@ -80,6 +80,7 @@ from tests.kernel.api.client import Answer, Headers, connected
 from tests.kernel.store.migrated import open_migrated
 
 TOKEN = "admin-token-of-the-tests"
+RECORD_TOKEN = "token-of-the-record-of-the-tests"
 SALT = "salt-of-the-tests"
 """What lots are drawn from."""
 ALICE = "model: mock/x\nmock:\n  - text: done\n"
@@ -426,7 +427,7 @@ async def serve_kernel(
             identity=KernelIdentity(
                 pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project), term=1
             ),
-            keys=Keys(TOKEN, PageKeys()),
+            keys=Keys(TOKEN, RECORD_TOKEN, PageKeys()),
             state=KernelState(
                 uptime_seconds=lambda: 1.0, ready=lambda: True, safe_mode=lambda: False, saved_notice=lambda: None
             ),

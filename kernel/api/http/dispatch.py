@@ -29,7 +29,6 @@ from protocol.api.page import PageTokenRequest
 from protocol.api.runs import RunRequest
 from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
-from protocol.names import number_of
 from protocol.ndjson import reject_duplicate_keys
 from protocol.tasks import TaskPlanRequest
 from protocol.text import encode_json
@@ -67,7 +66,7 @@ async def dispatch(services: Services, route: Route, asked: RawRequest) -> Respo
         return problem_reply(refusal_of(error))
     if route.method != "GET":
         fault_point("api.answer")
-    if isinstance(result, Stream) and asked.access != ADMIN:
+    if isinstance(result, Stream) and asked.access.number is not None:
         return Stream(while_valid(result.pieces, services.store, asked.access), result.content_type)
     return result if isinstance(result, Response | Stream) else json_reply(result, route.status)
 
@@ -99,10 +98,9 @@ async def while_valid(
     pieces: AsyncGenerator[bytes, None], store: StoreAccess, access: Access
 ) -> AsyncGenerator[bytes, None]:
     """Yield ``pieces`` until the token of ``access`` is taken back."""
-    number = number_of(access.name, "k") or 0
     async with aclosing(pieces) as passing:
         async for piece in passing:
-            if store.reader.now(tokens.digest_of, number, store.now_ms()) is None:
+            if store.reader.now(tokens.digest_of, access.number or 0, store.now_ms()) is None:
                 return
             yield piece
 

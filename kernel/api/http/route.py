@@ -131,7 +131,7 @@ class Route(msgspec.Struct, frozen=True):
         if self.tokenless:
             return
         if access == STRANGER:
-            raise Refused("unauthorized", "a bearer token is required", hint="see AGENT_WORKER_TOKEN and daemon.json")
+            raise Refused("unauthorized", "a bearer token is required", hint="awk token create makes one")
         if self.opened_by(access):
             return
         hint = "ask who runs the kernel; `awk token create` makes no token that opens this"

@@ -64,18 +64,20 @@ NOTHING_WRONG: Final = Definitions(None)
 async def health(call: Request[None], store: StoreAccess, kernel: KernelControl) -> Health:
     """GET /health: answers without a token. ``nonce`` is answered with HMAC-SHA256(token, nonce).
 
-    With ``token``, the number of one that somebody made, under the digest of that: the token itself is not kept.
+    The token is that of the discovery record; ``admin_proof`` is under the administrator's. With ``token``, the number
+    of one that somebody made, under the digest of that: the token itself is not kept.
     """
-    nonce, key = call.query.get("nonce"), kernel.keys.token
+    nonce, key, admin_key = call.query.get("nonce"), kernel.keys.record, kernel.keys.token
     if nonce is not None and len(nonce) > NONCE_LIMIT:
         raise Refused("bad_request", f"nonce must have at most {NONCE_LIMIT} characters")
     if nonce and "token" in call.query:
         digest = store.reader.now(tokens.digest_of, call.number("token", 0), store.now_ms())
-        key = "" if digest is None else digest.hex()
+        key, admin_key = "" if digest is None else digest.hex(), ""
     return Health(
         status="stopping" if _stops(kernel) else "ok",
         version=kernel.identity.version,
         proof=prove(key, nonce) if nonce and key else None,
+        admin_proof=prove(admin_key, nonce) if nonce and admin_key else None,
         safe_mode=kernel.state.safe_mode(),
     )
 
