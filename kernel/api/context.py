@@ -17,6 +17,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
+from kernel.api.keyed_answers import KeyedAnswers
 from kernel.api.node_door import NodeDoor
 from kernel.api.page_keys import PageKeys
 from kernel.api.requests import RequestCount
@@ -463,13 +464,14 @@ class KernelNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """The kernel's own tokens, and the keys that tokens of the page are given for."""
+    """The kernel's own tokens, the keys that tokens of the page are given for, and what was answered to whose keys."""
 
     token: str
     """The administrator's."""
     record: str
     """The limited one of the discovery record."""
     page: PageKeys
+    answers: KeyedAnswers = msgspec.field(default_factory=KeyedAnswers)
 
 
 class KernelState(msgspec.Struct, frozen=True, kw_only=True):

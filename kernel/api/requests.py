@@ -96,9 +96,9 @@ class Authenticator:
         if field[: len(_SCHEME)].lower() != _SCHEME:
             raise Refused("unauthorized", "a bearer token is required", hint="awk token create makes one")
         digest = hashlib.sha256(field[len(_SCHEME) :].strip()).digest()
-        for known, access in self._own:
+        for known, own in self._own:
             if hmac.compare_digest(digest, known):
-                return access
+                return own
         worker = self.worker(digest)
         if worker is not None:
             return worker

@@ -178,7 +178,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
 
 
 async def shutdown(call: Request[ShutdownRequest], kernel: KernelControl) -> Health:
-    """POST /shutdown: begin to stop. Asking again makes it hurry, so it needs no idempotency key."""
+    """POST /shutdown: begin to stop. Asking again, with another key or without one, makes it hurry."""
     kernel.shutdown.ask(call.body.grace)
     return Health(status="stopping", version=kernel.identity.version)
 
@@ -288,7 +288,7 @@ async def list_tokens(_call: Request[None], store: StoreAccess) -> TokenList:
 
 
 async def create_token(call: Request[TokenRequest], store: StoreAccess) -> TokenMade:
-    """POST /tokens: one more. An answer with a token in it is not recorded: a repeat makes another."""
+    """POST /tokens: one more. Its text is in this answer only."""
     return await store.writer.commit(tokens.create, call.body.scope, call.body.name, store.salt() + store.salt())
 
 

@@ -10,8 +10,7 @@ import msgspec
 import trio
 
 from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once
-from kernel.api.responses import Response
+from kernel.api.http.route import Request
 from kernel.policy.access import ADMIN
 from kernel.policy.restart import WAY_OUT
 from kernel.source.diagnostics import suggest
@@ -208,24 +207,24 @@ async def stop(call: Request[None], store: StoreAccess, processes: ProcessContro
     )
 
 
-async def pause(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def pause(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
     """POST /workflows/:name[/:tag]/pause: nothing in it is begun; what runs gives way after its next entry."""
     return await _change(call, store, files, pause_workflow)
 
 
-async def resume(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def resume(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
     """POST /workflows/:name[/:tag]/resume."""
     return await _change(call, store, files, resume_workflow)
 
 
-async def continue_(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def continue_(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
     """POST /workflows/:name[/:tag]/continue: its limits once more."""
     return await _change(call, store, files, continue_workflow)
 
 
 async def _change(
     call: Request[None], store: StoreAccess, files: ProjectFiles, change: Callable[[Transaction, str], object]
-) -> Response:
+) -> WorkflowRow:
     place = _place(call)
 
     def make(tx: Transaction) -> WorkflowRow:
@@ -236,7 +235,7 @@ async def _change(
         return row
 
     try:
-        return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
+        return await store.writer.commit(make)
     except Refused as refused:
         if refused.code == "workflow_not_running":
             raise not_running(store, files, place) from None
