@@ -56,6 +56,10 @@ def proof_key(token: str) -> tuple[str, str]:
 
 CALL_URL: Final = "AGENT_WORKER_CALL"
 """The variable in which programs of an attempt find the kernel. No secret: who asks there is told by the system."""
+COOKIE: Final = "AGENT_WORKER_COOKIE"
+"""The variable with the cookie of an attempt (protocol.ipc)."""
+COOKIE_FIELD: Final = "Agent-Worker-Cookie"
+"""The header of ``POST /call`` with the cookie: a request that somebody has a program of the attempt send lacks it."""
 
 RECORD: Final = "daemon.json"
 ADMIN: Final = "admin.json"

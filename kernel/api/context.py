@@ -329,8 +329,8 @@ class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
     """Wait for the end of the attempts that are named so, trees and all."""
     reached: Callable[[str], None]
     """The attempt of an instruction has come to Daemon MCP."""
-    calling: Callable[[Wire], Awaitable[bytes | None]]
-    """The digest of the token of the attempt whose process has the other end of a connection."""
+    calling: Callable[[Wire, str], Awaitable[bytes | None]]
+    """The digest of the token of the attempt whose process has the other end of a connection, and knows its cookie."""
     kept: Callable[[], Mapping[AgentKey, AttemptActivity]] = dict
     """The workers that wait for another attempt of their agent."""
 

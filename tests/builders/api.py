@@ -81,6 +81,7 @@ from tests.kernel.store.migrated import open_migrated
 
 TOKEN = "admin-token-of-the-tests"
 RECORD_TOKEN = "token-of-the-record-of-the-tests"
+COOKIE = "cookie-of-the-tests"
 SALT = "salt-of-the-tests"
 """What lots are drawn from."""
 ALICE = "model: mock/x\nmock:\n  - text: done\n"
@@ -360,7 +361,9 @@ async def serve_kernel(
         for event in awaited:
             await event.wait()
 
-    async def calling(wire: Wire) -> bytes | None:
+    async def calling(wire: Wire, cookie: str) -> bytes | None:
+        if cookie != COOKIE:
+            return None
         process = await trio.to_thread.run_sync(caller, wire, trees.keys(), os.getpid())
         return None if process is None else trees[process]
 
