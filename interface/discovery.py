@@ -10,11 +10,22 @@ import json
 import os
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from interface.failure import Failure, Unreachable
 from interface.http_client import Address, Connection, parse_address
-from protocol.discovery import LOCK, PROJECT_MARKS, RECORD, is_proof, project_state, proof_key, state_home
+from protocol.discovery import (
+    ADMIN,
+    LOCK,
+    PROJECT_MARKS,
+    RECORD,
+    digest,
+    is_proof,
+    project_state,
+    proof_key,
+    state_home,
+)
 
 URL: Final = "AGENT_WORKER_URL"
 TOKEN: Final = "AGENT_WORKER_TOKEN"
@@ -118,7 +129,9 @@ def given_endpoint(environ: Mapping[str, str]) -> Endpoint | None:
     if not url:
         return None
     if not token:
-        raise Failure("no_credentials", f"{URL} is set and {TOKEN} is not", f"set both, or unset {URL}")
+        raise Failure(
+            "no_credentials", f"{URL} is set and {TOKEN} is not", f"on this machine neither is needed: unset {URL}"
+        )
     address = parse_address(url)
     if address is None:
         raise Failure("usage", f"{URL}={url}: not an address like http://127.0.0.1:4711")
@@ -130,22 +143,25 @@ def recorded_endpoint(project: Project) -> Endpoint | None:
     path = os.path.join(project.state, RECORD)
     try:
         record = json.loads(read_private(path))
-        address = parse_address(str(record["url"]))
+        address, token = parse_address(str(record["url"])), str(record["token"])
+        with suppress(FileNotFoundError):  # of an earlier version, whose record has the administrator's token
+            admin = json.loads(read_private(os.path.join(project.state, ADMIN)))
+            token = str(admin["token"]) if admin["record"] == digest(token.encode()) else token
         started = int(record.get("start_time", 0))
-        return Endpoint(address, str(record["token"]), int(record["pid"]), path, started) if address else None
+        return Endpoint(address, token, int(record["pid"]), path, started) if address else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def reject_reason(project: Project) -> str | None:
     """The reason not to believe the record that is there; None where there is none, or it is a private file of ours."""
-    path = os.path.join(project.state, RECORD)
-    try:
-        read_private(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return f"{path} is not believed: {error.strerror or error}; it must be a file of yours with mode 0600"
+    for path in (os.path.join(project.state, name) for name in (RECORD, ADMIN)):
+        try:
+            read_private(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return f"{path} is not believed: {error.strerror or error}; it must be a file of yours with mode 0600"
     return None
 
 
@@ -161,11 +177,11 @@ def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
     try:
         answer = connection.request("GET", asked, {"Accept": "application/json"})
         health = json.loads(answer.body())
-        proof = str(health["proof"]) if answer.status == 200 else ""
+        proofs = [str(health.get(name, "")) for name in ("proof", "admin_proof") if answer.status == 200]
         status, version, idle = str(health["status"]), str(health["version"]), bool(health.get("safe_mode"))
-    except (ValueError, KeyError, TypeError):
-        proof, status, version, idle = "", "", "", False
-    if not is_proof(proof, key, nonce):
+    except (ValueError, KeyError, TypeError, AttributeError):
+        proofs, status, version, idle = [], "", "", False
+    if not any(is_proof(proof, key, nonce) for proof in proofs):
         connection.close()
         raise NotOurKernel(
             f"what listens at {endpoint.address.authority} is not the kernel that {endpoint.origin} names; "

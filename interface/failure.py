@@ -1,7 +1,12 @@
 """Failures of commands: said once, shown once. The ``code`` fixes the exit code (interface.cli.exits)."""
 
+import os
+import stat
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+_FILE_BYTES: Final = 2**20
+_LINE_CHARACTERS: Final = 200
 
 
 class Place(NamedTuple):
@@ -14,6 +19,26 @@ class Place(NamedTuple):
     message: str
     hint: str | None
     source: str
+
+
+def with_lines(places: Sequence[Place], root: str) -> tuple[Place, ...]:
+    """Return ``places`` with their lines, read from the user's own files: the kernel sends no lines of files."""
+    return tuple(
+        place if place.source else place._replace(source=_line(os.path.join(root, place.path), place.line))
+        for place in places
+    )
+
+
+def _line(path: str, number: int) -> str:
+    """Return one line of a file; empty where it cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with open(descriptor, "rb", buffering=0) as file:
+            data = file.read(_FILE_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    except (OSError, ValueError):
+        return ""
+    lines = (data or b"").decode("utf-8", "replace").splitlines()
+    return lines[number - 1][:_LINE_CHARACTERS] if 0 < number <= len(lines) else ""
 
 
 class Failure(Exception):

@@ -79,6 +79,7 @@ def main() -> int:  # noqa: PLR0911 - each says why nothing was started
         listener=listener,
         lock=lock,
         token=secrets.token_urlsafe(32),
+        record_token=secrets.token_urlsafe(32),
         version=VERSION,
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         clock_offset_ns=wall_offset_ns(),
@@ -86,7 +87,7 @@ def main() -> int:  # noqa: PLR0911 - each says why nothing was started
         kept_by=service,
         early_signals=early_signals,
     )
-    responder = HealthResponder(boot.listener, boot.token, boot.version)
+    responder = HealthResponder(boot.listener, boot.record_token, boot.version, boot.token)
     try:
         publish(boot)  # before anybody is answered: on the port of a kernel that died, its record would be disproved
     except OSError as error:

@@ -110,6 +110,7 @@ def until_ended(boot: Boot, end: int | Leaving) -> int:
             listening=end.listener,
             locks=(boot.lock.file, boot.lock.directory),
             token=boot.token,
+            record_token=boot.record_token,
             started_at=boot.started_at,
             clock_offset_ns=boot.clock_offset_ns,
             service=None if boot.kept_by is None else boot.kept_by.service,

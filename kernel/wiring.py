@@ -185,7 +185,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             processes=_process_control(base, attempts, queue, sweep),
             kernel=KernelControl(
                 identity=base.identity,
-                keys=Keys(boot.token, PageKeys()),
+                keys=Keys(boot.token, boot.record_token, PageKeys()),
                 state=_state(boot, database, dispatcher, safe_mode, standby),
                 rules=base.rules,
                 numbers=numbers,

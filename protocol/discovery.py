@@ -57,11 +57,17 @@ def proof_key(token: str) -> tuple[str, str]:
 
 CALL_URL: Final = "AGENT_WORKER_CALL"
 """The variable in which programs of an attempt find the kernel. No secret: who asks there is told by the system."""
+COOKIE: Final = "AGENT_WORKER_COOKIE"
+"""The variable with the cookie of an attempt (protocol.ipc)."""
+COOKIE_FIELD: Final = "Agent-Worker-Cookie"
+"""The header of ``POST /call`` with the cookie: a request that somebody has a program of the attempt send lacks it."""
 
 BODY_LIMIT_BYTES: Final = 4 * 1024 * 1024
 """The largest body of a request that a kernel takes."""
 
 RECORD: Final = "daemon.json"
+ADMIN: Final = "admin.json"
+"""The administrator's token, for the command line, and the digest of the token in the record that it goes with."""
 PROJECT: Final = "project.json"
 """A note of the project's root, which stays when the record goes: by it all projects of a user are found."""
 SERVICE: Final = "AGENT_WORKER_SERVICE"

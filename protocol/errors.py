@@ -90,6 +90,7 @@ REFUSALS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "version_conflict": Meaning(412, 1),
         "no_kickoff": Meaning(422, 2),
         "key_reused": Meaning(422, 2),
+        "already_told": Meaning(409, 1),
         "setup_failed": Meaning(422, 1),
         "fetch_failed": Meaning(502, 1),
         "untrusted": Meaning(403, 7),

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from protocol.agent import Approval, Effort, McpServer, OpenAIApi, Rule
+from protocol.discovery import COOKIE
 from protocol.errors import Cause
 from protocol.instruction import Amount, Count, Usage
 from protocol.tools import ProjectTool, Skill
@@ -344,10 +345,10 @@ COUNTS: Final = frozenset({"ready", "entry", "result", "error"})
 
 # -- kernel <-> zygote, keeper -> kernel ---------------------------------------------------------------
 
-COOKIE_VARIABLE: Final = "AGENT_WORKER_COOKIE"
+COOKIE_VARIABLE: Final = COOKIE
 """In the environment of all that a worker or command executes: how a tree is found once its keeper is gone.
 
-It identifies and grants nothing. A worker hands its own on to the programs it starts.
+It grants nothing by itself. A worker hands its own on to the programs it starts.
 """
 
 

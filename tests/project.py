@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import psutil
 
-from protocol.discovery import LOCK, RECORD, project_state
+from protocol.discovery import ADMIN, LOCK, RECORD, project_state
 from tests.e2e.processes import survivors, wait_until
 
 AWK: Final = Path(sys.executable).parent / "awk"
@@ -61,8 +61,11 @@ class Project:
         return Path(project_state(str(self.state_home), str(self.root)))
 
     def record(self) -> dict[str, Any]:
-        """What the running kernel published about itself."""
+        """What the running kernel published about itself; ``token`` is the administrator's, ``limited`` the record's."""
         found: dict[str, Any] = json.loads((self.state / RECORD).read_text("utf-8"))
+        found["limited"] = found["token"]
+        with suppress(FileNotFoundError):  # of an earlier version
+            found["token"] = json.loads((self.state / ADMIN).read_text("utf-8"))["token"]
         return found
 
     def alive(self) -> bool:

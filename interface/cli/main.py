@@ -14,7 +14,8 @@ from interface.cli.output import Output, OutputLost
 from interface.cli.parsing import plain_arguments, split_params
 from interface.cli.runner_log import RunnerStream, is_read_by_runner
 from interface.clock import Clock
-from interface.failure import Failure, Unreachable
+from interface.discovery import URL
+from interface.failure import Failure, Unreachable, with_lines
 from protocol.discovery import forget_empty_home
 
 _SCARCE: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
@@ -114,6 +115,8 @@ def run_command(command: Command, words: Sequence[str], streams: Streams) -> int
     try:
         return run_it(context)
     except Failure as failure:
+        if failure.places and failure.http_status and not context.environ.get(URL):
+            failure.places = with_lines(failure.places, context.project.root)
         return _failed(failure, context.out, as_json=context.wants_json)
     except Unreachable as error:
         gone = Failure("no_kernel", f"the kernel went away: {error}", "try again")

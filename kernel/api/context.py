@@ -17,6 +17,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
+from kernel.api.keyed_answers import KeyedAnswers
 from kernel.api.node_door import NodeDoor
 from kernel.api.page_keys import PageKeys
 from kernel.api.requests import RequestCount
@@ -328,8 +329,8 @@ class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
     """Wait for the end of the attempts that are named so, trees and all."""
     reached: Callable[[str], None]
     """The attempt of an instruction has come to Daemon MCP."""
-    calling: Callable[[Wire], Awaitable[bytes | None]]
-    """The digest of the token of the attempt whose process has the other end of a connection."""
+    calling: Callable[[Wire, str], Awaitable[bytes | None]]
+    """The digest of the token of the attempt whose process has the other end of a connection, and knows its cookie."""
     kept: Callable[[], Mapping[AgentKey, AttemptActivity]] = dict
     """The workers that wait for another attempt of their agent."""
 
@@ -463,10 +464,14 @@ class KernelNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """The admin's token, and the keys that tokens of the page are given for."""
+    """The kernel's own tokens, the keys that tokens of the page are given for, and what was answered to whose keys."""
 
     token: str
+    """The administrator's."""
+    record: str
+    """The limited one of the discovery record."""
     page: PageKeys
+    answers: KeyedAnswers = msgspec.field(default_factory=KeyedAnswers)
 
 
 class KernelState(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,6 +36,7 @@ from kernel.api.responses import Response, problem_reply, refusal_of, send_and_d
 from kernel.api.websocket import WS_PATH
 from kernel.api.ws_events import EventSocket, refuse, with_token
 from kernel.policy.access import ADMIN, STRANGER, Access
+from protocol.discovery import COOKIE_FIELD
 from protocol.errors import Refused
 
 
@@ -128,7 +129,7 @@ class ApiApp:
             else:
                 principal = self._admit(fields, scope["method"], scope["path"])
             if scope["path"] == CALL_PATH:
-                principal = await self._caller(scope)
+                principal = await self._caller(scope, fields)
             brings = (scope["method"], scope["path"])
             if principal is None and brings not in KEYED and (brings[0], brings[1].rpartition("/")[0]) not in SIGNED:
                 check_no_body(fields)
@@ -174,10 +175,10 @@ class ApiApp:
         scope[ADMITTED](principal.name)
         await EventSocket(self._services, principal, scope, send).serve(fields, scope["query_string"], receive)
 
-    async def _caller(self, scope: Scope) -> Worker:
+    async def _caller(self, scope: Scope, fields: Fields) -> Worker:
         """The attempt whose process has the connection. Raises Refused (unauthorized, stale_attempt)."""
-        wire = scope[WIRE]()
-        digest = None if wire is None else await self._services.processes.attempts.calling(wire)
+        wire, cookie = scope[WIRE](), fields.get(COOKIE_FIELD.lower().encode(), b"").decode("latin-1")
+        digest = None if wire is None else await self._services.processes.attempts.calling(wire, cookie)
         worker = None if digest is None else self._authenticator.worker(digest)
         if worker is None:
             raise by_nobody()

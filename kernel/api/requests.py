@@ -10,13 +10,13 @@ in bytes and in time, once for every route.
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
 import msgspec
 import trio
 
-from kernel.policy.access import ADMIN, ADMIN_NAME, Access
+from kernel.policy.access import ADMIN_NAME, Access
 from kernel.policy.connections import STRANGER
 from kernel.store import attempts, tokens
 from kernel.store.attempts import Identity
@@ -82,10 +82,10 @@ def holder_of(principal: Principal) -> str:
 
 
 class Authenticator:
-    """Tells principals by their tokens. ``token`` is the kernel's own; all others are in the store, hashed."""
+    """Tells principals by their tokens. ``own`` are the kernel's own; all others are in the store, hashed."""
 
-    def __init__(self, *, token: str, reader: Reader, now_ms: Callable[[], int]) -> None:
-        self._digest = hashlib.sha256(token.encode()).digest()
+    def __init__(self, *, own: Mapping[str, Access], reader: Reader, now_ms: Callable[[], int]) -> None:
+        self._own = tuple((hashlib.sha256(token.encode()).digest(), access) for token, access in own.items())
         self._reader = reader
         self._now_ms = now_ms
 
@@ -96,10 +96,11 @@ class Authenticator:
         """
         field = fields.get(b"authorization", b"")
         if field[: len(_SCHEME)].lower() != _SCHEME:
-            raise Refused("unauthorized", "a bearer token is required", hint="see AGENT_WORKER_TOKEN and daemon.json")
+            raise Refused("unauthorized", "a bearer token is required", hint="awk token create makes one")
         digest = hashlib.sha256(field[len(_SCHEME) :].strip()).digest()
-        if hmac.compare_digest(digest, self._digest):
-            return ADMIN
+        for known, own in self._own:
+            if hmac.compare_digest(digest, known):
+                return own
         worker = self.worker(digest)
         if worker is not None:
             return worker

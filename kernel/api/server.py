@@ -25,7 +25,7 @@ from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.endpoint import Endpoint
 from kernel.api.node_door import as_socket
 from kernel.api.requests import App, Authenticator, Receive, Scope, Send
-from kernel.policy.access import ADMIN_NAME
+from kernel.policy.access import ADMIN, ADMIN_NAME, RECORD
 from kernel.policy.connections import NODE, STRANGER, Shares, gives_way, shares
 from protocol.discovery import authorities
 
@@ -192,7 +192,9 @@ async def serve(
     endpoint = Endpoint(calls, services)
     app = ApiApp(
         guard=OriginGuard(authorities(*listener.getsockname()[:2])),
-        authenticator=Authenticator(token=kernel.keys.token, reader=store.reader, now_ms=store.now_ms),
+        authenticator=Authenticator(
+            own={kernel.keys.token: ADMIN, kernel.keys.record: RECORD}, reader=store.reader, now_ms=store.now_ms
+        ),
         services=services,
         calls=calls,
         mcp=endpoint,

@@ -18,11 +18,10 @@ from kernel.api.http.route import Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.requests import Fields, Receive, Scope, Send
 from kernel.api.responses import Response, head_of, problem_reply, refusal_of
-from kernel.policy.access import ADMIN, Access
+from kernel.policy.access import Access
 from kernel.store import tokens
 from kernel.store.feed import EventFilter
 from protocol.errors import Refused
-from protocol.names import number_of
 from protocol.ndjson import reject_duplicate_keys
 from protocol.text import encode_json
 
@@ -150,7 +149,5 @@ class EventSocket:
 
     def _is_valid(self) -> bool:
         """Return whether the token is: it may have been taken back meanwhile."""
-        number = number_of(self._access.name, "k")
-        if self._access == ADMIN or number is None:
-            return self._access == ADMIN
-        return self._services.store.reader.now(tokens.digest_of, number, self._services.store.now_ms()) is not None
+        number, store = self._access.number, self._services.store
+        return number is None or store.reader.now(tokens.digest_of, number, store.now_ms()) is not None

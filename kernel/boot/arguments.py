@@ -36,12 +36,14 @@ class Arguments(NamedTuple):
 
 
 class Boot(NamedTuple):
-    """The facts of one start. ``listener`` is bound and listening; ``token`` is the admin's."""
+    """The facts of one start. ``listener`` is bound and listening; ``token`` is the administrator's."""
 
     arguments: Arguments
     listener: socket.socket
     lock: Locked
     token: str
+    record_token: str
+    """The limited one, which the discovery record shows."""
     version: str
     started_at: str
     clock_offset_ns: int

@@ -1,4 +1,7 @@
-"""The discovery record, by which a project's clients find its kernel (contracts 3), and the port it listens on."""
+"""The discovery record, by which a project's clients find its kernel (contracts 3), and the port it listens on.
+
+The record has a limited token, for programs of others. The administrator's is in a file of its own beside it.
+"""
 
 import contextlib
 import json
@@ -9,7 +12,7 @@ from typing import Final
 
 from kernel.boot.arguments import Boot
 from kernel.fault_injection import fault_point
-from protocol.discovery import PORT, PROJECT, RECORD
+from protocol.discovery import ADMIN, PORT, PROJECT, RECORD, digest
 
 _PORTS: Final = range(1024, 65536)
 
@@ -41,25 +44,28 @@ def listen(state: str, backlog: int) -> socket.socket:
 
 
 def publish(boot: Boot) -> None:
-    """Write the project's record, and the one that names the newest kernel for outside programs.
+    """Write the administrator's token, the project's record, and the one that names the newest kernel.
 
     Raises OSError, with no record left half-written.
     """
     host, port = boot.listener.getsockname()[:2]
+    url, of = f"http://{host}:{port}", digest(boot.record_token.encode())
+    admin = json.dumps({"url": url, "token": boot.token, "record": of}).encode()
     text = json.dumps(
         {
             "pid": os.getpid(),
             "started_at": boot.started_at,
             "host": host,
             "port": port,
-            "url": f"http://{host}:{port}",
-            "token": boot.token,
+            "url": url,
+            "token": boot.record_token,
             "version": boot.version,
             "project": boot.arguments.project,
             "start_time": process_start_time(os.getpid()),
             "boot_id": boot_id(),
         }
     ).encode()
+    _write_private(os.path.join(boot.arguments.state, ADMIN), admin)
     for directory in (boot.arguments.state, boot.arguments.home):
         _write_private(os.path.join(directory, RECORD), text)
     note = os.path.join(boot.arguments.state, PROJECT)
@@ -89,10 +95,10 @@ def _write_private(path: str, text: bytes) -> None:
 
 def withdraw(boot: Boot) -> None:
     """Remove the records, where they are still this kernel's."""
-    for directory in (boot.arguments.state, boot.arguments.home):
-        path = os.path.join(directory, RECORD)
+    state, home = boot.arguments.state, boot.arguments.home
+    for path in (os.path.join(state, RECORD), os.path.join(home, RECORD), os.path.join(state, ADMIN)):
         with contextlib.suppress(OSError, ValueError):
-            if json.loads(Path(path).read_bytes()).get("token") == boot.token:
+            if json.loads(Path(path).read_bytes()).get("token") in (boot.record_token, boot.token):
                 os.unlink(path)
 
 

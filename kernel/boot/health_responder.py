@@ -34,9 +34,10 @@ class Held(NamedTuple):
 class HealthResponder:
     """A thread that answers on ``listener`` until ``close``."""
 
-    def __init__(self, listener: socket.socket, token: str, version: str) -> None:
+    def __init__(self, listener: socket.socket, token: str, version: str, admin_token: str) -> None:
         self._listener = listener
         self._token = token
+        self._admin_token = admin_token
         self._version = version
         self._authorities = authorities(*listener.getsockname()[:2])
         self._wake, self._waker = socket.socketpair()
@@ -102,6 +103,7 @@ class HealthResponder:
                 nonce = parse_qs(address.query).get("nonce")
                 if nonce:
                     health["proof"] = prove(self._token, nonce[0])
+                    health["admin_proof"] = prove(self._admin_token, nonce[0])
                 response = _http("200 OK", "application/json", health, kept=waits)
             elif waits:
                 return Held(client, request)

@@ -10,6 +10,7 @@ serving.
 import contextlib
 import json
 import os
+import secrets
 import select
 import signal
 import socket
@@ -53,6 +54,8 @@ class Held(NamedTuple):
     """Its pid, and the descriptor to speak to it by."""
     program: tuple[str, ...] = ()
     """The command line that runs the program which hands over, where it lies on the disk as it was."""
+    record_token: str = ""
+    """Empty from a version whose record showed the administrator's token."""
 
 
 class Returned(NamedTuple):
@@ -105,7 +108,9 @@ def boot_from(held: Held, arguments: Arguments, version: str, early_signals: lis
         arguments=arguments,
         listener=socket.socket(fileno=held.listening),
         lock=Locked(*held.locks),
-        token=held.token,
+        # What an earlier version has shown in its record is a limited token from now on.
+        token=held.token if held.record_token else secrets.token_urlsafe(32),
+        record_token=held.record_token or held.token,
         version=version,
         started_at=held.started_at,
         kept_by=None if held.service is None else KeptBy(held.service),

@@ -312,7 +312,11 @@ def environment(found: Findings) -> Iterator[DoctorRow]:
         fix = "unset AGENT_WORKER_TRUST; awk trust keeps what you looked at"
         yield fault("environment", "AGENT_WORKER_TRUST=1: all that files demand is granted, unseen", fix)
     if environ.get("AGENT_WORKER_URL") and not environ.get("AGENT_WORKER_TOKEN"):
-        yield fault("environment", "AGENT_WORKER_URL is set and AGENT_WORKER_TOKEN is not", "set both, or neither")
+        yield fault(
+            "environment",
+            "AGENT_WORKER_URL is set and AGENT_WORKER_TOKEN is not",
+            "on this machine neither is needed: unset both",
+        )
     home = environ.get("HOME", "")
     if not home or not os.path.isdir(home):
         yield fault("environment", f"HOME is {home or 'not set'}, which is no directory", "set HOME to yours")

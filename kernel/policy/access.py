@@ -2,7 +2,7 @@
 
 The scopes are steps, each opens what those before it do. ``read``: look. ``operate``: give work and steer it.
 ``approve``: decide what waits for a person's yes or no, perhaps of some agents only. ``admin``: what changes what may
-run here, or erases; no token that is made opens that, only the kernel's own.
+run here, or erases; no token that is made opens that, only the administrator's.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,12 @@ from typing import Final
 import msgspec
 
 from protocol.api.tokens import RouteScope
+from protocol.names import number_of
 
 _STEP: Final[Mapping[RouteScope, int]] = MappingProxyType({"read": 0, "operate": 1, "approve": 2, "admin": 3})
 
 ADMIN_NAME: Final = "admin"
-"""The holder of the kernel's own token, as idempotency keys of the REST API and shares of what is scarce name it."""
+"""The holder of the administrator's token, as idempotency keys of the REST API and shares of what is scarce name it."""
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -26,6 +27,11 @@ class Access(msgspec.Struct, frozen=True):
     scope: RouteScope = "admin"
     agents: frozenset[str] | None = None
     """It decides for these only; None: for all."""
+
+    @property
+    def number(self) -> int | None:
+        """The number of a token that somebody made, and may take back; None for the kernel's own."""
+        return number_of(self.name, "k")
 
     def opens(self, needed: RouteScope) -> bool:
         """Return whether the token opens what needs ``needed``."""
@@ -37,5 +43,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 ADMIN: Final = Access()
+RECORD: Final = Access("record", "operate")
+"""The token in the discovery record, for programs on this machine: a limited one, as somebody would make it."""
 STRANGER: Final = Access("stranger", "read")
 """Nobody's token: it opens what needs none, and no other route (kernel.api.http.route)."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import hmac
 import os
 import secrets
 from collections import Counter
@@ -166,13 +167,19 @@ class Attempts:
         """Return the keepers and workers of all. Any thread may ask."""
         return frozenset[ProcessId]().union(*(attempt.processes for attempt in tuple(self.running.values())))
 
-    async def calling(self, wire: Wire) -> bytes | None:
+    async def calling(self, wire: Wire, cookie: str) -> bytes | None:
         """The digest of the token of the attempt that alone has the other end of ``wire``; None: there is none.
 
+        Its programs know ``cookie``: a server among them that fetches what strangers name does not send it for them.
         One look at a time: whoever can connect can ask for it.
         """
         async with self._looking:
-            trees = {process: attempt for attempt in self.running.values() for process in attempt.processes}
+            ours = [
+                one
+                for one in self.running.values()
+                if one.cookie and hmac.compare_digest(one.cookie.encode(), cookie.encode())
+            ]
+            trees = {process: attempt for attempt in ours for process in attempt.processes}
             if not trees:
                 return None
             found = await trio.to_thread.run_sync(caller, wire, trees.keys(), os.getpid())

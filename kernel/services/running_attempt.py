@@ -68,6 +68,8 @@ class RunningAttempt(WorkerReports):
         super().__init__(leased, services, place)
         self.processes: frozenset[ProcessId] = frozenset()
         """Of its worker's keeper and its worker, once they are there: all that it runs is below these."""
+        self.cookie = ""
+        """In the environment of all that it runs; empty while nothing runs here."""
         self.gone = trio.Event()
         """Nothing of it is left, and its ending is written."""
         self.deadline = PausableDeadline()
@@ -175,7 +177,7 @@ class RunningAttempt(WorkerReports):
     def take_over(self, handed: HandedAttempt) -> None:
         """Have ``run`` go on where an earlier program of this kernel has stopped."""
         self._handed = handed
-        self.processes = frozenset(handed.handle.processes)
+        self.processes, self.cookie = frozenset(handed.handle.processes), handed.handle.cookie
         self.pid, self.doing, self.reached_mcp = handed.pid, handed.doing, handed.reached_mcp
         self._stderr = StderrTail(kept=handed.stderr)
         self._steps, self._probing = handed.steps, handed.probing
@@ -339,7 +341,7 @@ class RunningAttempt(WorkerReports):
             await handle.bound(memory_bytes=limits.memory, processes=limits.processes)
         self._frame, self._handle, self._link, self._worker = frame, handle, worker.link, worker
         if self.at.name == HERE:  # another machine's numbers say nothing of processes here
-            self.processes = handle.processes
+            self.processes, self.cookie = handle.processes, handle.cookie
         warned = () if self._handed is None else self._handed.warned
         self._path_warnings = PathWarnings(frame.beside, start.cwd, warned)
         self._link.working = partial(self._services.in_flight, instruction)

@@ -49,6 +49,25 @@ class BadDefinition(Refused):
         super().__init__("bad_definition", place_text(errors), errors[0].hint)
         self.errors: tuple[FileError, ...] = errors
 
+    def remote(self, *, quotes: bool) -> "BadDefinition":
+        """Return the same refusal for a caller of the API (see ``remote_error``)."""
+        return BadDefinition(tuple(remote_error(error, quotes=quotes) for error in self.errors))
+
+
+_QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.)*(?:'|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z)|\*\S+""")
+"""Values in a message, as ``repr`` shows them, perhaps cut off, and the names of aliases."""
+
+
+def remote_error(error: FileError, *, quotes: bool) -> FileError:
+    """Return ``error`` as callers of the API get it: a place and a message, and no line of the file.
+
+    Without ``quotes`` the message repeats no value, and for a file outside the project no key or hint either.
+    """
+    plain = _QUOTED.sub("'...'", error.message)
+    if error.path.startswith(("/", "../")):
+        return msgspec.structs.replace(error, where="", message=plain, hint=None, source="")
+    return msgspec.structs.replace(error, message=error.message if quotes else plain, source="")
+
 
 class Diagnostics:
     """The mistakes found in one file so far. ``path`` is how the user would name the file, on one line."""

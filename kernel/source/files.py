@@ -39,12 +39,12 @@ def inside(root: Path, relative: str, shown: str, where: str = "") -> Path:
         hint = "write the path as seen from the project's root"
         raise fail(shown, f"{relative[:200]!r} is not a path inside the project", hint, where=where)
     real_root = os.path.realpath(root)
-    # Where the text alone leads outside, nobody is told whether there is such a file.
+    path = os.path.join(real_root, relative)
+    # Checked before the file is looked for: outside, nobody is told whether there is such a file.
     escapes = os.path.normpath(relative).split(os.sep)[0] == os.pardir
-    real = real_root if escapes else _real(os.path.join(real_root, relative), shown, where)
-    if escapes or os.path.commonpath([real_root, real]) != real_root:
+    if escapes or ("\0" not in path and os.path.commonpath([real_root, os.path.realpath(path)]) != real_root):
         raise fail(shown, f"{relative[:200]!r} leads outside the project", "keep the file in the project", where=where)
-    return Path(real)
+    return Path(_real(path, shown, where))
 
 
 def folder_errors(root: Path, folder: str) -> tuple[FileError, ...]:

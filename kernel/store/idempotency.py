@@ -114,6 +114,12 @@ KEPT_MS: Final = 24 * 3600 * 1000
 """How long an answer is replayed."""
 
 
+BEGUN: Final = 1
+"""In place of a status: the change has begun, and its handler knows how to go on."""
+TOLD: Final = 0
+"""In place of a status: the answer told a secret, and is recorded nowhere."""
+
+
 class RequestKey(msgspec.Struct, frozen=True):
     """A client's ``Idempotency-Key``, scoped to who asked, with the hash of what was asked."""
 
@@ -123,7 +129,7 @@ class RequestKey(msgspec.Struct, frozen=True):
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """An answer that was given."""
+    """An answer that was given; its HTTP status, or BEGUN, or TOLD."""
 
     status: int
     response: bytes

@@ -48,12 +48,18 @@ def workflow_names(catalog: Catalog, project: ProjectDefinition) -> tuple[str, .
 
 
 def find_workflow(
-    catalog: Catalog, asked: str, project: ProjectDefinition, cwd: Path | None, checkout: Checkout | None = None
+    catalog: Catalog,
+    asked: str,
+    project: ProjectDefinition,
+    cwd: Path | None,
+    checkout: Checkout | None = None,
+    *,
+    confined: bool = False,
 ) -> Found:
     """The file that ``asked`` means: a name, or a path, which ``cwd`` (or else the project's root) is the base of.
 
-    A path given by a person may lead anywhere; one in the project file stays inside. ``checkout`` is what ``asked``
-    was fetched as, if it is elsewhere. Raises Refused(unknown_workflow), BadDefinition.
+    A path given by the owner may lead anywhere; a ``confined`` one, and one in the project file, stays inside.
+    ``checkout`` is what ``asked`` was fetched as, if it is elsewhere. Raises Refused(unknown_workflow), BadDefinition.
     """
     if checkout is not None:
         remote = checkout.remote
@@ -70,12 +76,17 @@ def find_workflow(
             f"{asked[:100]} is not here: it is fetched when it is run",
             "see what it would do: awk run --dry-run, awk trust",
         )
+    if "\0" in asked:
+        raise _unknown(catalog, asked, project)
     if "/" in asked or asked.endswith(SUFFIXES):
         path = (cwd or catalog.root) / asked
-        # How to name path: as seen from the root if it is inside, else as it was given.
+        # How to name path: as seen from the root if it is inside, else as it was given, or by where it leads.
         real_root, real = os.path.realpath(catalog.root), os.path.realpath(path)
-        shown = os.path.relpath(real, real_root) if real.startswith(real_root + os.sep) else asked
+        shown = os.path.relpath(real, real_root) if real.startswith(real_root + os.sep) else asked if cwd else real
         try:
+            if confined:
+                shown = os.path.relpath(path, catalog.root)  # where a link leads is nobody's business
+                path = inside(catalog.root, shown, shown)
             node, problems = read_tree(path, shown)
         except FileMissing:
             raise Refused(

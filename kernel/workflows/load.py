@@ -149,11 +149,20 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
 
 
 def load_workflow(
-    catalog: Catalog, asked: str, cwd: Path | None = None, checkout: Checkout | None = None
+    catalog: Catalog,
+    asked: str,
+    cwd: Path | None = None,
+    checkout: Checkout | None = None,
+    *,
+    confined: bool = False,
 ) -> LoadedWorkflow:
-    """The workflow that ``asked`` names, and its agents. Raises Refused(unknown_workflow), BadDefinition."""
+    """The workflow that ``asked`` names, and its agents; a ``confined`` path stays inside the project.
+
+    Raises Refused(unknown_workflow), BadDefinition.
+    """
     project = catalog.project()
-    return _Reading(catalog, project, find_workflow(catalog, asked, project, cwd, checkout)).load()
+    found = find_workflow(catalog, asked, project, cwd, checkout, confined=confined)
+    return _Reading(catalog, project, found).load()
 
 
 class _Reading:

@@ -64,12 +64,13 @@ def prepare(
     checkout: Checkout | None = None,
     running: frozenset[str] = frozenset(),
     kept: GrantSource = tuple,
+    confined: bool = False,
 ) -> Prepared:
     """Check all that can be checked before anything starts. Reads files (blocks); writes and runs nothing.
 
     ``run`` None: the workflow is started, and does not end by itself. ``checkout`` is what a remote workflow was
     fetched as. ``running`` are the spaces of running workflows: a second start is refused before its setup, not after.
-    ``kept`` is what the user keeps to trust.
+    ``kept`` is what the user keeps to trust. ``confined``: a path has to be inside the project.
 
     Raises Refused: bad_request, unknown_workflow, bad_definition, already_running, no_kickoff, untrusted,
     no_credentials.
@@ -80,7 +81,7 @@ def prepare(
         raise Refused("bad_request", str(error)) from error
     if run is not None and run.timeout_seconds is not None and run.timeout_seconds <= 0:
         raise Refused("bad_request", "the timeout must be more than 0", "leave it out for the workflow's own limit")
-    loaded = load_workflow(catalog, request.workflow, checkout=checkout)
+    loaded = load_workflow(catalog, request.workflow, checkout=checkout, confined=confined)
     definition = loaded.definition
     if definition.guard is None:  # as it is now: the end of the run reads no files
         definition = msgspec.structs.replace(definition, guard=loaded.project.guard)

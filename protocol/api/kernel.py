@@ -48,11 +48,15 @@ class UpgradeReport(Document, frozen=True, kw_only=True):
 
 
 class Health(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """GET /health, the one route without a token. ``proof`` is HMAC-SHA256(token, nonce) in hex."""
+    """GET /health, the one route without a token. ``proof`` is HMAC-SHA256(token, nonce) in hex.
+
+    The token is that of the discovery record, or the one that was asked for; ``admin_proof`` is the administrator's.
+    """
 
     status: Literal["starting", "ok", "stopping"]
     version: str
     proof: str | None = None
+    admin_proof: str | None = None
     safe_mode: bool = False
     """What is asked of it is kept, and not begun."""
 

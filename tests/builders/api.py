@@ -80,6 +80,8 @@ from tests.kernel.api.client import Answer, Headers, connected
 from tests.kernel.store.migrated import open_migrated
 
 TOKEN = "admin-token-of-the-tests"
+RECORD_TOKEN = "token-of-the-record-of-the-tests"
+COOKIE = "cookie-of-the-tests"
 SALT = "salt-of-the-tests"
 """What lots are drawn from."""
 ALICE = "model: mock/x\nmock:\n  - text: done\n"
@@ -359,7 +361,9 @@ async def serve_kernel(
         for event in awaited:
             await event.wait()
 
-    async def calling(wire: Wire) -> bytes | None:
+    async def calling(wire: Wire, cookie: str) -> bytes | None:
+        if cookie != COOKIE:
+            return None
         process = await trio.to_thread.run_sync(caller, wire, trees.keys(), os.getpid())
         return None if process is None else trees[process]
 
@@ -426,7 +430,7 @@ async def serve_kernel(
             identity=KernelIdentity(
                 pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project), term=1
             ),
-            keys=Keys(TOKEN, PageKeys()),
+            keys=Keys(TOKEN, RECORD_TOKEN, PageKeys()),
             state=KernelState(
                 uptime_seconds=lambda: 1.0, ready=lambda: True, safe_mode=lambda: False, saved_notice=lambda: None
             ),

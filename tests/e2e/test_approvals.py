@@ -90,7 +90,7 @@ def test_three_approvals_are_granted_denied_and_expired_by_nobody_but_a_person(s
     ]
     of_alice, of_bob = asked_by(project, "alice"), asked_by(project, "bob")
     project.write("approve.py", APPROVE)
-    own = f"{sys.executable} approve.py {project.state}/daemon.json {of_alice} >> answers.log"
+    own = f"{sys.executable} approve.py {project.state}/admin.json {of_alice} >> answers.log"
     project.agent("mallory", f'shell: "{own}; setsid {own}"', "text: done")
     assert project.ended(project.send("mallory"))["status"] == "done"
     assert (project.root / "answers.log").read_text().splitlines() == ["403 forbidden"] * 2

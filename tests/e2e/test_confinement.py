@@ -51,7 +51,7 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(confining:
     (home / ".ssh").mkdir()
     (home / ".ssh/id").write_text("canary-of-the-home")
     ways = (
-        f"cat {state}/daemon.json",
+        f"cat {state}/daemon.json {state}/admin.json",
         f"cat {project.state_home}/daemon.json",
         f"strings {state}/agent-worker.db",
         f"ls {state}/run",
@@ -60,7 +60,7 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(confining:
         "cat /proc/[0-9]*/cmdline",
         f"cat {home}/.ssh/id",
         f"find {home} -name daemon.json",
-        f"ln -s {state}/daemon.json link && cat link",
+        f"ln -s {state}/admin.json link && cat link",
         f"mount --bind {state} . || unshare -Ur mount --bind {state} .",
         f"touch {project.root}/.agents/mallory.yaml",
         "mv .git .git.old; cp -r .git.old .git; echo hostile > .git/config",
@@ -81,6 +81,7 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(confining:
     assert project.ask("GET", "/agents/thief")["sandbox"] == "on"
     stolen = (project.root / "stolen.txt").read_text(errors="replace")
     assert project.record()["token"] not in stolen
+    assert project.record()["limited"] not in stolen
     assert "canary-of-the-home" not in stolen
     assert "Bearer" not in stolen
     assert (project.root / "own.txt").read_text() == "own\n"
@@ -120,11 +121,11 @@ def test_what_a_confined_agent_writes_to_its_tmp_is_memory_of_its_own(confining:
 
 THIEF: Final = """
 import http.client, json, pathlib, sys
-record = json.loads(pathlib.Path(sys.argv[1]).read_text())
+record, admin = [json.loads(pathlib.Path(path).read_text()) for path in sys.argv[1:]]
 for route in ("POST /shutdown", "POST /agents", "DELETE /agents/bob", "POST /spaces/dm:bob/clear"):
     method, path = route.split()
     asked = http.client.HTTPConnection(record["host"], record["port"])
-    fields = {"Authorization": "Bearer " + record["token"], "Content-Type": "application/json"}
+    fields = {"Authorization": "Bearer " + admin["token"], "Content-Type": "application/json"}
     asked.request(method, path, b'{"model": "mock/x"}' if path == "/agents" else b"{}", fields)
     print(asked.getresponse().status)
 """
@@ -134,7 +135,7 @@ for route in ("POST /shutdown", "POST /agents", "DELETE /agents/bob", "POST /spa
 def test_without_a_sandbox_a_stolen_admin_token_ends_and_removes_nothing(confining: Project) -> None:
     """What comes from below the kernel is refused, whoever's token it carries."""
     confining.write("admin.py", THIEF)
-    steal = f"setsid {sys.executable} admin.py {confining.state}/daemon.json > got.txt"
+    steal = f"setsid {sys.executable} admin.py {confining.state}/daemon.json {confining.state}/admin.json > got.txt"
     confining.agent("admin", f'shell: "{steal}"', "text: done")
     assert confining.ended(confining.send("admin"))["status"] == "done"
     assert (confining.root / "got.txt").read_text().split() == ["403"] * 4

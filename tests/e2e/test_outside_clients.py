@@ -110,6 +110,21 @@ async def test_a_coding_agent_leads_a_team_over_two_kernels(project: Project) ->
     assert made["token"] not in gone.err
 
 
+@pytest.mark.promise("P57")
+def test_the_record_is_not_enough_to_act_as_the_administrator(shared_kernel: Project) -> None:
+    """N1. What a program reads there sends, runs and reads; the command line does all the rest as before."""
+    record = shared_kernel.record()
+    limited = {"AGENT_WORKER_URL": record["url"], "AGENT_WORKER_TOKEN": record["limited"]}
+    shared_kernel.agent("listener", "text: heard")
+    sent = shared_kernel.awk("send", "listener", "x", "--wait", env=limited)
+    assert (sent.code, sent.out.strip()) == (0, "heard"), sent.err
+    for words in (("token", "create"), ("stop", "--yes"), ("open", "--print"), ("send", "listener", "x", "--trust")):
+        refused = shared_kernel.awk(*words, env=limited)
+        assert refused.code != 0, words
+        assert record["token"] not in refused.out + refused.err
+    assert shared_kernel.awk("token", "create", "--scope", "read").code == 0
+
+
 RUNNERS = {
     "python": [sys.executable, "-"],
     "sh": ["sh", "-s"],
@@ -128,7 +143,7 @@ def can_run(language: str) -> bool:
 @pytest.mark.promise("P58", "P65")
 def test_the_clients_of_the_page_do_what_it_says(shared_kernel: Project) -> None:
     """Each in some fifteen lines, with a token of scope operate; one whose program is not here is not run."""
-    shared_kernel.agent("writer", "text: it is written")
+    shared_kernel.agent("writer", """text: 'it is "written"'""")
     shared_kernel.ask("POST", "/messages", {"to": "writer", "text": "begin", "trust": True})
     token = shared_kernel.ask("POST", "/tokens", {"scope": "operate"})["token"]
     environ = {**shared_kernel.environ, "AGENT_WORKER_URL": shared_kernel.record()["url"], "AGENT_WORKER_TOKEN": token}
@@ -138,8 +153,8 @@ def test_the_clients_of_the_page_do_what_it_says(shared_kernel: Project) -> None
         assert len(blocks[language].splitlines()) <= 16
         if not can_run(language):
             continue
-        words = [*argv, "write it", "writer"]
+        words = [*argv, 'write\n"it" \\ now', "writer"]
         ran = subprocess.run(
             words, check=False, input=blocks[language], env=environ, capture_output=True, text=True, timeout=SECONDS
         )
-        assert (ran.returncode, ran.stdout) == (0, "writer (done): it is written\n"), (language, ran.stderr)
+        assert (ran.returncode, ran.stdout) == (0, 'writer (done): it is "written"\n'), (language, ran.stderr)

@@ -128,6 +128,7 @@ def test_half_an_environment_is_an_error(cli: Cli, kernel: KernelDouble) -> None
     ran = cli("ps")
     assert ran.code == 4
     assert "AGENT_WORKER_TOKEN is not" in ran.err
+    assert "on this machine neither is needed" in ran.err
     assert kernel.asked == []
 
 

@@ -1,6 +1,6 @@
 """``agent-worker call``: the tools of agents, for what an attempt runs: a shell, a script, a CLI that lost its MCP.
 
-There is no token: the kernel sees whose process has the connection. So it is for one attempt what MCP is, and of no
+There is no token: the kernel sees whose process has the connection, and that it knows the attempt's cookie. So it is for one attempt what MCP is, and of no
 use to anybody else.
 """
 
@@ -12,7 +12,7 @@ from interface.cli.context import Context
 from interface.client import new_key, raise_for_refusal
 from interface.failure import Failure, Unreachable
 from interface.http_client import Connection, parse_address
-from protocol.discovery import CALL_URL
+from protocol.discovery import CALL_URL, COOKIE, COOKIE_FIELD
 
 RETRY_SECONDS: Final = (0.1, 0.5, 2.0)
 """Waits before a call is sent again, under the same key: it takes effect once."""
@@ -41,6 +41,7 @@ def run_call(context: Context) -> int:
     except (ValueError, RecursionError) as error:
         raise Failure("usage", f"the arguments are not JSON: {error}", "quote them for the shell: '{...}'") from error
     headers = {"Content-Type": "application/json", "Idempotency-Key": context.args.key or new_key()}
+    headers[COOKIE_FIELD] = context.environ.get(COOKIE, "")
     for wait in (*RETRY_SECONDS, None):
         try:
             connection = Connection(address, CONNECT_SECONDS)

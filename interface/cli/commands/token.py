@@ -12,7 +12,7 @@ from interface.cli.output import Screen, decode, one_line, table
 from interface.client import new_key, quoted
 from interface.discovery import given_endpoint
 from interface.failure import Failure
-from protocol.discovery import RECORD
+from protocol.discovery import ADMIN
 
 VERBS: Final = Subcommands(
     "token",
@@ -102,11 +102,11 @@ def configure_mcp_serve(parser: argparse.ArgumentParser) -> None:
 def run_mcp_serve(context: Context) -> NoReturn:
     """Become an MCP server on standard input and output that is the kernel's; it goes on with the next kernel.
 
-    The token goes through a pipe, or is read from the project's record: it is in no argument and no environment.
+    The token goes through a pipe, or is read from the file beside the project's record: it is in no argument and no environment.
     """
     context.kernel().close()
     endpoint = given_endpoint(context.environ)
-    path = os.path.join(context.project.state, RECORD)
+    path = os.path.join(context.project.state, ADMIN)
     if endpoint is not None:
         reading, writing = os.pipe()
         url = f"http://{endpoint.address.authority}"

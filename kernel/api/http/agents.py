@@ -15,7 +15,7 @@ from kernel.agents.registration import file_spec
 from kernel.agents.sandbox import sandbox_state
 from kernel.api.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http import needs
-from kernel.api.http.route import Request, once, page_of
+from kernel.api.http.route import Request, page_of
 from kernel.api.http.spaces import agent_key, space_of
 from kernel.api.resource_usage import ResourceUsage
 from kernel.api.responses import Response, json_reply
@@ -153,7 +153,7 @@ def _info(
     )
 
 
-async def create(call: Request[AgentRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def create(call: Request[AgentRequest], store: StoreAccess, files: ProjectFiles) -> AgentMade:
     """POST /agents: an agent that lives until a clean stop. Without a name it gets one."""
     asked = call.body.name
     if asked is None:
@@ -182,7 +182,7 @@ async def create(call: Request[AgentRequest], store: StoreAccess, files: Project
         agents.put_agent(tx, _spec(definition))
         return made
 
-    return Response(201, await store.writer.commit(once, call.request_key, make, status=201))
+    return await store.writer.commit(make)
 
 
 def _taken(name: str) -> Refused:
@@ -300,12 +300,12 @@ def check_known(store: StoreAccess, files: ProjectFiles, name: str) -> AgentReco
 Change = Callable[[Transaction, AgentKey], tuple[InstructionId, ...] | None]
 
 
-async def reset(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def reset(call: Request[None], store: StoreAccess, files: ProjectFiles) -> AgentChanged:
     """POST /agents/:name/reset: give it work again at once, whatever state it was in."""
     return await _change(call, store, files, steering.reset_agent)
 
 
-async def stop(call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Response:
+async def stop(call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> AgentChanged:
     """POST /agents/:name/stop: no work until it is resumed or reset; the dispatcher ends what it does.
 
     Answered when its tree is gone, with ``?wait=false`` at once.
@@ -318,40 +318,31 @@ async def stop(call: Request[None], store: StoreAccess, files: ProjectFiles, pro
     return answer
 
 
-async def restart(call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Response:
-    """POST /agents/:name/restart: as reset, and what it does goes on in a new worker, after its last entry.
-
-    Asked once more with the same key, it leaves alone what the agent does by then.
-    """
-    begun = False
-
-    def reset_now(tx: Transaction, key: AgentKey) -> tuple[InstructionId, ...]:
-        nonlocal begun
-        begun = True
-        return steering.reset_agent(tx, key)
-
-    answer = await _change(call, store, files, reset_now)
-    if begun:
-        processes.attempts.interrupt(agent_key(store, call.args["name"]))
+async def restart(
+    call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl
+) -> AgentChanged:
+    """POST /agents/:name/restart: as reset, and what it does goes on in a new worker, after its last entry."""
+    answer = await _change(call, store, files, steering.reset_agent)
+    processes.attempts.interrupt(agent_key(store, call.args["name"]))
     return answer
 
 
-async def pause(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def pause(call: Request[None], store: StoreAccess, files: ProjectFiles) -> AgentChanged:
     """POST /agents/:name/pause: no new work; what runs gives way after its next entry."""
     return await _change(call, store, files, steering.pause_agent)
 
 
-async def resume(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def resume(call: Request[None], store: StoreAccess, files: ProjectFiles) -> AgentChanged:
     """POST /agents/:name/resume: after a pause or a stop, or where it waits for a provider or a key."""
     return await _change(call, store, files, steering.resume_agent)
 
 
-async def continue_(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def continue_(call: Request[None], store: StoreAccess, files: ProjectFiles) -> AgentChanged:
     """POST /agents/:name/continue: its budget once more."""
     return await _change(call, store, files, steering.continue_agent)
 
 
-async def _change(call: Request[None], store: StoreAccess, files: ProjectFiles, change: Change) -> Response:
+async def _change(call: Request[None], store: StoreAccess, files: ProjectFiles, change: Change) -> AgentChanged:
     key = agent_key(store, call.args["name"])
     if store.reader.now(agents.row, key) is None:
         # Its file may have come after the kernel last looked. Raises Refused (unknown_agent), BadDefinition.
@@ -376,7 +367,7 @@ async def _change(call: Request[None], store: StoreAccess, files: ProjectFiles, 
             instructions=freed,
         )
 
-    return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
+    return await store.writer.commit(make)
 
 
 async def ps(call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:

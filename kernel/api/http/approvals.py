@@ -5,8 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from kernel.api.context import StoreAccess
-from kernel.api.http.route import Request, once, page_of
-from kernel.api.responses import Response
+from kernel.api.http.route import Request, page_of
 from kernel.store import approvals
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import approvals as transitions
@@ -27,7 +26,7 @@ async def show(call: Request[None], store: StoreAccess) -> ApprovalInfo:
     return found
 
 
-async def approve(call: Request[ApproveRequest], store: StoreAccess) -> Response:
+async def approve(call: Request[ApproveRequest], store: StoreAccess) -> ApprovalInfo:
     """POST /approvals/:id/approve."""
     asked = call.body
     if asked.all_agents and call.access.agents is not None:
@@ -39,7 +38,7 @@ async def approve(call: Request[ApproveRequest], store: StoreAccess) -> Response
     return await _decide(call, change, store)
 
 
-async def deny(call: Request[DenyRequest], store: StoreAccess) -> Response:
+async def deny(call: Request[DenyRequest], store: StoreAccess) -> ApprovalInfo:
     """POST /approvals/:id/deny."""
     reason = call.body.reason
 
@@ -54,7 +53,7 @@ async def _decide(
     call: Request[ApproveRequest] | Request[DenyRequest],
     change: Callable[[Transaction, str], tuple[str, ...]],
     store: StoreAccess,
-) -> Response:
+) -> ApprovalInfo:
     approval = call.args["id"]
 
     def make(tx: Transaction) -> ApprovalInfo:
@@ -66,7 +65,7 @@ async def _decide(
         assert found is not None, approval
         return msgspec.structs.replace(found, also_granted=also)
 
-    return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
+    return await store.writer.commit(make)
 
 
 async def list_rules(call: Request[None], store: StoreAccess) -> ApprovalRules:

@@ -15,20 +15,22 @@ from msgspec.inspect import DictType, ListType, Metadata, StructType, Type, Unio
 
 from kernel.api.context import Services, StoreAccess
 from kernel.api.http.route import Handler, Request, Route, Stream
+from kernel.api.keyed_answers import Answering
 from kernel.api.requests import Fields
 from kernel.api.responses import Response, json_reply, problem_reply, refusal_of
 from kernel.fault_injection import fault_point
 from kernel.policy.access import ADMIN, Access
 from kernel.policy.webhooks import Signed
+from kernel.source.diagnostics import BadDefinition
 from kernel.store import tokens
 from kernel.store.idempotency import RequestKey
+from kernel.store.writer import CommitWriter
 from protocol.api.merges import MergeRequest
 from protocol.api.messages import SendRequest
 from protocol.api.page import PageTokenRequest
 from protocol.api.runs import RunRequest
 from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
-from protocol.names import number_of
 from protocol.ndjson import reject_duplicate_keys
 from protocol.tasks import TaskPlanRequest
 from protocol.text import encode_json
@@ -66,7 +68,7 @@ async def dispatch(services: Services, route: Route, asked: RawRequest) -> Respo
         return problem_reply(refusal_of(error))
     if route.method != "GET":
         fault_point("api.answer")
-    if isinstance(result, Stream) and asked.access != ADMIN:
+    if isinstance(result, Stream) and asked.access.number is not None:
         return Stream(while_valid(result.pieces, services.store, asked.access), result.content_type)
     return result if isinstance(result, Response | Stream) else json_reply(result, route.status)
 
@@ -74,9 +76,10 @@ async def dispatch(services: Services, route: Route, asked: RawRequest) -> Respo
 async def perform(
     services: Services, route: Route, handler: Handler, call: Request[Any], client_port: int
 ) -> msgspec.Struct | Response | Stream:
-    """Have ``handler`` do what a caller of ``route`` may ask for; REST and MCP both come here. Raises Refused."""
-    if route.method != "GET" and services.kernel.shutdown.begun():
-        raise Refused("stopping", "the kernel is stopping: it takes nothing new")
+    """Have ``handler`` do what a caller of ``route`` may ask for; REST and MCP both come here. Raises Refused.
+
+    With an Idempotency-Key it is done once.
+    """
     if call.access != ADMIN and trusts(call.body):
         raise Refused(
             "forbidden", "what may run here is said with the kernel's own token, by a person", "see awk trust"
@@ -88,17 +91,46 @@ async def perform(
         services.processes.runs_client, client_port
     ):
         raise Refused("forbidden", "this is for people: it was asked by a process that an agent started")
-    return await handler(call, **services.named_by(handler))
+    key, store = call.request_key, services.store
+    if key is None or route.keeps_key:
+        return await _handle(services, route, handler, call)
+
+    async def handle(writer: CommitWriter) -> Response:
+        keyed = msgspec.structs.replace(services, store=msgspec.structs.replace(store, writer=writer))
+        result = await _handle(keyed, route, handler, call)
+        assert not isinstance(result, Stream), "what is streamed keeps its key"
+        return result if isinstance(result, Response) else json_reply(result, route.status)
+
+    asked = Answering(
+        key=key,
+        reader=store.reader,
+        writer=store.writer,
+        now_ms=store.now_ms,
+        answers=route.answers,
+        status=route.status,
+        is_secret=route.secret,
+    )
+    return await services.kernel.keys.answers.once(asked, handle)
+
+
+async def _handle(
+    services: Services, route: Route, handler: Handler, call: Request[Any]
+) -> msgspec.Struct | Response | Stream:
+    if route.method != "GET" and services.kernel.shutdown.begun():
+        raise Refused("stopping", "the kernel is stopping: it takes nothing new")
+    try:
+        return await handler(call, **services.named_by(handler))
+    except BadDefinition as refused:
+        raise refused.remote(quotes=call.access == ADMIN) from None
 
 
 async def while_valid(
     pieces: AsyncGenerator[bytes, None], store: StoreAccess, access: Access
 ) -> AsyncGenerator[bytes, None]:
     """Yield ``pieces`` until the token of ``access`` is taken back."""
-    number = number_of(access.name, "k") or 0
     async with aclosing(pieces) as passing:
         async for piece in passing:
-            if store.reader.now(tokens.digest_of, number, store.now_ms()) is None:
+            if store.reader.now(tokens.digest_of, access.number or 0, store.now_ms()) is None:
                 return
             yield piece
 

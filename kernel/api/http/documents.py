@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from kernel.api.context import ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once, page_of
+from kernel.api.http.route import Request, page_of
 from kernel.api.http.spaces import known_space
 from kernel.api.responses import Response
 from kernel.policy.documents import Change
@@ -63,14 +63,14 @@ async def write_document(call: Request[DocumentPut], store: StoreAccess, files: 
     return await _change_document(call, store, files, asked, call.body.reason)
 
 
-async def append_document(call: Request[DocumentPut], store: StoreAccess, files: ProjectFiles) -> Response:
+async def append_document(call: Request[DocumentPut], store: StoreAccess, files: ProjectFiles) -> DocumentChanged:
     """POST /spaces/:space/documents/*path: add to its end, whatever is there."""
     space, file, said = known_space(store, files, call.args["space"]), call.args["path"], call.body
 
     def append(tx: Transaction) -> DocumentChanged:
         return transitions.change(tx, space, file, Change("append", said.content), said.reason)
 
-    return Response(200, await store.writer.commit(once, call.request_key, append, status=200))
+    return await store.writer.commit(append)
 
 
 async def delete_document(call: Request[None], store: StoreAccess, files: ProjectFiles) -> DocumentChanged:

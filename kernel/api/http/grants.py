@@ -4,9 +4,8 @@ from datetime import datetime
 from typing import Final
 
 from kernel.api.context import ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once, page_of
+from kernel.api.http.route import Request, page_of
 from kernel.api.http.spaces import known_space, space_of
-from kernel.api.responses import Response
 from kernel.policy.grants import Wanted
 from kernel.source.scalars import GRAMMAR, DurationRejected, parse_duration
 from kernel.store import grants
@@ -35,7 +34,7 @@ async def show_grant(call: Request[None], store: StoreAccess) -> GrantInfo:
     return found
 
 
-async def give_scope(call: Request[GrantRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def give_scope(call: Request[GrantRequest], store: StoreAccess, files: ProjectFiles) -> GrantInfo:
     """POST /spaces/:space/grants, as a person: for whoever it is, whatever its file says."""
     space, asked = known_space(store, files, call.args["space"]), call.body
     wanted = Wanted(asked.scope, until_ms(asked.until, store.now_ms()), asked.uses)
@@ -43,16 +42,16 @@ async def give_scope(call: Request[GrantRequest], store: StoreAccess, files: Pro
     def change(tx: Transaction) -> GrantInfo:
         return _info(tx, transitions.give(tx, space, wanted, asked.to).id)
 
-    return Response(201, await store.writer.commit(once, call.request_key, change, status=201))
+    return await store.writer.commit(change)
 
 
-async def revoke_grant(call: Request[None], store: StoreAccess) -> Response:
+async def revoke_grant(call: Request[None], store: StoreAccess) -> GrantInfo:
     """DELETE /grants/:id, whoever gave it."""
 
     def change(tx: Transaction) -> GrantInfo:
         return _info(tx, transitions.revoke(tx, None, call.args["id"]).id)
 
-    return Response(200, await store.writer.commit(once, call.request_key, change, status=200))
+    return await store.writer.commit(change)
 
 
 def _info(tx: Transaction, grant: str) -> GrantInfo:

@@ -8,9 +8,8 @@ from kernel.agents.project_rules import rules_of
 from kernel.agents.prompt import Prompt
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.agents import check_known
-from kernel.api.http.route import Request, once, page_of
+from kernel.api.http.route import Request, page_of
 from kernel.api.http.spaces import known_space, space_of
-from kernel.api.responses import Response
 from kernel.store import agents, entries, instruction_views, instructions
 from kernel.store.entries import FrozenPrompt
 from kernel.store.rows import LONGEST
@@ -19,6 +18,7 @@ from kernel.store.transitions import bulk, close, people, steering
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
 from protocol.api.instructions import (
     AnswerRequest,
+    BulkReport,
     BulkRequest,
     BulkRetryRequest,
     Dead,
@@ -123,12 +123,12 @@ async def dead(call: Request[None], store: StoreAccess) -> Dead:
     return await store.reader.read(instructions.dead, page_of(call, "before", "i"))
 
 
-async def cancel(call: Request[None], store: StoreAccess) -> Response:
+async def cancel(call: Request[None], store: StoreAccess) -> InstructionInfo:
     """POST /instructions/:id/cancel. A worker that has it is stopped; it can write no more from this commit on."""
     return await _change(store, call, close.cancel)
 
 
-async def retry(call: Request[RetryRequest], store: StoreAccess) -> Response:
+async def retry(call: Request[RetryRequest], store: StoreAccess) -> InstructionInfo:
     """POST /instructions/:id/retry {fresh}: what failed or is dead goes back into its lane."""
     fresh = call.body.fresh
 
@@ -138,22 +138,22 @@ async def retry(call: Request[RetryRequest], store: StoreAccess) -> Response:
     return await _change(store, call, change)
 
 
-async def cancel_many(call: Request[BulkRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def cancel_many(call: Request[BulkRequest], store: StoreAccess, files: ProjectFiles) -> BulkReport:
     """POST /instructions/cancel {agent, space, queued, dry_run}: all that is meant, in one commit."""
     body = call.body
     if body.agent is None and body.space is None and not body.queued:
         raise Refused("bad_request", "say which: agent, space or queued", hint="awk stop stops everything")
     space = _place_of_many(store, files, body.agent, body.space)
     make = partial(bulk.cancel_many, asked=body, agent=body.agent, space=space)
-    return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
+    return await store.writer.commit(make)
 
 
-async def retry_many(call: Request[BulkRetryRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def retry_many(call: Request[BulkRetryRequest], store: StoreAccess, files: ProjectFiles) -> BulkReport:
     """POST /instructions/retry {agent, space, fresh, dry_run}: what failed for good and is meant, in one commit."""
     body = call.body
     space = _place_of_many(store, files, body.agent, body.space)
     make = partial(bulk.retry_many, asked=body, agent=body.agent, space=space)
-    return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
+    return await store.writer.commit(make)
 
 
 def _place_of_many(store: StoreAccess, files: ProjectFiles, agent: str | None, space: str | None) -> SpaceId | None:
@@ -169,7 +169,7 @@ def _place_of_many(store: StoreAccess, files: ProjectFiles, agent: str | None, s
     return place
 
 
-async def answer(call: Request[AnswerRequest], store: StoreAccess) -> Response:
+async def answer(call: Request[AnswerRequest], store: StoreAccess) -> InstructionInfo:
     """POST /instructions/:id/answer {text}: what a person says, who is an agent. Once: a second answer is refused."""
     body = call.body
 
@@ -179,7 +179,7 @@ async def answer(call: Request[AnswerRequest], store: StoreAccess) -> Response:
     return await _change(store, call, change)
 
 
-async def reassign(call: Request[ReassignRequest], store: StoreAccess) -> Response:
+async def reassign(call: Request[ReassignRequest], store: StoreAccess) -> InstructionInfo:
     """POST /instructions/:id/reassign {to}: another member is asked in a person's place."""
     to = call.body.to
 
@@ -189,16 +189,16 @@ async def reassign(call: Request[ReassignRequest], store: StoreAccess) -> Respon
     return await _change(store, call, change)
 
 
-async def clear_dead(call: Request[None], store: StoreAccess) -> Response:
+async def clear_dead(call: Request[None], store: StoreAccess) -> DeadCleared:
     """POST /dead/clear: leave out of the list all that have failed for good until now."""
 
     def make(tx: Transaction) -> DeadCleared:
         return DeadCleared(instructions=steering.dismiss(tx))
 
-    return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
+    return await store.writer.commit(make)
 
 
-async def promote(call: Request[None], store: StoreAccess) -> Response:
+async def promote(call: Request[None], store: StoreAccess) -> InstructionInfo:
     """POST /instructions/:id/promote: to the most urgent lane, where the oldest is first."""
     return await _change(store, call, steering.promote)
 
@@ -207,7 +207,7 @@ async def _change(
     store: StoreAccess,
     call: Request[None] | Request[RetryRequest] | Request[AnswerRequest] | Request[ReassignRequest],
     change: Callable[[Transaction, str], None],
-) -> Response:
+) -> InstructionInfo:
     instruction = call.args["id"]
 
     def make(tx: Transaction) -> InstructionInfo:
@@ -216,4 +216,4 @@ async def _change(
         assert info is not None, instruction
         return info
 
-    return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
+    return await store.writer.commit(make)

@@ -15,13 +15,14 @@ from kernel.agents.context_notes import NotesPage
 from kernel.agents.context_purge import all_of, holding, purge_copies, removal, trashed
 from kernel.agents.personal_context import ContextPlace, Personal
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once
+from kernel.api.http.route import Request
 from kernel.api.http.spaces import agent_key
 from kernel.policy.provenance import Traces, chosen
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents
 from kernel.store.agents import set_agent_state
 from kernel.store.database import saved_beside
+from kernel.store.idempotency import BEGUN, find_response, record_response
 from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.purge import purge as purge_log
@@ -246,15 +247,18 @@ class _Begun(msgspec.Struct, frozen=True):
 
 async def _begin(call: Request[Any], store: StoreAccess, before: int) -> _Begun:
     """Begin a write, once for each Idempotency-Key: what was begun before may have been done."""
-    again = True
+    key = call.request_key
 
     def begin(tx: Transaction) -> _Begun:
-        nonlocal again
-        again = False
-        return _Begun(tx.now_ms, before)
+        found = None if key is None else find_response(tx.conn, key, tx.now_ms)
+        if found is not None:
+            return msgspec.structs.replace(msgspec.json.decode(found.response, type=_Begun), again=True)
+        begun = _Begun(tx.now_ms, before)
+        if key is not None:
+            record_response(tx, key, msgspec.json.encode(begun), BEGUN)
+        return begun
 
-    begun = msgspec.json.decode(await store.writer.commit(once, call.request_key, begin, status=200), type=_Begun)
-    return msgspec.structs.replace(begun, again=again)
+    return await store.writer.commit(begin)
 
 
 def _item(call: Request[Any]) -> int:

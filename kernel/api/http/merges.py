@@ -4,7 +4,7 @@ import msgspec
 
 from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http.events import BYE
-from kernel.api.http.route import Request, once
+from kernel.api.http.route import Request
 from kernel.api.http.runs import run_asked
 from kernel.api.responses import Response
 from kernel.policy.landing import TRANSITIONS
@@ -21,7 +21,7 @@ from protocol.events import Event
 from protocol.names import number_of, run_id
 
 
-async def request(call: Request[MergeRequest], store: StoreAccess, processes: ProcessControl) -> Response:
+async def request(call: Request[MergeRequest], store: StoreAccess, processes: ProcessControl) -> MergeInfo | Response:
     """POST /runs/:run/merge: put it into the queue of its repository. A dry run is answered with what it would be."""
     body = call.body
     record = store.reader.now(run_asked, call.args["run"])
@@ -33,7 +33,7 @@ async def request(call: Request[MergeRequest], store: StoreAccess, processes: Pr
     def make(tx: Transaction) -> MergeInfo:
         return landings.info_of(request_landing(tx, record, plan_landing(tx.conn, record, body, deliver)))
 
-    return Response(202, await store.writer.commit(once, call.request_key, make, status=202))
+    return await store.writer.commit(make)
 
 
 async def show(call: Request[None], store: StoreAccess, kernel: KernelControl) -> MergeInfo:

@@ -21,9 +21,8 @@ from kernel.agents.registration import file_spec
 from kernel.agents.resources import resources_of
 from kernel.agents.trust import TrustRequest, agent_units, demands
 from kernel.api.context import ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once, page_of
+from kernel.api.http.route import Request, page_of
 from kernel.api.http.workflows import not_running
-from kernel.api.responses import Response
 from kernel.rule.draft import Draft
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import Signature, signature
@@ -282,7 +281,7 @@ async def list_feedback(call: Request[None], store: StoreAccess) -> FeedbackList
     return await store.reader.read(messages.feedback_list, page_of(call, "before", "f"))
 
 
-async def create_feedback(call: Request[FeedbackRequest], store: StoreAccess) -> Response:
+async def create_feedback(call: Request[FeedbackRequest], store: StoreAccess) -> FeedbackAdded:
     """POST /feedback: the user's own."""
     text = call.body.text.strip()
     if not text:
@@ -291,4 +290,4 @@ async def create_feedback(call: Request[FeedbackRequest], store: StoreAccess) ->
     def change(tx: Transaction) -> FeedbackAdded:
         return FeedbackAdded(feedback=messages.add_feedback(tx, text))
 
-    return Response(201, await store.writer.commit(once, call.request_key, change, status=201))
+    return await store.writer.commit(change)

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 from kernel.api.context import ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once, page_of
+from kernel.api.http.route import Request, page_of
 from kernel.api.http.spaces import known_space
-from kernel.api.responses import Response
 from kernel.source.diagnostics import suggest
 from kernel.store import voting
 from kernel.store.transaction import Transaction
@@ -49,31 +48,26 @@ async def show(call: Request[None], store: StoreAccess, files: ProjectFiles) -> 
     return document(found)
 
 
-async def create(call: Request[ProposalRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def create(call: Request[ProposalRequest], store: StoreAccess, files: ProjectFiles) -> ProposalInfo:
     """POST /spaces/:space/proposals: a person has the members vote on something."""
     space, terms, salt = known_space(store, files, call.args["space"]), call.body, store.salt()
-    return await _change(store, call, lambda tx: transitions.create(tx, space, terms, salt=salt).ballot, status=201)
+    return await _change(store, lambda tx: transitions.create(tx, space, terms, salt=salt).ballot)
 
 
-async def vote(call: Request[VoteRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def vote(call: Request[VoteRequest], store: StoreAccess, files: ProjectFiles) -> ProposalInfo:
     """POST /spaces/:space/proposals/:id/vote: as the user, who is waited for by nobody, and whose vote counts."""
     space, name, said = known_space(store, files, call.args["space"]), call.args["id"], call.body
-    return await _change(store, call, lambda tx: transitions.vote(tx, space, name, said.choice, said.reason).ballot)
+    return await _change(store, lambda tx: transitions.vote(tx, space, name, said.choice, said.reason).ballot)
 
 
-async def cancel(call: Request[CallOffRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def cancel(call: Request[CallOffRequest], store: StoreAccess, files: ProjectFiles) -> ProposalInfo:
     """POST /spaces/:space/proposals/:id/cancel."""
     space, name, reason = known_space(store, files, call.args["space"]), call.args["id"], call.body.reason
-    return await _change(store, call, lambda tx: transitions.cancel_proposal(tx, space, name, reason).ballot)
+    return await _change(store, lambda tx: transitions.cancel_proposal(tx, space, name, reason).ballot)
 
 
-async def _change(
-    store: StoreAccess,
-    call: Request[ProposalRequest] | Request[VoteRequest] | Request[CallOffRequest],
-    change: Callable[[Transaction], BallotInfo],
-    status: int = 200,
-) -> Response:
+async def _change(store: StoreAccess, change: Callable[[Transaction], BallotInfo]) -> ProposalInfo:
     def make(tx: Transaction) -> ProposalInfo:
         return document(change(tx))
 
-    return Response(status, await store.writer.commit(once, call.request_key, make, status=status))
+    return await store.writer.commit(make)

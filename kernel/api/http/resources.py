@@ -3,9 +3,8 @@
 from typing import Final
 
 from kernel.api.context import ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once
+from kernel.api.http.route import Request
 from kernel.api.http.spaces import known_space
-from kernel.api.responses import Response
 from kernel.store import resources
 from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction
@@ -30,14 +29,14 @@ async def _listed(call: Request[None], store: StoreAccess, space: str | None) ->
     return await store.reader.read(resources.newest, space, limit, call.query.get("before"))
 
 
-async def create(call: Request[ResourceRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def create(call: Request[ResourceRequest], store: StoreAccess, files: ProjectFiles) -> ResourceInfo:
     """POST /spaces/:space/resources: keep a text of the user's."""
     space, asked = known_space(store, files, call.args["space"]), call.body
 
     def change(tx: Transaction) -> ResourceInfo:
         return resources.create(tx, space, asked.content, asked.type)
 
-    return Response(201, await store.writer.commit(once, call.request_key, change, status=201))
+    return await store.writer.commit(change)
 
 
 async def show(call: Request[None], store: StoreAccess) -> ResourceText:

@@ -1,8 +1,7 @@
 """Rows of the table of routes, the requests and streams of their handlers, and what many handlers do alike.
 
-Changes happen once for each Idempotency-Key: the key and its answer are in the change's own transaction. Lists are
-given by the page, ``?limit=`` from 1 to 1000: those of the past newest first with ``?before=``, those of what is to
-be done with ``?after=``.
+Changes happen once for each Idempotency-Key (kernel.api.keyed_answers). Lists are given by the page, ``?limit=`` from 1
+to 1000: those of the past newest first with ``?before=``, those of what is to be done with ``?after=``.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -13,9 +12,8 @@ import msgspec
 from kernel.api.responses import Response
 from kernel.policy.access import ADMIN, STRANGER, Access
 from kernel.policy.webhooks import Signed
-from kernel.store.idempotency import RequestKey, find_response, record_response
+from kernel.store.idempotency import RequestKey
 from kernel.store.rows import LONGEST, Page
-from kernel.store.transaction import Transaction
 from protocol.api.tokens import RouteScope
 from protocol.errors import Refused
 from protocol.names import number_of
@@ -108,6 +106,11 @@ class Route(msgspec.Struct, frozen=True):
     scope: RouteScope | None = None
     """Of the token that it needs; not said: ``read`` of a GET, ``operate`` of all else."""
 
+    keeps_key: bool = False
+    """Its handler records the Idempotency-Key by itself: what it begins goes on when it has been answered."""
+    secret: bool = False
+    """Its answer tells a secret, once."""
+
     of_agent: bool = False
     """What it decides is one agent's: a token for some agents only may open it, and its handler looks for whom."""
 
@@ -131,7 +134,7 @@ class Route(msgspec.Struct, frozen=True):
         if self.tokenless:
             return
         if access == STRANGER:
-            raise Refused("unauthorized", "a bearer token is required", hint="see AGENT_WORKER_TOKEN and daemon.json")
+            raise Refused("unauthorized", "a bearer token is required", hint="awk token create makes one")
         if self.opened_by(access):
             return
         hint = "ask who runs the kernel; `awk token create` makes no token that opens this"
@@ -144,18 +147,6 @@ class Route(msgspec.Struct, frozen=True):
     def direct(self) -> bool:
         """Return whether its path is fixed and its answer one piece: nothing has to match or stream it."""
         return "<" not in self.path and (self.answers is not None or self.file)
-
-
-def once(
-    tx: Transaction, key: RequestKey | None, change: Callable[[Transaction], msgspec.Struct], status: int
-) -> bytes:
-    """Run ``change`` and return its answer as JSON, or the answer recorded for ``key``. Raises Refused (key_reused)."""
-    if key is not None and (recorded := find_response(tx.conn, key, tx.now_ms)) is not None:
-        return recorded.response
-    body = msgspec.json.encode(change(tx))
-    if key is not None:
-        record_response(tx, key, body, status)
-    return body
 
 
 def page_of(call: Request[Any], parameter: str, letter: str, *, default: int = LONGEST) -> Page:

@@ -3,10 +3,9 @@
 import apsw
 
 from kernel.api.context import KernelControl, ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once
+from kernel.api.http.route import Request
 from kernel.api.http.runs import run_asked
 from kernel.api.http.spaces import known_space
-from kernel.api.responses import Response
 from kernel.policy.rule_check import rule_fault
 from kernel.policy.rules import normal
 from kernel.store import agents, rules
@@ -33,24 +32,24 @@ async def show_rule(call: Request[None], store: StoreAccess, files: ProjectFiles
     return document(found)
 
 
-async def define_rule(call: Request[RuleRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def define_rule(call: Request[RuleRequest], store: StoreAccess, files: ProjectFiles) -> RuleDocument:
     """POST /spaces/:space/rules: a person defines a rule, or another version of it, whoever had defined it."""
     space, spec = known_space(store, files, call.args["space"]), call.body.rule
 
     def change(tx: Transaction) -> RuleDocument:
         return document(transitions.define(tx, space, spec).rule)
 
-    return Response(201, await store.writer.commit(once, call.request_key, change, status=201))
+    return await store.writer.commit(change)
 
 
-async def switch_off_rule(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def switch_off_rule(call: Request[None], store: StoreAccess, files: ProjectFiles) -> RuleDocument:
     """DELETE /spaces/:space/rules/:name: it is kept, and does nothing until it is defined again."""
     space, name = known_space(store, files, call.args["space"]), call.args["name"]
 
     def change(tx: Transaction) -> RuleDocument:
         return document(transitions.switch_off(tx, space, name))
 
-    return Response(200, await store.writer.commit(once, call.request_key, change, status=200))
+    return await store.writer.commit(change)
 
 
 async def try_rule(call: Request[RuleTrialRequest], store: StoreAccess) -> RuleTrial:

@@ -286,7 +286,7 @@ async def begin_run(
 ) -> StartedWork:
     """A run that starts; of a repeated request the same one, from its beginning."""
     request = call.body
-    begun = await launch(request.start(workflow), request.options(), call.request_key, store, files, processes)
+    begun = await launch(call, request.start(workflow), request.options(), store, files, processes)
 
     async def outcome() -> RunReport | None:
         now = store.reader.now(workflows.by_id, begun.run)

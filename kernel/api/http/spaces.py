@@ -4,10 +4,9 @@ import msgspec
 import trio
 
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once
+from kernel.api.http.route import Request
 from kernel.api.http.runs import run_asked, run_at
 from kernel.api.http.workflows import not_running
-from kernel.api.responses import Response
 from kernel.policy.spaces import Change
 from kernel.store import agents, messages, work_notes, workflows, worktrees
 from kernel.store import spaces as subspaces
@@ -62,7 +61,7 @@ async def list_spaces(call: Request[None], store: StoreAccess) -> SpaceList:
     return await store.reader.read(subspaces.listed, run)
 
 
-async def change_members(call: Request[SpaceMembersRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def change_members(call: Request[SpaceMembersRequest], store: StoreAccess, files: ProjectFiles) -> SpaceDocument:
     """POST /spaces/:space/members {add, remove}, as a person: of a space that an agent opened."""
     space, asked = _below(store, files, call.args["space"]), call.body
     change = Change(asked.add, asked.remove)
@@ -71,10 +70,10 @@ async def change_members(call: Request[SpaceMembersRequest], store: StoreAccess,
         transitions.change_members(tx, space, split_below(space)[1], change)
         return subspaces.document(tx.conn, space)
 
-    return Response(200, await store.writer.commit(once, call.request_key, apply, status=200))
+    return await store.writer.commit(apply)
 
 
-async def close_space(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def close_space(call: Request[None], store: StoreAccess, files: ProjectFiles) -> SpaceDocument:
     """DELETE /spaces/:space, as a person: one that an agent opened; the work in it is cancelled."""
     space = _below(store, files, call.args["space"])
 
@@ -82,7 +81,7 @@ async def close_space(call: Request[None], store: StoreAccess, files: ProjectFil
         transitions.close_by_person(tx, space)
         return subspaces.document(tx.conn, space)
 
-    return Response(200, await store.writer.commit(once, call.request_key, apply, status=200))
+    return await store.writer.commit(apply)
 
 
 def _below(store: StoreAccess, files: ProjectFiles, text: str) -> SpaceId:
@@ -125,7 +124,7 @@ async def members(call: Request[None], store: StoreAccess, files: ProjectFiles) 
     return MemberList(space=place_of(space), members=tuple(rows))
 
 
-async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
+async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Cleared:
     """POST /spaces/:space/clear?run=&force=1: remove from the disk the words of what was said and done there.
 
     Of a workflow those of all its runs with that tag, or of the one that is named (r12). Working trees of ended runs go
@@ -144,11 +143,7 @@ async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles, me
         going = ()  # its agents work there: nothing can be cleared either
     removed, kept = await files.worktrees.removal.remove(going, force=call.query.get("force") == "1")
 
-    def change(tx: Transaction) -> Cleared:
-        done = clear_spaces(tx, *spaces)
-        return msgspec.structs.replace(done, worktrees=len(removed), worktrees_kept=len(kept))
-
-    body = await store.writer.commit(once, call.request_key, change, status=200)
+    (done,) = await store.writer.commit(lambda tx: (clear_spaces(tx, *spaces),))  # answered when all of it is gone
     for one in store.reader.now(subspaces.with_those_below, spaces):
         await store.homes.forget(None, one)
         for key in await trio.to_thread.run_sync(files.contexts.kept_for):
@@ -156,7 +151,7 @@ async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles, me
                 await trio.to_thread.run_sync(files.contexts.forget, key)
     await memory.history.redo()
     await store.mirror.redo()
-    return Response(200, body)
+    return msgspec.structs.replace(done, worktrees=len(removed), worktrees_kept=len(kept))
 
 
 async def diff(call: Request[None], store: StoreAccess, files: ProjectFiles) -> DiffReport:

@@ -20,8 +20,10 @@ from kernel.api.http.route import Request
 from kernel.api.http.spaces import known_space
 from kernel.api.http.workflows import rows_of_running
 from kernel.api.responses import Response, json_reply
+from kernel.policy.access import ADMIN
 from kernel.policy.restart import WAY_OUT
 from kernel.policy.standby import standby_notice
+from kernel.source.diagnostics import remote_error
 from kernel.store import agents, spending, tokens, traces
 from kernel.store.spending import Period
 from kernel.store.transaction import rfc3339
@@ -62,18 +64,20 @@ NOTHING_WRONG: Final = Definitions(None)
 async def health(call: Request[None], store: StoreAccess, kernel: KernelControl) -> Health:
     """GET /health: answers without a token. ``nonce`` is answered with HMAC-SHA256(token, nonce).
 
-    With ``token``, the number of one that somebody made, under the digest of that: the token itself is not kept.
+    The token is that of the discovery record; ``admin_proof`` is under the administrator's. With ``token``, the number
+    of one that somebody made, under the digest of that: the token itself is not kept.
     """
-    nonce, key = call.query.get("nonce"), kernel.keys.token
+    nonce, key, admin_key = call.query.get("nonce"), kernel.keys.record, kernel.keys.token
     if nonce is not None and len(nonce) > NONCE_LIMIT:
         raise Refused("bad_request", f"nonce must have at most {NONCE_LIMIT} characters")
     if nonce and "token" in call.query:
         digest = store.reader.now(tokens.digest_of, call.number("token", 0), store.now_ms())
-        key = "" if digest is None else digest.hex()
+        key, admin_key = "" if digest is None else digest.hex(), ""
     return Health(
         status="stopping" if _stops(kernel) else "ok",
         version=kernel.identity.version,
         proof=prove(key, nonce) if nonce and key else None,
+        admin_proof=prove(admin_key, nonce) if nonce and admin_key else None,
         safe_mode=kernel.state.safe_mode(),
     )
 
@@ -169,12 +173,12 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
             if row.state not in ("idle", "running")
         ),
         workflows=here,
-        broken=wrong,
+        broken=tuple(remote_error(error, quotes=call.access == ADMIN) for error in wrong),
     )
 
 
 async def shutdown(call: Request[ShutdownRequest], kernel: KernelControl) -> Health:
-    """POST /shutdown: begin to stop. Asking again makes it hurry, so it needs no idempotency key."""
+    """POST /shutdown: begin to stop. Asking again, with another key or without one, makes it hurry."""
     kernel.shutdown.ask(call.body.grace)
     return Health(status="stopping", version=kernel.identity.version)
 
@@ -284,7 +288,7 @@ async def list_tokens(_call: Request[None], store: StoreAccess) -> TokenList:
 
 
 async def create_token(call: Request[TokenRequest], store: StoreAccess) -> TokenMade:
-    """POST /tokens: one more. An answer with a token in it is not recorded: a repeat makes another."""
+    """POST /tokens: one more. Its text is in this answer only."""
     return await store.writer.commit(tokens.create, call.body.scope, call.body.name, store.salt() + store.salt())
 
 

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 from kernel.api.context import ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once, page_of
+from kernel.api.http.route import Request, page_of
 from kernel.api.http.spaces import known_space
-from kernel.api.responses import Response
 from kernel.store import instructions, task_views, tasks
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import task_plans
@@ -46,7 +45,7 @@ async def show_task(call: Request[None], store: StoreAccess, files: ProjectFiles
     return document(task_views.info(found))
 
 
-async def plan_tasks(call: Request[TaskPlanRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def plan_tasks(call: Request[TaskPlanRequest], store: StoreAccess, files: ProjectFiles) -> TasksPlanned:
     """POST /spaces/:space/tasks: all of them, or none."""
     space, specs = known_space(store, files, call.args["space"]), call.body.tasks
 
@@ -54,25 +53,25 @@ async def plan_tasks(call: Request[TaskPlanRequest], store: StoreAccess, files: 
         planned = task_plans.plan(tx, space, specs)
         return TasksPlanned(space=place_of(space), ids=planned.ids, tasks=planned.tasks)
 
-    return Response(201, await store.writer.commit(once, call.request_key, change, status=201))
+    return await store.writer.commit(change)
 
 
-async def claim_task(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def claim_task(call: Request[None], store: StoreAccess, files: ProjectFiles) -> TaskDocument:
     """POST /spaces/:space/tasks/:id/claim, as the user: no agent does it then."""
     return await _change_task(store, files, call, transitions.claim)
 
 
-async def finish_task(call: Request[TaskDoneRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def finish_task(call: Request[TaskDoneRequest], store: StoreAccess, files: ProjectFiles) -> TaskDocument:
     """POST /spaces/:space/tasks/:id/done, whoever is at it. No check is run for a person's word."""
     return await _change_task(store, files, call, partial(transitions.finish, result=call.body.result))
 
 
-async def fail_task(call: Request[TaskEndRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def fail_task(call: Request[TaskEndRequest], store: StoreAccess, files: ProjectFiles) -> TaskDocument:
     """POST /spaces/:space/tasks/:id/fail, whoever is at it."""
     return await _change_task(store, files, call, partial(transitions.fail, reason=call.body.reason))
 
 
-async def cancel_task(call: Request[TaskEndRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def cancel_task(call: Request[TaskEndRequest], store: StoreAccess, files: ProjectFiles) -> TaskDocument:
     """POST /spaces/:space/tasks/:id/cancel."""
     return await _change_task(store, files, call, partial(transitions.cancel_task, reason=call.body.reason))
 
@@ -82,7 +81,7 @@ async def _change_task(
     files: ProjectFiles,
     call: Request[None] | Request[TaskDoneRequest] | Request[TaskEndRequest],
     step: Callable[[Transaction, str, str], Changed],
-) -> Response:
+) -> TaskDocument:
     """Make ``step`` as the user; the work that the task was given out as, if that waits for its turn, is taken back."""
     space, name = known_space(store, files, call.args["space"]), call.args["id"]
 
@@ -93,4 +92,4 @@ async def _change_task(
             close_cancelled(tx, work.number, work.epoch)
         return document(changed.task)
 
-    return Response(200, await store.writer.commit(once, call.request_key, change, status=200))
+    return await store.writer.commit(change)

@@ -6,8 +6,7 @@ from msgspec.structs import replace
 from kernel.agents.catalog import Catalog
 from kernel.agents.webhooks import host_of, outgoing_unit
 from kernel.api.context import KernelControl, ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once
-from kernel.api.responses import Response
+from kernel.api.http.route import Request
 from kernel.policy.webhooks import keeps_failing
 from kernel.store import traces, webhooks
 from kernel.store.transaction import Transaction
@@ -28,7 +27,7 @@ async def list_webhooks(
     return listed
 
 
-async def retry_webhook(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def retry_webhook(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WebhookList:
     """POST /webhooks/:id/retry: what waits is told now, and what happened since a 410. Returns all of them.
 
     ``otel`` is the collector of spans.
@@ -41,7 +40,7 @@ async def retry_webhook(call: Request[None], store: StoreAccess, files: ProjectF
             traces.retry(tx, host)
             return _listed(tx.conn, files.catalog, tx.now_ms)
 
-        return Response(200, await store.writer.commit(once, call.request_key, again, status=200))
+        return await store.writer.commit(again)
     hooks = {webhook_id(outgoing_unit(hook).digest): hook for hook in files.catalog.kept_project().webhooks}
     hook = hooks.get(call.args["id"])
     if hook is None:
@@ -52,7 +51,7 @@ async def retry_webhook(call: Request[None], store: StoreAccess, files: ProjectF
         webhooks.retry(tx, outgoing_unit(hook).digest, host_of(hook.url))
         return _listed(tx.conn, files.catalog, tx.now_ms)
 
-    return Response(200, await store.writer.commit(once, call.request_key, change, status=200))
+    return await store.writer.commit(change)
 
 
 def _listed(conn: apsw.Connection, catalog: Catalog, now_ms: int) -> WebhookList:

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import apsw
 import msgspec
 import trio
 
 from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once
-from kernel.api.responses import Response
+from kernel.api.http.route import Request
+from kernel.policy.access import ADMIN
 from kernel.policy.restart import WAY_OUT
 from kernel.source.diagnostics import suggest
 from kernel.store import agents, workflows, worktrees
@@ -83,7 +83,7 @@ async def start(
 ) -> WorkflowRow:
     """POST /workflows: start one, answered once it runs. A repeat of the request waits for the same answer."""
     check_works(kernel)
-    begun = await launch(call.body, None, call.request_key, store, files, processes)
+    begun = await launch(call, call.body, None, store, files, processes)
     return WorkflowRow(
         name=begun.name,
         tag=begun.tag,
@@ -103,17 +103,21 @@ def check_works(kernel: KernelControl) -> None:
 
 
 async def launch(
+    call: Request[Any],
     request: StartRequest,
     run: RunOptions | None,
-    key: RequestKey | None,
     store: StoreAccess,
     files: ProjectFiles,
     processes: ProcessControl,
 ) -> StartedRun:
-    """Check, set up and start a workflow, once for ``key``; with the options of a ``run``, where it is one.
+    """Check, set up and start a workflow, once for the key of ``call``; with the options of a ``run``, if it is one.
 
     The caller has asked ``check_works`` first. Raises Refused and BadDefinition; then nothing was started.
     """
+    confined = call.access != ADMIN
+    if confined and is_remote(request.workflow):
+        hint = "ask the owner to run it, or to put the file into the project"
+        raise Refused("forbidden", "this token runs workflows of the project only: by name, or by path", hint)
 
     def before(key: RequestKey) -> StartedRun | None:
         return store.reader.now(started_before, key, store.now_ms())
@@ -136,6 +140,7 @@ async def launch(
                 checkout=checkout,
                 running=running,
                 kept=files.trust.kept,
+                confined=confined,
             )
             if checkout is not None:
                 pin(files.catalog.root, checkout)  # only what is trusted is pinned
@@ -157,13 +162,13 @@ async def launch(
             environ=files.environ,
             now_ms=store.now_ms,
             own_bin=files.own_bin,
-            request=key,
+            request=call.request_key,
             repository=files.worktrees.repository,
             paths=partial(store.reader.now, worktrees.paths),
         )
         return msgspec.structs.replace(begun, left_behind=left_behind)
 
-    return await processes.single_flight.once(key, before, prepare_and_start)
+    return await processes.single_flight.once(call.request_key, before, prepare_and_start)
 
 
 async def show(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
@@ -202,24 +207,24 @@ async def stop(call: Request[None], store: StoreAccess, processes: ProcessContro
     )
 
 
-async def pause(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def pause(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
     """POST /workflows/:name[/:tag]/pause: nothing in it is begun; what runs gives way after its next entry."""
     return await _change(call, store, files, pause_workflow)
 
 
-async def resume(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def resume(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
     """POST /workflows/:name[/:tag]/resume."""
     return await _change(call, store, files, resume_workflow)
 
 
-async def continue_(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def continue_(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
     """POST /workflows/:name[/:tag]/continue: its limits once more."""
     return await _change(call, store, files, continue_workflow)
 
 
 async def _change(
     call: Request[None], store: StoreAccess, files: ProjectFiles, change: Callable[[Transaction, str], object]
-) -> Response:
+) -> WorkflowRow:
     place = _place(call)
 
     def make(tx: Transaction) -> WorkflowRow:
@@ -230,7 +235,7 @@ async def _change(
         return row
 
     try:
-        return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
+        return await store.writer.commit(make)
     except Refused as refused:
         if refused.code == "workflow_not_running":
             raise not_running(store, files, place) from None

@@ -20,7 +20,7 @@ from kernel.api.mcp.tool import AnyTool, Caller, ManagementTool, Tool
 from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields, Message, Principal, Receive, Scope, Send, Worker, replay
 from kernel.api.responses import COMMON, Response, problem_reply, send_reply
-from kernel.policy.access import ADMIN, Access
+from kernel.policy.access import Access
 from kernel.store.attempts import Identity
 from protocol.errors import Refused
 from protocol.ndjson import DuplicateKey, reject_duplicate_keys
@@ -112,7 +112,7 @@ class Endpoint:
                 return
             notices = tell(asked.wanted or Wanted(), store, self._services.files, self._services.kernel)
             pieces = frames(notices, asked)
-            async with aclosing(pieces if access == ADMIN else while_valid(pieces, store, access)) as passing:
+            async with aclosing(pieces if access.number is None else while_valid(pieces, store, access)) as passing:
                 await send_pieces(passing, receive, send)
 
     def _of_attempt(self, identity: Identity) -> OfferedTools:

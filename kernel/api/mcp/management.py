@@ -18,13 +18,12 @@ from kernel.api.http.route import Handler, Request, Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.fast_path import described
 from kernel.api.mcp.tool import ManagementTool, ToolArguments
-from kernel.api.responses import Response
 from kernel.policy.access import Access
 from kernel.store import feed
 from kernel.store.feed import EventFilter
 from kernel.store.messages import LIMIT as MESSAGES_LIMIT
 from kernel.store.rows import LONGEST
-from protocol.api.approvals import ApproveRequest, DenyRequest
+from protocol.api.approvals import ApprovalInfo, ApproveRequest, DenyRequest
 from protocol.api.messages import SendReceipt
 from protocol.api.runs import Accepted, RunReport, RunRequest
 from protocol.api.workflows import WorkflowRow
@@ -224,7 +223,7 @@ async def workflow_wait(call: Request[None], store: StoreAccess, kernel: KernelC
     return await runs.show(call, store)
 
 
-async def approval_decide(call: Request[ApproveRequest], store: StoreAccess) -> Response:
+async def approval_decide(call: Request[ApproveRequest], store: StoreAccess) -> ApprovalInfo:
     """Approve or deny, as the two routes do."""
     if call.query["decision"] == "approve":
         return await approvals.approve(call, store)

@@ -1,7 +1,8 @@
 """POST /call: a tool of agents without MCP and without a token, for whatever an attempt runs.
 
-The caller is the attempt in whose process tree the other end of the connection is, as the system says; nothing of the
-request says who asks. The tools, their scopes and what they answer are those of Daemon MCP.
+The caller is the attempt in whose process tree the other end of the connection is, as the system says, if the request
+shows the attempt's cookie as well: a server among its processes may fetch what strangers name. The tools, their scopes
+and what they answer are those of Daemon MCP.
 """
 
 from typing import Annotated, Any, Final
@@ -17,6 +18,7 @@ from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields, Scope, Send
 from kernel.api.responses import PROBLEM, Response, problem_of, problem_reply, refusal_of, send_reply
 from kernel.store.attempts import Identity
+from protocol.discovery import COOKIE_FIELD
 from protocol.errors import Refused
 from protocol.ndjson import reject_duplicate_keys
 from protocol.text import encode_json
@@ -31,7 +33,7 @@ class CallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 def by_nobody() -> Refused:
     """The refusal of a call that is no attempt's."""
-    text = "this was asked by no process of an attempt that runs, or by one whose connection others have too"
+    text = f"this was asked by no process of an attempt that runs, or without {COOKIE_FIELD}: $AGENT_WORKER_COOKIE"
     return Refused("unauthorized", text, "it is for what an agent starts; others need a token: awk token create")
 
 

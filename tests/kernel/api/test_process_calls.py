@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from kernel.procs.procfs import identify
-from tests.builders.api import ServedKernel
+from tests.builders.api import COOKIE, ServedKernel
 
 pytestmark = [
     pytest.mark.promise("P56"),
@@ -35,7 +35,7 @@ for line in sys.stdin:
     print(json.dumps([answer.status, answer.read().decode()]), flush=True)
     wire.close()
 """
-JSON: Final = {"Content-Type": "application/json"}
+JSON: Final = {"Content-Type": "application/json", "Agent-Worker-Cookie": COOKIE}
 
 
 @dataclass
@@ -115,6 +115,19 @@ async def test_who_is_no_process_of_an_attempt_is_refused(kernel: ServedKernel) 
         await kernel.end(instruction)
         status, problem = await alice.ask("feedback_submit", {"text": "late"})
         assert (status, problem["code"]) == (401, "stale_attempt")
+    assert (await kernel.ask("GET", "/feedback")).json["feedback"] == []
+
+
+async def test_a_server_of_an_attempt_that_fetches_what_it_is_told_is_no_way_in(kernel: ServedKernel) -> None:
+    """L7: the connection is the attempt's, and the request a stranger's: it lacks what programs of the attempt know."""
+    await kernel.attempt("alice", token="a")
+    async with asking(kernel, "a") as server:
+        for cookie in ("", "x", COOKIE[:-1], f"{COOKIE}x", COOKIE.upper(), "\u00e9"):
+            status, problem = await server.ask(
+                "feedback_submit", {"text": "says a stranger"}, Agent_Worker_Cookie=cookie
+            )
+            assert (status, problem["code"]) == (401, "unauthorized")
+            assert "Agent-Worker-Cookie" in problem["detail"]
     assert (await kernel.ask("GET", "/feedback")).json["feedback"] == []
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from kernel.api.http.route import Route
 from kernel.api.http.routes import ROUTES, route_of
-from kernel.policy.access import ADMIN, STRANGER, Access
+from kernel.policy.access import ADMIN, RECORD, STRANGER, Access
 from protocol.errors import Refused
-from tests.builders.api import ServedKernel
-from tests.kernel.api.client import Events, connected
+from tests.builders.api import RECORD_TOKEN, ServedKernel
+from tests.kernel.api.client import Events, Headers, connected
 from tests.kernel.api.mcp.rpc import call
 
 pytestmark = pytest.mark.promise("P57")
@@ -150,7 +150,12 @@ async def test_too_small_a_scope_is_refused_before_anything_is_looked_at(
 
 async def test_trust_is_not_given_by_a_token(kernel: ServedKernel) -> None:
     """Nor is what agents may do approved in advance: a person does that, with the kernel's own."""
-    headers = kernel.headers(await made(kernel, "approve"))
+    for token in (await made(kernel, "approve"), RECORD_TOKEN):
+        await gives_no_trust(kernel, kernel.headers(token))
+
+
+async def gives_no_trust(kernel: ServedKernel, headers: Headers) -> None:
+    """Whatever a token with ``headers`` brings that says what may run is refused; an ordinary message is not."""
     for path, body in (
         ("/messages", {"to": "alice", "text": "go", "trust": True}),
         ("/messages", {"to": "alice", "text": "go", "agree": ["0" * 64]}),
@@ -162,7 +167,7 @@ async def test_trust_is_not_given_by_a_token(kernel: ServedKernel) -> None:
     ):
         answer = await kernel.ask("POST", path, body, headers=headers)
         assert (answer.status, answer.code) == (403, "forbidden"), path
-        assert "kernel's own token" in answer.json["detail"]
+        assert "token" in answer.json["detail"]
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "go"}, headers=headers)).status == 202
 
 
@@ -287,6 +292,26 @@ async def test_the_kernel_proves_to_know_a_token_before_it_is_shown(kernel: Serv
     assert not is_proof(proof, token, "n")
     unknown = await kernel.ask("GET", "/health?nonce=n&token=99", headers=kernel.headers(None))
     assert unknown.json.get("proof") is None
+
+
+async def test_the_token_of_the_record_opens_what_one_that_operates_does(kernel: ServedKernel) -> None:
+    """N1: one look at the discovery record must not be enough to act as the administrator."""
+    headers = kernel.headers(RECORD_TOKEN)
+    for route in ROUTES:
+        assert route.tokenless or route.opened_by(RECORD) == (route.needs in ("read", "operate")), route.path
+    for method, path, body in (
+        ("POST", "/tokens", {"scope": "read"}),
+        ("GET", "/tokens", None),
+        ("POST", "/agents", {"name": "mallory", "model": "mock/x", "mock": [{"shell": "id"}]}),
+        ("POST", "/page/keys", {}),
+        ("POST", "/shutdown", {"grace": 0}),
+        ("POST", "/approvals/a1/approve", {}),
+    ):
+        answer = await kernel.ask(method, path, body, headers=headers)
+        assert (answer.status, answer.code) == (403, "forbidden"), path
+    assert (await kernel.ask("POST", "/workflows", {"workflow": "review"}, headers=headers)).status == 201
+    sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": "go"}, headers=headers)
+    assert (await kernel.ask("GET", f"/messages/{sent.json['message_id']}", headers=headers)).status == 200
 
 
 def test_only_the_kernels_own_token_is_the_administrators() -> None:

@@ -31,18 +31,23 @@ def ask(listener: socket.socket, path: str) -> tuple[int, dict[str, object]]:
 
 def test_health_is_answered_with_proof_before_the_house_stands(listener: socket.socket) -> None:
     """contracts 3: the kernel proves itself before a client shows its token."""
-    door = HealthResponder(listener, "secret", "1.2.3")
+    door = HealthResponder(listener, "secret", "1.2.3", "admin")
     door.open()
     assert ask(listener, "/health?nonce=n1") == (
         200,
-        {"status": "starting", "version": "1.2.3", "proof": prove("secret", "n1")},
+        {
+            "status": "starting",
+            "version": "1.2.3",
+            "proof": prove("secret", "n1"),
+            "admin_proof": prove("admin", "n1"),
+        },
     )
     door.close()
 
 
 def test_anything_else_is_asked_to_come_back(listener: socket.socket) -> None:
     """503 with a stable code, never a refused connection."""
-    door = HealthResponder(listener, "secret", "1")
+    door = HealthResponder(listener, "secret", "1", "admin")
     door.open()
     status, problem = ask(listener, "/agents")
     assert (status, problem["code"]) == (503, "starting")
@@ -51,7 +56,7 @@ def test_anything_else_is_asked_to_come_back(listener: socket.socket) -> None:
 
 def test_a_connection_that_comes_while_the_door_closes_waits_for_the_house(listener: socket.socket) -> None:
     """The backlog belongs to the socket, not to who serves it."""
-    door = HealthResponder(listener, "secret", "1")
+    door = HealthResponder(listener, "secret", "1", "admin")
     door.open()
     door.close()
     with socket.create_connection(listener.getsockname()) as client:
@@ -63,7 +68,7 @@ def test_a_connection_that_comes_while_the_door_closes_waits_for_the_house(liste
 
 def test_requests_are_let_in_before_they_can_be_answered(listener: socket.socket) -> None:
     """Once nothing keeps the kernel from starting it is ok, and what is asked waits, unread bytes and all."""
-    door = HealthResponder(listener, "secret", "1")
+    door = HealthResponder(listener, "secret", "1", "admin")
     door.open()
     door.accept()
     with (
@@ -76,7 +81,9 @@ def test_requests_are_let_in_before_they_can_be_answered(listener: socket.socket
         while b"}" not in answer:
             answer += kept.recv(8192)
         head, _, body = answer.partition(b"\r\n\r\n")
-        assert json.loads(body) == {"status": "ok", "version": "1", "proof": prove("secret", "n1")}
+        assert json.loads(body) == {
+            "status": "ok", "version": "1", "proof": prove("secret", "n1"), "admin_proof": prove("admin", "n1")
+        }  # fmt: skip
         assert b"connection: close" not in head
         post = b"POST /messages HTTP/1.1\r\nhost: " + host + b"\r\ncontent-length: 5\r\n\r\nhel"
         new.sendall(post)
@@ -93,7 +100,7 @@ def test_requests_are_let_in_before_they_can_be_answered(listener: socket.socket
 
 def test_a_client_that_says_nothing_does_not_hold_the_door(listener: socket.socket) -> None:
     """One slow client costs the next at most the door's patience."""
-    door = HealthResponder(listener, "secret", "1")
+    door = HealthResponder(listener, "secret", "1", "admin")
     door.open()
     with socket.create_connection(listener.getsockname()):
         assert ask(listener, "/health")[0] == 200
@@ -102,7 +109,7 @@ def test_a_client_that_says_nothing_does_not_hold_the_door(listener: socket.sock
 
 def test_what_is_no_address_harms_nobody_else(listener: socket.socket) -> None:
     """The thread that answers lives on."""
-    door = HealthResponder(listener, "secret", "1.2.3")
+    door = HealthResponder(listener, "secret", "1.2.3", "admin")
     door.open()
     with socket.create_connection(listener.getsockname(), timeout=5) as stranger:
         stranger.sendall(b"GET //[ HTTP/1.1\r\n\r\n")
@@ -117,7 +124,7 @@ def test_who_names_another_host_learns_nothing_while_the_kernel_starts(
     listener: socket.socket, hosts: tuple[str, ...]
 ) -> None:
     """A page that rebinds its name gets neither version nor proof, before requests are let in and after."""
-    door = HealthResponder(listener, "secret", "1.2.3")
+    door = HealthResponder(listener, "secret", "1.2.3", "admin")
     door.open()
     lines = "".join(f"host: {host.format(port=listener.getsockname()[1])}\r\n" for host in hosts)
     for _ in range(2):

@@ -2,13 +2,15 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kernel.boot.replacement import PATIENCE, Held, pack, unpack
+from kernel.boot.arguments import parse_arguments
+from kernel.boot.replacement import PATIENCE, Held, boot_from, pack, unpack
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs files in memory")
 
@@ -46,6 +48,21 @@ from kernel.boot.replacement import give_up, unpack
 fd = int(sys.argv[-1])
 os._exit(give_up(unpack(fd)[0], fd, "it is not up to\\n  this"))
 """
+
+
+def test_what_an_earlier_version_showed_in_its_record_is_a_limited_token(tmp_path: Path) -> None:
+    """Its record had the administrator's; the next version keeps that for programs, and makes another."""
+    arguments = parse_arguments(["--project", str(tmp_path)])
+    for record_token in ("", "r"):
+        with socket.socket() as listening:
+            held = HELD._replace(listening=listening.detach(), record_token=record_token)
+            boot = boot_from(held, arguments, "2", [])
+        boot.listener.close()
+        if record_token:
+            assert (boot.token, boot.record_token) == ("t", "r")
+        else:
+            assert boot.record_token == "t"
+            assert len(boot.token) > 40
 
 
 def replaced_by(*command: str, patience: str = "60") -> str:

@@ -1,0 +1,120 @@
+"""Idempotency-Key of every POST: the change is made once, and a repeat of the request gets the recorded answer.
+
+The answer is recorded in the transaction of the change where the commit returns it, and otherwise when the handler has
+returned. An answer that tells a secret is never on disk: it is kept in memory for a while, and the key alone is
+recorded.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+import msgspec
+import trio
+
+from kernel.api.responses import Response, json_reply
+from kernel.store.idempotency import BEGUN, TOLD, RequestKey, SingleFlight, find_response, record_response
+from kernel.store.reader import Reader
+from kernel.store.transaction import Transaction
+from kernel.store.writer import CommitWriter
+from protocol.errors import Refused
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SECRET_SECONDS: Final = 600.0
+"""For this long an answer with a secret in it is given again to the same request."""
+
+
+class Answering(msgspec.Struct, frozen=True, kw_only=True):
+    """A request with a key: where answers are recorded, and what its route answers."""
+
+    key: RequestKey
+    reader: Reader
+    writer: CommitWriter
+    now_ms: Callable[[], int]
+    answers: type[msgspec.Struct] | None
+    status: int
+    is_secret: bool
+
+    def record(self, tx: Transaction, reply: Response) -> None:
+        """Record ``reply``, or of a secret one that it was given."""
+        if self.is_secret:
+            record_response(tx, self.key, b"", TOLD)
+        else:
+            record_response(tx, self.key, reply.body, reply.status)
+
+
+class KeyedWriter:
+    """The writer of one request: a commit that returns the answer records it in the same transaction."""
+
+    def __init__(self, asked: Answering) -> None:
+        self._asked = asked
+        self.recorded: Response | None = None
+
+    async def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Commit ``job`` as the writer does."""
+        asked = self._asked
+        recorded: Response | None = None
+
+        def run(tx: Transaction) -> T:
+            nonlocal recorded
+            result = job(tx, *args, **kwargs)
+            if asked.answers is not None and isinstance(result, asked.answers):
+                recorded = json_reply(result, asked.status)
+                asked.record(tx, recorded)
+            return result
+
+        result = await asked.writer.commit(run)
+        self.recorded = recorded or self.recorded
+        return result
+
+    async def trouble(self) -> Refused | None:
+        """Return why nothing can be written now."""
+        return await self._asked.writer.trouble()
+
+
+class KeyedAnswers:
+    """The requests with a key that are under way, and the secrets that were told not long ago."""
+
+    def __init__(self) -> None:
+        self._flights: SingleFlight[Response] = SingleFlight()
+        self._secrets: dict[tuple[str, str], tuple[float, Response]] = {}
+
+    async def once(self, asked: Answering, handle: Callable[[CommitWriter], Awaitable[Response]]) -> Response:
+        """Return what ``handle`` answers, or the answer that was given before.
+
+        Raises what ``handle`` raises, and Refused (key_reused, already_told).
+        """
+
+        async def answer() -> Response:
+            writer = KeyedWriter(asked)
+            reply = await handle(writer)
+            if asked.is_secret:
+                self._keep(asked.key, reply)
+            if reply != writer.recorded:
+                with suppress(Refused):  # the change is made: its answer is given, whatever can be written now
+                    await asked.writer.commit(asked.record, reply)
+            return reply
+
+        return await self._flights.once(asked.key, lambda _key: self._before(asked), answer)
+
+    def _before(self, asked: Answering) -> Response | None:
+        found = asked.reader.now(find_response, asked.key, asked.now_ms())
+        if found is None or found.status == BEGUN:
+            return None
+        if found.status != TOLD:
+            return Response(found.status, found.response)
+        until, reply = self._secrets.get((asked.key.principal, asked.key.key), (0.0, None))
+        if reply is None or until <= trio.current_time():
+            text = "this request was carried out, and its answer is no longer kept: it told a secret once"
+            raise Refused(
+                "already_told", text, "list what there is, remove what you cannot use, and ask with a new key"
+            )
+        return reply
+
+    def _keep(self, key: RequestKey, reply: Response) -> None:
+        now = trio.current_time()
+        for place in [place for place, (until, _) in self._secrets.items() if until <= now]:
+            del self._secrets[place]
+        self._secrets[key.principal, key.key] = now + SECRET_SECONDS, reply

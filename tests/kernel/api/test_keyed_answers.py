@@ -1,0 +1,181 @@
+"""Idempotency-Key: each POST that is repeated with the same key gives the same answer and makes one change."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+from kernel.api import keyed_answers
+from kernel.api.context import StoreAccess
+from kernel.api.http.dispatch import RawRequest, dispatch
+from kernel.api.http.route import Request, Route
+from kernel.api.http.routes import ROUTES
+from kernel.api.keyed_answers import KeyedAnswers
+from kernel.api.responses import Response
+from kernel.store.messages import add_feedback
+from kernel.store.transaction import Transaction
+from tests.builders.api import ServedKernel
+from tests.kernel.api.mcp.rpc import call
+
+POSTS = [route for route in ROUTES if route.method == "POST"]
+
+
+class Probed(msgspec.Struct, frozen=True):
+    """What a probe answers."""
+
+    n: int
+
+
+def named(route: Route) -> str:
+    """Return the name of a route."""
+    return f"{route.method} {route.path}"
+
+
+def test_only_work_that_goes_on_keeps_its_own_key() -> None:
+    """All others are answered again by dispatch; a signed or a one-time body is its own key."""
+    assert {route.path for route in POSTS if route.keeps_key} == {"/messages", "/run", "/serve", "/workflows"}
+    assert {route.path for route in POSTS if route.tokenless} == {"/hooks/<name>", "/page/token"}
+    assert {route.path for route in POSTS if route.secret} == {"/tokens", "/nodes", "/page/keys"}
+
+
+@pytest.mark.parametrize("route", [one for one in POSTS if not one.keeps_key and not one.tokenless], ids=named)
+@pytest.mark.parametrize("in_commit", [True, False])
+async def test_every_post_is_done_once_for_its_key(kernel: ServedKernel, route: Route, in_commit: bool) -> None:
+    """Whatever its handler does, and whether its answer comes out of its commit; also where two come at a time."""
+    told = 0
+
+    async def handler(call: Request[Any], store: StoreAccess) -> Probed:
+        nonlocal told
+        told += 1
+        if call.args["what"] == "fails":
+            raise OSError("the disk is on fire")
+
+        def change(tx: Transaction) -> Probed:
+            add_feedback(tx, "probe")
+            return Probed(told)
+
+        answer = await store.writer.commit(change)
+        await trio.testing.wait_all_tasks_blocked()
+        return answer
+
+    probe = msgspec.structs.replace(
+        route, handler=handler, asks=None, body_optional=False, answers=Probed if in_commit else None
+    )
+
+    async def ask(key: str, what: str = "x") -> Response:
+        fields = {b"idempotency-key": key.encode()}
+        answer = await dispatch(kernel.services, probe, RawRequest(fields, b"", b"", args={"what": what}))
+        assert isinstance(answer, Response)
+        return answer
+
+    answers: list[Response] = []
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(_keep, answers, ask, "k")
+    answers.append(await ask("k"))
+    assert [answer.status for answer in answers] == [route.status] * 3
+    assert len({answer.body for answer in answers}) == 1
+    assert len((await kernel.ask("GET", "/feedback")).json["feedback"]) == 1
+    assert msgspec.json.decode((await ask("k", "y")).body)["code"] == "key_reused"
+    assert (await ask("other")).body != answers[0].body
+    for _ in range(2):  # a failure is no answer: the next repeat tries again
+        before = told
+        assert (await ask("f", "fails")).status == 500
+        assert told == before + 1
+
+
+async def _keep(answers: list[Response], ask: Callable[[str], Awaitable[Response]], key: str) -> None:
+    answers.append(await ask(key))
+
+
+async def twice(kernel: ServedKernel, path: str, body: object = None) -> Any:
+    """Return what a POST is answered, which a repeat of it is too; anything else with its key is refused."""
+    headers = kernel.headers(Idempotency_Key=f"key of {path}")
+    first, second = [await kernel.ask("POST", path, body, headers=headers) for _ in range(2)]
+    assert first.status < 300, (path, first.body)
+    assert (second.status, second.body) == (first.status, first.body)
+    other = await kernel.ask("POST", path, {"name": "somebody else"}, headers=headers)
+    assert other.code in ("key_reused", "bad_request")
+    return first.json
+
+
+async def test_what_ignored_its_key_is_done_once(kernel: ServedKernel) -> None:
+    """Of nineteen routes the second of two sends failed, or did it again."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    instruction = await kernel.attempt("alice@review", token="alices")
+    await call(kernel, "team_doc_create", {"file": "a.md", "content": "one\n"}, "alices")
+    for text in ("two\n", "three\n"):
+        await kernel.ask(
+            "PUT", "/spaces/review:main/documents/a.md", {"content": text}, headers=kernel.headers(If_Match="1")
+        )
+    await call(kernel, "team_doc_suggest", {"file": "a.md", "suggestion": "four\n"}, "alices")
+    for observation in ("Be brief", "Be bold", "Be kind"):
+        await call(kernel, "soul_suggest", {"observation": observation}, "alices")
+    await kernel.end(instruction)
+    await twice(kernel, "/agents/alice/soul/p1/approve")
+    await twice(kernel, "/agents/alice/soul/p2/reject")
+    await twice(kernel, "/agents/alice/soul/rollback", {"version": 1})
+    await twice(kernel, "/agents/alice/reindex")
+    await twice(kernel, "/reindex")
+    await twice(kernel, "/prune", {})
+    await twice(kernel, "/worktrees/remove", {})
+    await twice(kernel, "/agents/alice/memory/purge", {"source": "web"})
+    await kernel.ask("POST", "/agents", {"name": "carol", "model": "mock/x", "mock": [{"text": "hi"}]})
+    (kernel.services.files.catalog.root / ".agents/erin.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
+    await twice(kernel, "/agents/carol/rename", {"to": "erin"})
+    node = {"name": "gpu", "node": {"via": "join"}}
+    await twice(kernel, "/nodes", node)
+    await twice(kernel, "/nodes/gpu/drain")
+    await twice(kernel, "/upgrade")
+    await twice(kernel, "/page/keys", {})
+    await twice(kernel, "/tokens", {"scope": "read"})
+    assert len((await kernel.ask("GET", "/tokens")).json["tokens"]) == 1
+    notes = await twice(kernel, "/agents/alice/notes", {"text": "a note"})
+    assert (await kernel.ask("GET", "/agents/alice/notes")).json["notes"] == notes["notes"]
+    await twice(kernel, "/agents/alice/todo", {"text": "buy milk"})
+    assert len((await kernel.ask("GET", "/agents/alice/todo")).json["items"]) == 1
+    await twice(kernel, "/spaces/review:main/clear")
+    await twice(kernel, "/shutdown", {"grace": 1})
+    assert len(kernel.asked_to_stop) == 1
+
+
+SECRETS = (
+    ("/tokens", {"scope": "read", "name": "ci"}, "token"),
+    ("/nodes", {"name": "gpu", "node": {"via": "join"}, "host": "word-of-the-node"}, "command"),
+    ("/page/keys", {}, "key"),
+)
+
+
+@pytest.mark.parametrize("on_disk", [True])
+@pytest.mark.parametrize(("path", "body", "field"), SECRETS)
+@pytest.mark.parametrize("end", ["time", "restart"])
+async def test_a_secret_is_told_again_for_a_while_and_never_kept_on_disk(
+    kernel: ServedKernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, body: object, field: str, end: str
+) -> None:
+    """Contract E: ten minutes, in memory; then, or after a restart, 409, and nothing is changed."""
+    headers = kernel.headers(Idempotency_Key="k")
+    first = await kernel.ask("POST", path, body, headers=headers)
+    assert first.status == 201, first.body
+    assert (await kernel.ask("POST", path, body, headers=headers)).json == first.json
+    written = b"".join(file.read_bytes() for file in tmp_path.glob("kernel.db*"))  # noqa: ASYNC240
+    assert b"idempotency" in written
+    assert str(first.json[field]).encode() not in written
+    if end == "time":
+        later = trio.current_time() + 601
+        monkeypatch.setattr(keyed_answers.trio, "current_time", lambda: later)
+    else:
+        msgspec.structs.force_setattr(kernel.services.kernel.keys, "answers", KeyedAnswers())
+    before = await counts(kernel)
+    again = await kernel.ask("POST", path, body, headers=headers)
+    assert (again.status, again.code) == (409, "already_told")
+    assert await counts(kernel) == before
+
+
+async def counts(kernel: ServedKernel) -> tuple[int, int]:
+    """Return how many tokens and nodes there are."""
+    tokens, nodes = [(await kernel.ask("GET", path)).json for path in ("/tokens", "/nodes")]
+    return len(tokens["tokens"]), len(nodes["nodes"])
