@@ -115,8 +115,9 @@ def judged(
             return Ending("stopped", stopped)
         assert exited is not None, "only one that has done its work is kept"
         return of_exit(exited) if ending is None or exited.exceeded is not None else ending
-    if ending.ended_as == "done" and backend in CLIS and not reached_mcp:
-        # A CLI that never came to Daemon MCP has not done its work, whatever it says; some say nothing of it.
+    connects = backend in CLIS and BACKENDS[backend].daemon_check != "no"
+    if ending.ended_as == "done" and connects and not reached_mcp:
+        # A CLI that connects as it starts and never came has not done its work, whatever it says; some say nothing.
         text = f"{BACKENDS[backend].title} never connected to Daemon MCP, so what it says is not believed"
         return Ending("failed", text, cause="network", ours=True)
     return ending
