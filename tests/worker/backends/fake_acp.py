@@ -81,7 +81,7 @@ class Agent:
         self.say(id=key, method=method, params=params)
         with self._heard:
             self._heard.wait_for(lambda: key in self._answers or self.cancelled.is_set(), 30)
-            if key not in self._answers:
+            if key not in self._answers or self.cancelled.is_set():
                 raise Cancelled
             return self._answers[key]
 
