@@ -342,11 +342,11 @@ ABSENT: Final = McpServer(command="/nowhere/server")
 ENDS: Final = McpServer(command="/bin/sh", args=("-c", "exit 3"))
 
 
-async def _own_server_missing(run: ScenarioRun, server: McpServer) -> None:
+async def _own_server_missing(run: ScenarioRun, server: McpServer, cause: Cause = "network") -> None:
     """What an agent's file gives it is not left out without a word: its name is told, and the work is not done."""
     run.script(otherwise=Reply("I did without."))
     attempt = await run.attempt(mcp_servers={"own": server})
-    failed(attempt, "network")
+    failed(attempt, cause)
     assert attempt.error.code == UNSERVED
     assert "has no MCP server own" in attempt.error.text
 
@@ -388,7 +388,7 @@ SCENARIOS: Final = (
     Scenario("refused_permission", "does not do what it may not", _refused_permission, least=_not_done),
     Scenario("own_servers", "has the agent's own MCP servers", _own_servers),
     Scenario("own_program_missing", "tells an MCP server whose program is not there", partial(
-        _own_server_missing, server=ABSENT), least=partial(_own_server_told, server=ABSENT)),
+        _own_server_missing, server=ABSENT, cause="spawn_permanent"), least=partial(_own_server_told, server=ABSENT)),
     Scenario("own_server_missing", "tells an MCP server that ends as it starts", partial(
         _own_server_missing, server=ENDS), least=partial(_own_server_told, server=ENDS)),
     Scenario("own_server_dies", "goes on when an MCP server dies", _own_server_dies),

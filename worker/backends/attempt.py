@@ -125,7 +125,8 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
         return ended
     spec = BACKENDS[start.backend]
     if (server := absent(start.mcp_servers, env.get("PATH", ""), start.cwd)) is not None:
-        raise unserved(spec.title, server, f"there is no program {start.mcp_servers[server].command!r}")
+        text = f"there is no program {start.mcp_servers[server].command!r}"
+        raise unserved(spec.title, server, text, cause="spawn_permanent")
     # The session to resume. Raises Failed where it was made in another directory: it would see other files there.
     session: str | None
     kept: list[Entry] = [entry for entry in start.entries if entry.kind == "session" and entry.session]

@@ -100,6 +100,7 @@ SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",
         "ENABLE_TOOL_SEARCH": "false",  # else our tools are not offered, but have to be searched for
+        "MCP_CONNECTION_NONBLOCKING": "false",  # else its model may be asked before its servers are connected
     }
 )
 
@@ -228,7 +229,8 @@ _INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
 """Ways to end (``subtype``) that leave the work unfinished."""
 _REASONS: Final[Mapping[str, Cause]] = MappingProxyType({"prompt_too_long": "context_overflow"})
 """Reasons to end (``terminal_reason``) that say more than the status."""
-_CONNECTED: Final = "connected"
+_CONNECTED: Final = frozenset({"connected", "pending"})
+"""States of a server that is there, or may come yet; whether it came to the kernel's tools, the kernel sees."""
 _API_FAILED: Final = "api_error"
 _REFUSED_KEY: Final = frozenset({401, 403})
 
@@ -310,7 +312,7 @@ class Claude:
         states = {server.name: server.status for server in line.mcp_servers}
         for name in (DAEMON, *self._job.start.mcp_servers):
             status = states.get(name, "not configured")
-            if status == _CONNECTED:
+            if status in _CONNECTED:
                 continue
             if name != DAEMON:
                 raise unserved(TITLE, name, f"it is {status}")

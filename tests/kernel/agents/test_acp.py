@@ -155,3 +155,22 @@ def test_a_limit_of_a_run_that_no_program_keeps_to_is_refused(root: Path) -> Non
     metered = AgentDefinition(name="alice", backend="acp", command=("gemini",))
     assert not has_price(unmetered, ProjectDefinition()) and not has_price(metered, ProjectDefinition())
     assert (counts_tokens(unmetered), counts_tokens(metered)) == (False, True)
+
+
+def test_a_missing_program_of_an_own_server_is_seen_before_it_runs(root: Path) -> None:
+    """Of the agent's file and of .mcp.json; on the PATH, or in the project where it has a slash."""
+    write(
+        root,
+        {
+            ".mcp.json": '{"mcpServers": {"far": {"command": "./gone"}, "near": {"command": "./agent"}}}',
+            ".agents/alice.yaml": "model: mock/x\nmock: [{text: hi}]\nprompt: {system: x}\n"
+            "mcp_servers: {own: {command: no-such-program}, shell: {command: sh}, far: {type: project}, near: "
+            "{type: project}, web: {url: 'http://localhost:1'}}\n",
+        },
+    )
+    (checked,) = validate(root, root, (".agents/alice.yaml",), {"PATH": "/usr/bin:/bin"}).files
+    assert sorted((one.where, one.message.split(":")[0][:40]) for one in checked.warnings) == [
+        ("mcp_servers.far.command", f"there is no program './gone' in {root}"[:40]),
+        ("mcp_servers.own.command", "there is no program 'no-such-program' on"[:40]),
+    ]
+    assert checked.ok
