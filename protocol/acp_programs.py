@@ -23,6 +23,8 @@ PROJECT_SETTINGS: Final = (
 class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
     """Measured behavior of a program."""
 
+    tested: str = ""
+    """The version that was measured."""
     mode: str = ""
     """The session mode in which the program asks before each change; empty: private settings make it ask."""
     other_modes: frozenset[str] = frozenset()
@@ -46,6 +48,7 @@ class AcpProgram(msgspec.Struct, frozen=True, kw_only=True):
 ACP_PROGRAMS: Final[Mapping[str, AcpProgram]] = MappingProxyType(
     {
         "claude-agent-acp": AcpProgram(
+            tested="0.49.0",
             mode="default",
             other_modes=frozenset({"plan", "dontAsk"}),
             settings=(".claude", ".mcp.json"),
@@ -53,13 +56,16 @@ ACP_PROGRAMS: Final[Mapping[str, AcpProgram]] = MappingProxyType(
             official="https://api.anthropic.com",
         ),
         "gemini": AcpProgram(
+            tested="0.61.0",
             mode="default",
             other_modes=frozenset({"plan"}),
             settings=(".gemini",),
             endpoint="GOOGLE_GEMINI_BASE_URL",
             official="https://generativelanguage.googleapis.com",
         ),
-        "opencode": AcpProgram(settings=(".opencode", "opencode.json", "opencode.jsonc"), metered_models=True),
+        "opencode": AcpProgram(
+            tested="1.18.33", settings=(".opencode", "opencode.json", "opencode.jsonc"), metered_models=True
+        ),
     }
 )
 UNKNOWN: Final = AcpProgram(mode="ask", approvals=frozenset({"auto", "ask", "deny"}))

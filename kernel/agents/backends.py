@@ -146,6 +146,7 @@ def _row(spec: BackendSpec) -> BackendRow:
         name=spec.name,
         title=spec.title,
         available=True,
+        tested=spec.tested or None,
         steps=spec.steps,
         resume=spec.resume,
         permission_prompt=spec.permission_prompt,

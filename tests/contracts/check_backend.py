@@ -21,7 +21,7 @@ from protocol.ipc import Entry, Error, Go, Limits, McpAddress, Result, Stop, Yie
 from tests.worker import stdio_server
 from tests.worker.backends.scenario import ScenarioRun, when
 from tests.worker.backends.subject import Quiet, Refuse, Reply, Shell, Subject, Tell, Use
-from tests.worker.fake_kernel import Attempt
+from tests.worker.fake_kernel import Answer, Attempt
 from worker.backends.backend import GO_ON
 
 Check = Callable[[ScenarioRun], Awaitable[None]]
@@ -254,16 +254,38 @@ async def _continued(run: ScenarioRun) -> None:
         assert "but quickly" in repr([(word.stdin, word.argv) for word in run.words()[1:]])
 
 
+BUDGET_TOKENS: Final = 20
+"""More than the first reply of ``Tell`` costs, and less than two of them."""
+
+
+def account(tokens: int) -> Answer:
+    """Answer as the kernel does with a budget of ``tokens``: by what was booked, and by nothing else."""
+    spent = 0
+
+    def answer(entry: Entry) -> Go:
+        nonlocal spent
+        spent += 0 if entry.usage is None else entry.usage.tokens
+        return Go(k=entry.k, allowance=max(0, tokens - spent))
+
+    return answer
+
+
 async def _budget(run: ScenarioRun) -> None:
-    """P11: the money is gone in the middle; no further reply is paid for."""
+    """P11: the money is gone in the middle, as far as that was booked; little more is paid for."""
     run.script(otherwise=Tell("again"), recorded="budget")
-    attempt = await run.attempt(lambda entry: Go(k=entry.k, allowance=None if entry.kind == "session" else 0))
-    assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "budget", 1)
+    attempt = await run.attempt(account(BUDGET_TOKENS), allowance=BUDGET_TOKENS)
+    assert isinstance(attempt.ended, Result), attempt.ended
+    assert (attempt.result.status, attempt.result.cause) == ("incomplete", "budget")
+    assert replies(attempt) <= 2
+    assert usage(attempt).tokens <= 2 * BUDGET_TOKENS
 
 
 async def _budget_held(run: ScenarioRun) -> None:
     """P27: where nothing is left the provider is not asked again, and nothing more is done."""
-    await _budget(run)
+    run.script(otherwise=Tell("again"), recorded="budget")
+    attempt = await run.attempt(account(1), allowance=1)
+    assert isinstance(attempt.ended, Result), attempt.ended
+    assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "budget", 1)
     assert not run.live or len(run.requests) <= 1
     assert len(run.daemon.said) <= 1
 

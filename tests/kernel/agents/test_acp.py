@@ -10,12 +10,15 @@ from kernel.agents.backends import check_trusted_files, command_of
 from kernel.agents.prices import has_price
 from kernel.agents.providers import CauseError, calls_models, check_login, login_demand, resolve
 from kernel.agents.resources import resources_of
+from kernel.inspect.backends import program_rows
 from kernel.inspect.validate import validate
 from kernel.source.diagnostics import BadDefinition
+from protocol.acp_programs import ACP_PROGRAMS
 from protocol.agent import AgentDefinition
-from protocol.backends import CLIS, COMMANDED
+from protocol.backends import BACKENDS, CLIS, COMMANDED
 from protocol.project import ProjectDefinition
 from tests.kernel.inspect.files import write
+from tests.worker.backends.test_contract import PROGRAMS
 from tests.worker.fake_kernel import make_start
 
 ALICE = AgentDefinition(name="alice", backend="acp", command=("./agent", "--acp"))
@@ -174,3 +177,23 @@ def test_a_missing_program_of_an_own_server_is_seen_before_it_runs(root: Path) -
         ("mcp_servers.own.command", "there is no program 'no-such-program' on"[:40]),
     ]
     assert checked.ok
+
+
+def test_doctor_looks_at_the_program_of_an_agent_and_runs_none(root: Path) -> None:
+    """Where it is, and the version that was tested; one that is missing is a fault."""
+    (root / "bin").mkdir()
+    (root / "bin/gemini").symlink_to(root / "agent")
+    agents = [AgentDefinition(name="a", backend="acp", command=(word,)) for word in ("gemini", "./agent", "gone")]
+    found = list(program_rows([*agents, AgentDefinition(name="m", backend="mock")], root, str(root / "bin")))
+    assert [(row.ok, row.detail) for row in found[:2]] == [
+        (True, f"a runs {root}/bin/gemini, tested with version {ACP_PROGRAMS['gemini'].tested}"),
+        (True, f"a runs {root}/agent"),
+    ]
+    assert (found[2].ok, "no executable 'gone'" in found[2].detail, len(found)) == (False, True, 3)
+
+
+def test_the_versions_that_are_told_are_those_that_were_tested() -> None:
+    """The contract suite names them, and is run against them."""
+    for subject in PROGRAMS:
+        told = ACP_PROGRAMS.get(subject.binary) if subject.talks else BACKENDS[subject.name]
+        assert ("" if told is None else told.tested) == subject.version

@@ -121,3 +121,24 @@ OPENCODE_ACP: Final = ProgramSubject(
         "daemon_unreachable": _KERNEL_SEES,
     },
 )
+
+
+def _claude_shell(command: str) -> Call:
+    return Call("Bash", json.dumps({"command": command, "description": "a test"}), id="call_shell")
+
+
+def _claude_fields(url: str) -> dict[str, Any]:
+    variables = {"ANTHROPIC_API_KEY": "sk-secret", "ANTHROPIC_BASE_URL": url}
+    return {"backend": "acp", "model": "acp", "provider": None, "env": variables}
+
+
+CLAUDE_ACP: Final = ProgramSubject(
+    name="claude-agent-acp",
+    version="0.49.0",
+    binary="claude-agent-acp",
+    package="@agentclientprotocol/claude-agent-acp",
+    daemon_prefix="mcp__daemon__",
+    shell_call=_claude_shell,
+    fields=_claude_fields,
+    talks=True,
+)

@@ -1,6 +1,7 @@
 """What an answer cost is counted, and what nobody can pay for is not
 asked."""
 
+import json
 from typing import Any
 
 import httpx2
@@ -44,6 +45,19 @@ async def test_an_answer_passes_as_it_is_and_is_counted(path: str) -> None:
             plain = await client.post(f"{api.url}/v1/{path}", json={"stream": True, "model": "m"})
     assert (answer.status_code, answer.content) == (200, plain.content)
     assert (api.requests[0].path, api.requests[0].headers["authorization"]) == (f"/v1/{path}", "Bearer k")
+
+
+@pytest.mark.parametrize("pretty", [False, True])
+async def test_gemini_is_counted_in_a_stream_and_in_one_document(pretty: bool) -> None:
+    """Its API has words of its own, and breaks a document that is no stream into lines; texts count for nothing."""
+    said = '"promptTokenCount": 99'
+    usage = {"promptTokenCount": 13, "candidatesTokenCount": 4, "thoughtsTokenCount": 1, "cachedContentTokenCount": 3}
+    document = {"candidates": [{"content": {"parts": [{"text": said}]}}], "usageMetadata": usage}
+    move: Move = Fail(200, json.dumps(document, indent=2)) if pretty else SPENT
+    with ScriptedApi([move]) as api, trio.fail_after(10):
+        async with metered(api.url, LIMITS, free) as meter:
+            await ask(meter, "v1beta/models/m:streamGenerateContent?alt=sse")
+            assert meter.take() == Usage(input_tokens=10, output_tokens=5, cache_read_tokens=3)
 
 
 @pytest.mark.parametrize(
