@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from protocol.agent import McpServer
 from protocol.errors import UNSERVED, Cause
 from protocol.instruction import Usage
@@ -113,12 +115,17 @@ async def _usage(run: ScenarioRun) -> None:
         Reply("done", input_tokens=20, output_tokens=7, cached_tokens=4),
     )
     attempt = await run.attempt()
-    booked = [entry.usage for entry in attempt.entries if entry.kind == "reply"]
+    booked = [_tokens(entry.usage or Usage()) for entry in attempt.entries if entry.kind == "reply"]
     assert booked == [
         Usage(input_tokens=11, output_tokens=5, cache_read_tokens=3),
         Usage(input_tokens=20, output_tokens=7, cache_read_tokens=4),
     ]
-    assert usage(attempt) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
+    assert _tokens(usage(attempt)) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
+
+
+def _tokens(used: Usage) -> Usage:
+    """Without a price, which some programs tell."""
+    return msgspec.structs.replace(used, cost_usd=None)
 
 
 async def _usage_in_all(run: ScenarioRun) -> None:
@@ -127,7 +134,7 @@ async def _usage_in_all(run: ScenarioRun) -> None:
         Tell("hello", input_tokens=11, output_tokens=5, cached_tokens=3),
         Reply("done", input_tokens=20, output_tokens=7, cached_tokens=4),
     )
-    assert usage(await run.attempt()) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
+    assert _tokens(usage(await run.attempt())) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
 
 
 async def _resume(run: ScenarioRun) -> None:
@@ -150,7 +157,7 @@ async def _resumed(run: ScenarioRun, *booked: Usage) -> None:
     attempt = await run.attempt()
     assert (attempt.result.status, attempt.result.text) == ("done", "Done at last.")
     assert kinds(attempt) == ["reply"]
-    assert "usage" in run.subject.lacks or usage(attempt) in booked
+    assert "usage" in run.subject.lacks or _tokens(usage(attempt)) in booked
     if run.live:
         assert run.daemon.said == ["one"]
         assert not run.requests or "one" in json.dumps(run.requests[-1].body)
@@ -254,8 +261,8 @@ async def _continued(run: ScenarioRun) -> None:
         assert "but quickly" in repr([(word.stdin, word.argv) for word in run.words()[1:]])
 
 
-BUDGET_TOKENS: Final = 20
-"""More than the first reply of ``Tell`` costs, and less than two of them."""
+BUDGET_TOKENS: Final = 10
+"""Less than one reply of ``Tell`` costs."""
 
 
 def account(tokens: int) -> Answer:
@@ -271,21 +278,16 @@ def account(tokens: int) -> Answer:
 
 
 async def _budget(run: ScenarioRun) -> None:
-    """P11: the money is gone in the middle, as far as that was booked; little more is paid for."""
+    """P11: the money is gone in the middle, by what was booked; no further reply is paid for."""
     run.script(otherwise=Tell("again"), recorded="budget")
     attempt = await run.attempt(account(BUDGET_TOKENS), allowance=BUDGET_TOKENS)
     assert isinstance(attempt.ended, Result), attempt.ended
-    assert (attempt.result.status, attempt.result.cause) == ("incomplete", "budget")
-    assert replies(attempt) <= 2
-    assert usage(attempt).tokens <= 2 * BUDGET_TOKENS
+    assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "budget", 1)
 
 
 async def _budget_held(run: ScenarioRun) -> None:
     """P27: where nothing is left the provider is not asked again, and nothing more is done."""
-    run.script(otherwise=Tell("again"), recorded="budget")
-    attempt = await run.attempt(account(1), allowance=1)
-    assert isinstance(attempt.ended, Result), attempt.ended
-    assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "budget", 1)
+    await _budget(run)
     assert not run.live or len(run.requests) <= 1
     assert len(run.daemon.said) <= 1
 

@@ -52,6 +52,7 @@ CASES: Final = [
     for where in _places(subject)
     for scenario in SCENARIOS
     if scenario.of(subject)
+    and not (where == "recorded" and isinstance(subject, ProgramSubject) and scenario.name in subject.unrecorded)
 ]
 
 
