@@ -40,7 +40,8 @@ from protocol.ipc import (
 )
 
 LINE_BYTES: Final = 1024 * 1024
-LEAVE_SECONDS: Final = 2.0
+LEAVE_SECONDS: Final = 30.0
+"""Time for a program to exit after its result: an interpreter with large libraries takes seconds on a busy machine."""
 STOP_SECONDS: Final = 5.0
 EAGER_SECONDS: Final = 0.2
 """Time in which a program that does not wait for its answer shows that."""

@@ -84,6 +84,8 @@ class BackendSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What its ``--help`` must contain, where its name alone does not tell whose program it is."""
     bare: bool = False
     """Whether it may do without a model and a prompt."""
+    tested: str = ""
+    """The version of its program that the contract suite is run against."""
     commanded: bool = False
     """Its program is what the agent's own file says, in ``command``."""
     own_models: bool = False
@@ -114,6 +116,7 @@ _ROWS: Final = (
         title="Claude Code",
         binaries=("claude",),
         install="npm install -g @anthropic-ai/claude-code",
+        tested="2.1.329",
         dialects=frozenset({"anthropic"}),
         own_session=True,
         login=LoginSpec(
@@ -145,6 +148,7 @@ _ROWS: Final = (
         title="Codex",
         binaries=("codex",),
         install="npm install -g @openai/codex",
+        tested="0.169.0",
         dialects=frozenset({"openai"}),
         own_session=True,
         permission_prompt="no",
@@ -182,6 +186,7 @@ _ROWS: Final = (
         title="opencode",
         binaries=("opencode",),
         install="npm install -g opencode-ai",
+        tested="1.18.33",
         dialects=frozenset({"anthropic", "openai"}),
         own_session=True,
         permission_prompt="no",
@@ -215,6 +220,7 @@ _ROWS: Final = (
         title="Cursor",
         binaries=("cursor-agent",),
         install="curl https://cursor.com/install -fsS | bash",
+        tested="2026.08.11-e8db854",
         says="Cursor",
         dialects=frozenset({"cursor"}),
         own_session=True,
@@ -249,13 +255,13 @@ _ROWS: Final = (
         permission_prompt="weaker",
         budget="weaker",
         system_prompt="weaker",
-        daemon_check="weaker",
+        daemon_check="no",
         notes=(
             "command: [gemini, --acp] or [opencode, acp] or what else speaks version 1 of the Agent Client Protocol",
             "steps: where one reply ends and the next begins is guessed from calls that come back",
             "resume: by session/resume or session/load; one that has neither (or gemini) is told what was done instead",
-            "asks: what its program asks leave for; gemini and opencode are told to ask about all that changes things",
-            "budget: tokens are told at the end of the work, as its program counts; notices: the kernel sees who came",
+            "asks: in the session mode in which it asks; a program that is not known to ask needs approval: auto",
+            "budget: tokens of programs that can be metered, else none; notices: it may connect when it needs a tool",
             "model: the program's own word for one; its key is named under env, and nothing else of yours is there",
             "system prompt: it has no place for one, so it opens the first message; no files of ours are offered",
         ),

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 import msgspec
 import trio
 
+from kernel.agents.acp import check_settings
 from kernel.agents.providers import CauseError
 from kernel.agents.resources import matches_digest
 from protocol.agent import AgentDefinition
@@ -61,6 +62,7 @@ def check_trusted_files(definition: AgentDefinition, start: Start) -> None:
 
     For attempts of programs other than our loop, which looks itself whenever it starts something.
     """
+    check_settings(definition, Path(start.cwd), start.pinned)
     for word, path in _files(definition, start):
         trusted = start.pinned.get(word)
         if trusted is not None and not matches_digest(path, trusted):
@@ -144,6 +146,7 @@ def _row(spec: BackendSpec) -> BackendRow:
         name=spec.name,
         title=spec.title,
         available=True,
+        tested=spec.tested or None,
         steps=spec.steps,
         resume=spec.resume,
         permission_prompt=spec.permission_prompt,

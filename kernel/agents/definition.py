@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from kernel.agents.acp import acp_faults
 from kernel.agents.cli_extras import extras_faults
 from kernel.agents.environment import name_fault
 from kernel.agents.mcp_servers import full_servers, read_only_faults, server_faults
@@ -261,7 +262,7 @@ class _Check:
         servers = self._agent.mcp_servers
         named = name_faults(self._agent.tools, project.tools)
         reading = read_only_faults(self._agent.read_only, {*servers, *self._agent.cli.mcp_servers})
-        for fault in (*named, *server_faults(servers), *reading, *extras_faults(self._agent)):
+        for fault in (*named, *server_faults(servers), *reading, *extras_faults(self._agent), *acp_faults(self._agent)):
             self._bad(fault.key, fault.message, fault.hint)
 
     def command(self) -> None:

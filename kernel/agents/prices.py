@@ -10,6 +10,7 @@ import msgspec
 
 from kernel.agents.providers import MOCK, PROVIDERS, calls_models, route
 from protocol.agent import AgentDefinition
+from protocol.backends import BACKENDS
 from protocol.budget import AgentBudget, RunBudget
 from protocol.instruction import Usage
 from protocol.project import ProjectDefinition
@@ -62,8 +63,7 @@ def rate(provider: str, model: str) -> Rate | None:
 
 
 def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
-    """Return whether the cost of calls of ``definition`` will be known: a mock's is what its script says, and that of a
-    program with a model of its own what it says itself.
+    """Return whether the cost of calls of ``definition`` will be known in time: a mock's is what its script says.
 
     Raises ModelRejected.
     """
@@ -76,13 +76,23 @@ def has_price(definition: AgentDefinition, project: ProjectDefinition) -> bool:
 
 
 def script_has_prices(definition: AgentDefinition) -> bool:
-    """Return whether its script books no tokens without what they cost: then nobody would know what it has spent."""
+    """Return whether its script books no tokens without what they cost: then nobody would know what it has spent.
+
+    A program with models of its own reports its cost when its work is done, which is too late.
+    """
+    if BACKENDS[definition.backend].own_models:
+        return False
     booked = (action.usage for rule in definition.mock for action in rule.do if action.usage is not None)
     return all(
         usage.cost_usd is not None
         or not (usage.input_tokens or usage.output_tokens or usage.cache_read_tokens or usage.cache_write_tokens)
         for usage in booked
     )
+
+
+def has_token_limit(agent: AgentBudget, run: RunBudget) -> bool:
+    """Return whether one of the limits that hold for an agent in a run is in tokens."""
+    return any(limit is not None for limit in (agent.tokens, agent.instruction.tokens, run.tokens))
 
 
 def has_usd_limit(agent: AgentBudget, run: RunBudget) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from kernel.agents.acp import project_settings, settings_demands
 from kernel.agents.mcp_servers import filled, servers_of
 from kernel.agents.project_rules import KEY as RULES_KEY
 from kernel.agents.project_rules import RulesFile, nested_rules, rules_of
@@ -98,6 +99,9 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: 
         digests = ((word, _digest_of_file(word, root)) for word in arguments)
         pinned |= {word: digest for word, digest in digests if digest is not None}
     found = [f"is run by: {_shown(program, pinned)}"] if program else []
+    settings = project_settings(definition, root)
+    found += settings_demands(definition, settings)
+    pinned |= settings
     for name, tool in tools.items():
         if tool.mock is None:
             unasked = ", always unasked" if tool.read_only else ""

@@ -24,6 +24,7 @@ from kernel.agents.environment import worker_environment
 from kernel.agents.sandbox import find_bubblewrap, home_fault
 from kernel.agents.trust import TrustStore
 from kernel.inspect.agents import PartialCatalog
+from kernel.inspect.backends import program_rows
 from kernel.inspect.collector import collector_rows
 from kernel.inspect.fetch import open_launcher
 from kernel.inspect.standby_rows import standby_rows
@@ -91,6 +92,8 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     bubblewrap: Program
     database: Checkup | None
     """None: there is none yet, or a kernel has it open."""
+    programs: tuple[DoctorRow, ...] = ()
+    """Those that files of agents name."""
     collector: tuple[DoctorRow, ...] = ()
     """Nothing where the project names none."""
     standby: tuple[DoctorRow, ...] = ()
@@ -201,7 +204,9 @@ def backends(found: Findings) -> Iterator[DoctorRow]:
         if row.name in found.used and not row.available:
             yield fault("backends", f"{row.name}: {row.missing}", "install it, or give its agents another backend")
         elif row.available and row.path is not None:
-            yield fine("backends", f"{row.name} {row.version} at {row.path}")
+            tested = f", tested with {row.tested}" if row.tested not in (None, row.version) else ""
+            yield fine("backends", f"{row.name} {row.version} at {row.path}{tested}")
+    yield from found.programs
     if not any(row.path for row in found.backends):
         yield fine("backends", "no CLI of another vendor is installed: sdk, mock and exec need none")
 
@@ -374,6 +379,7 @@ def doctor(root: Path, state_dir: Path, environ: Mapping[str, str], *, now: floa
             now=now,
             files=validate(root, root, (), environ, kept).files,
             used=frozenset(one.backend for one in loaded),
+            programs=tuple(program_rows(loaded, root, env["PATH"])),
             confined=tuple(sorted(one.name for one in loaded if one.sandbox == "on")),
             backends=probed,
             git=git_program,

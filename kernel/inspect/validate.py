@@ -6,12 +6,15 @@ A warning is about something that is right in a file and would be refused on thi
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from shutil import which
 from types import MappingProxyType
 
 from kernel.agents.catalog import AGENTS, SUFFIX, AgentScan, Catalog, context_dir
 from kernel.agents.definition import place_at
-from kernel.agents.mcp_servers import Servers, left_out
+from kernel.agents.environment import worker_environment
+from kernel.agents.mcp_servers import Servers, left_out, servers_of
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
 from kernel.agents.providers import CauseError, ModelRejected, resolve
 from kernel.agents.sandbox import find_bubblewrap, home_fault
@@ -52,7 +55,8 @@ def agent_warnings(
             yield _key(where, "model"), f"{error.text}; in this shell it is not"
     except ModelRejected:
         pass  # a mistake of the file, told as one
-    yield from ((_key(where, key), message) for key, message in _server_warnings(definition.mcp_servers, root))
+    path = worker_environment(environ)["PATH"]
+    yield from ((_key(where, key), message) for key, message in _server_warnings(definition.mcp_servers, root, path))
     if definition.sandbox == "on":
         missing = "bubblewrap (bwrap) is not installed here" if find_bubblewrap(environ) is None else None
         fault = missing or home_fault(root, environ)
@@ -95,13 +99,22 @@ def _unreplaced(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
             yield key, f"{named[:60]} reaches the model as it is written: nothing is replaced in prompts"
 
 
-def _server_warnings(servers: Servers, root: Path) -> Iterator[tuple[str, str]]:
+def _server_warnings(servers: Servers, root: Path, path: str) -> Iterator[tuple[str, str]]:
     for name, server in servers.items():
         words = (server.command or "").split()
         if len(words) > 1 and not os.path.exists(root / str(server.command)):
             args = ", ".join(json.dumps(word) for word in (*words[1:], *server.args))
             message = f"is the name of one program, spaces included: write command: {words[0]}, args: [{args}]"
             yield f"mcp_servers.{name}.command", message
+    with suppress(BadDefinition):  # told as a mistake of that file
+        for name, server in servers_of(servers, root).items():
+            program = server.command or ""
+            if " " in program or server.url is not None:
+                continue
+            if which(str(root / program) if os.sep in program else program, path=path) is None:
+                where = f"in {root}" if os.sep in program else f"on the PATH of workers ({path})"
+                message = f"there is no program {program[:100]!r} {where}: all work of this agent will fail"
+                yield f"mcp_servers.{name}.command", message
     yield from (("mcp_servers", message) for message in left_out(servers, root))
 
 

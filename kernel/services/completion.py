@@ -117,8 +117,9 @@ def judged(
         # Who died by a signal of others says nothing more, which looks like a breach of the protocol.
         died = ending is not None and ending.cause == "protocol" and exited.signal is not None and not exited.killed
         return of_exit(exited) if ending is None or exited.exceeded is not None or died else ending
-    if ending.ended_as == "done" and backend in CLIS and not reached_mcp:
-        # A CLI that never came to Daemon MCP has not done its work, whatever it says; some say nothing of it.
+    connects = backend in CLIS and BACKENDS[backend].daemon_check != "no"
+    if ending.ended_as == "done" and connects and not reached_mcp:
+        # A CLI that connects as it starts and never came has not done its work, whatever it says; some say nothing.
         text = f"{BACKENDS[backend].title} never connected to Daemon MCP, so what it says is not believed"
         return Ending("failed", text, cause="network", ours=True)
     return ending

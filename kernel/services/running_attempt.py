@@ -322,7 +322,7 @@ class RunningAttempt(WorkerReports):
             if self.stop_reason is None:
                 await self._place.free()
                 await self.at.preparation.prepare(self.leased, start)
-                if start.command and start.pinned:
+                if start.command:
                     await trio.to_thread.run_sync(check_trusted_files, frame.definition, start)
                 frame = msgspec.structs.replace(frame, start=self.at.relocate(start, frame.definition))
                 self.doing = STARTING

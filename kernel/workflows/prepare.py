@@ -9,8 +9,9 @@ from typing import TypeVar
 
 import msgspec
 
+from kernel.agents.acp import NO_COUNT, NO_COUNT_HINT, counts_tokens
 from kernel.agents.catalog import Catalog
-from kernel.agents.prices import NO_PRICE_HINT, has_price, has_usd_limit
+from kernel.agents.prices import NO_PRICE_HINT, has_price, has_token_limit, has_usd_limit
 from kernel.agents.providers import CauseError, resolve
 from kernel.agents.resources import resources_of
 from kernel.agents.schedule import wakes_text
@@ -161,6 +162,13 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
         named = (one for one in limited if one.name in unknown)
         names = ", ".join(f"{one.name} ({one.definition.model or one.definition.backend})" for one in named)
         raise Refused("bad_request", f"a budget in USD needs a price, and none is known for {names}", NO_PRICE_HINT)
+    uncounted = [
+        f"{one.name} ({' '.join(one.definition.command[:1])})"
+        for one in loaded.members
+        if has_token_limit(one.definition.budget, budget) and not counts_tokens(one.definition)
+    ]
+    if uncounted:
+        raise Refused("bad_request", f"{', '.join(uncounted)}: {NO_COUNT}", NO_COUNT_HINT)
     # Until a run is stopped, or a started workflow holds still. What was started has no end by default.
     seconds = loaded.definition.limits.wall_time
     if run is not None:

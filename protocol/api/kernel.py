@@ -186,7 +186,8 @@ class ProviderList(Document, frozen=True, kw_only=True):
 class BackendRow(Body, frozen=True, kw_only=True):
     """One backend, and whether an agent can use it here. ``missing`` says why not, and how to get it.
 
-    ``path`` and ``version`` are its program's, where it has one. What ``weaker`` and ``no`` mean is in ``notes``.
+    ``path`` and ``version`` are its program's, where it has one; ``tested`` is the version that was tested.
+    What ``weaker`` and ``no`` mean is in ``notes``.
     """
 
     name: str
@@ -194,6 +195,7 @@ class BackendRow(Body, frozen=True, kw_only=True):
     available: bool
     path: str | None = None
     version: str | None = None
+    tested: str | None = None
     missing: str | None = None
     steps: Ability
     resume: Ability

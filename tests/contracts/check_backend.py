@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from protocol.agent import McpServer
 from protocol.errors import UNSERVED, Cause
 from protocol.instruction import Usage
@@ -21,7 +23,7 @@ from protocol.ipc import Entry, Error, Go, Limits, McpAddress, Result, Stop, Yie
 from tests.worker import stdio_server
 from tests.worker.backends.scenario import ScenarioRun, when
 from tests.worker.backends.subject import Quiet, Refuse, Reply, Shell, Subject, Tell, Use
-from tests.worker.fake_kernel import Attempt
+from tests.worker.fake_kernel import Answer, Attempt
 from worker.backends.backend import GO_ON
 
 Check = Callable[[ScenarioRun], Awaitable[None]]
@@ -113,12 +115,17 @@ async def _usage(run: ScenarioRun) -> None:
         Reply("done", input_tokens=20, output_tokens=7, cached_tokens=4),
     )
     attempt = await run.attempt()
-    booked = [entry.usage for entry in attempt.entries if entry.kind == "reply"]
+    booked = [_tokens(entry.usage or Usage()) for entry in attempt.entries if entry.kind == "reply"]
     assert booked == [
         Usage(input_tokens=11, output_tokens=5, cache_read_tokens=3),
         Usage(input_tokens=20, output_tokens=7, cache_read_tokens=4),
     ]
-    assert usage(attempt) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
+    assert _tokens(usage(attempt)) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
+
+
+def _tokens(used: Usage) -> Usage:
+    """Without a price, which some programs tell."""
+    return msgspec.structs.replace(used, cost_usd=None)
 
 
 async def _usage_in_all(run: ScenarioRun) -> None:
@@ -127,7 +134,7 @@ async def _usage_in_all(run: ScenarioRun) -> None:
         Tell("hello", input_tokens=11, output_tokens=5, cached_tokens=3),
         Reply("done", input_tokens=20, output_tokens=7, cached_tokens=4),
     )
-    assert usage(await run.attempt()) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
+    assert _tokens(usage(await run.attempt())) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
 
 
 async def _resume(run: ScenarioRun) -> None:
@@ -150,7 +157,7 @@ async def _resumed(run: ScenarioRun, *booked: Usage) -> None:
     attempt = await run.attempt()
     assert (attempt.result.status, attempt.result.text) == ("done", "Done at last.")
     assert kinds(attempt) == ["reply"]
-    assert "usage" in run.subject.lacks or usage(attempt) in booked
+    assert "usage" in run.subject.lacks or _tokens(usage(attempt)) in booked
     if run.live:
         assert run.daemon.said == ["one"]
         assert not run.requests or "one" in json.dumps(run.requests[-1].body)
@@ -254,10 +261,27 @@ async def _continued(run: ScenarioRun) -> None:
         assert "but quickly" in repr([(word.stdin, word.argv) for word in run.words()[1:]])
 
 
+BUDGET_TOKENS: Final = 10
+"""Less than one reply of ``Tell`` costs."""
+
+
+def account(tokens: int) -> Answer:
+    """Answer as the kernel does with a budget of ``tokens``: by what was booked, and by nothing else."""
+    spent = 0
+
+    def answer(entry: Entry) -> Go:
+        nonlocal spent
+        spent += 0 if entry.usage is None else entry.usage.tokens
+        return Go(k=entry.k, allowance=max(0, tokens - spent))
+
+    return answer
+
+
 async def _budget(run: ScenarioRun) -> None:
-    """P11: the money is gone in the middle; no further reply is paid for."""
+    """P11: the money is gone in the middle, by what was booked; no further reply is paid for."""
     run.script(otherwise=Tell("again"), recorded="budget")
-    attempt = await run.attempt(lambda entry: Go(k=entry.k, allowance=None if entry.kind == "session" else 0))
+    attempt = await run.attempt(account(BUDGET_TOKENS), allowance=BUDGET_TOKENS)
+    assert isinstance(attempt.ended, Result), attempt.ended
     assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "budget", 1)
 
 
@@ -342,11 +366,11 @@ ABSENT: Final = McpServer(command="/nowhere/server")
 ENDS: Final = McpServer(command="/bin/sh", args=("-c", "exit 3"))
 
 
-async def _own_server_missing(run: ScenarioRun, server: McpServer) -> None:
+async def _own_server_missing(run: ScenarioRun, server: McpServer, cause: Cause = "network") -> None:
     """What an agent's file gives it is not left out without a word: its name is told, and the work is not done."""
     run.script(otherwise=Reply("I did without."))
     attempt = await run.attempt(mcp_servers={"own": server})
-    failed(attempt, "network")
+    failed(attempt, cause)
     assert attempt.error.code == UNSERVED
     assert "has no MCP server own" in attempt.error.text
 
@@ -388,7 +412,7 @@ SCENARIOS: Final = (
     Scenario("refused_permission", "does not do what it may not", _refused_permission, least=_not_done),
     Scenario("own_servers", "has the agent's own MCP servers", _own_servers),
     Scenario("own_program_missing", "tells an MCP server whose program is not there", partial(
-        _own_server_missing, server=ABSENT), least=partial(_own_server_told, server=ABSENT)),
+        _own_server_missing, server=ABSENT, cause="spawn_permanent"), least=partial(_own_server_told, server=ABSENT)),
     Scenario("own_server_missing", "tells an MCP server that ends as it starts", partial(
         _own_server_missing, server=ENDS), least=partial(_own_server_told, server=ENDS)),
     Scenario("own_server_dies", "goes on when an MCP server dies", _own_server_dies),

@@ -9,11 +9,27 @@ import psutil
 import pytest
 
 from tests.e2e.processes import survivors, wait_until
-from tests.e2e.test_approvals import pending, ran
+from tests.e2e.test_approvals import TRUST, pending, ran
 from tests.project import Project
 from tests.worker.backends import fake_acp
 from tests.worker.scripted_api import Call, Say, ScriptedApi
 
+LAZY = """
+import json, sys
+for line in sys.stdin:
+    frame = json.loads(line)
+    open("frames.log", "a").write(frame.get("method", "answer") + "\\n")
+    def say(result): print(json.dumps({"jsonrpc": "2.0", "id": frame["id"], "result": result}), flush=True)
+    match frame.get("method"):
+        case "initialize": say({"protocolVersion": 1, "agentCapabilities": {"mcpCapabilities": {"http": True}}})
+        case "session/new": say({"sessionId": "s1"})
+        case "session/prompt" if "wait" in frame["params"]["prompt"][0]["text"]: waiting = frame
+        case "session/prompt": say({"stopReason": "end_turn"})
+        case "session/cancel":
+            frame = waiting
+            say({"stopReason": "cancelled", "usage": {"inputTokens": 70, "outputTokens": 7}})
+"""
+"""An agent that opens no connection to its MCP servers, for it needs no tool."""
 COMMAND = "echo ran >> acp.log"
 SHELL = Call("shell", json.dumps({"command": COMMAND}), id="call_shell")
 
@@ -49,3 +65,33 @@ def test_what_it_asks_leave_for_waits_for_a_person_also_over_a_killed_kernel(pro
     assert [one["state"] for one in shown["approvals"]] == ["granted"]
     steps = project.awk("show", "i1", "--steps", "--json").out
     assert "channel_send" in steps and "sk-canary" not in steps
+
+
+@pytest.fixture
+def lazy(project: Project) -> Project:
+    """A project with an agent ``alice`` whose program is LAZY."""
+    text = "backend: acp\ncommand: [./agent]\napproval: auto\nprompt: {system: You are alice.}\n"
+    project.write(".agents/alice.yaml", text)
+    project.write("agent", f"#!{sys.executable} -IS\n{LAZY}").chmod(0o755)
+    assert project.awk("start", "--trust").code == 0
+    return project
+
+
+def test_one_that_needs_no_tool_of_the_kernel_may_leave_its_servers_alone(lazy: Project) -> None:
+    """It connects when it needs to; nothing says that it could not."""
+    sent = lazy.awk("send", "alice", "go", "--wait", "--json", env=TRUST, seconds=60)
+    assert sent.code == 0, (sent.out, sent.err)
+
+
+@pytest.mark.promise("P8", "P63")
+def test_cancelling_reaches_the_program_and_books_what_it_says(lazy: Project) -> None:
+    """What it asked others to do can end; the turn was paid for."""
+    lazy.awk("send", "alice", "wait", env=TRUST)
+    frames = lazy.root / "frames.log"
+    wait_until(lambda: frames.exists() and "session/prompt" in frames.read_text())
+    assert lazy.awk("cancel", "i1").code == 0
+    end = lazy.until("instruction.ended", seconds=60)
+    assert end["data"]["status"] == "cancelled"
+    assert frames.read_text().split()[-1] == "session/cancel"
+    usage = lazy.awk("show", "i1", "--json").json()["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (70, 7)

@@ -425,6 +425,15 @@ def responses_start(api: ScriptedApi, daemon: FakeDaemon, **changes: Any) -> Sta
     return msgspec.structs.replace(start, provider=provider)
 
 
+async def test_bad_arguments_go_back_over_responses_as_an_object(daemon: FakeDaemon) -> None:
+    """The native item is sent again with each request: servers that parse its arguments would refuse all of them."""
+    with ScriptedApi([Say(calls=(Call("channel_send", '{"mess', id="c1"),)), DONE]) as api:
+        made = await attempt(responses_start(api, daemon))
+    assert (made.result.status, made.entries[1].is_error) == ("done", True)
+    (call,) = (item for item in api.requests[1].body["input"] if item.get("type") == "function_call")
+    assert (call["call_id"], json.loads(call["arguments"])) == ("c1", {})
+
+
 async def test_a_model_served_over_responses_alone_works_and_keeps_its_reasoning(daemon: FakeDaemon) -> None:
     """The real client: reasoning goes back as it came, and the provider keeps nothing."""
     moves = [Say("Let me tell them.", (SEND,), thinking="hm", input_tokens=10, output_tokens=5, cached_tokens=3), DONE]

@@ -5,31 +5,42 @@ server, so the kernel sees whether anybody came with the attempt's token; and no
 last word, and how the process leaves behind that says nothing. Files and terminals of ours are not offered: a program
 works with its own, in its sandbox.
 
-What a program asks leave for is asked of the kernel; what it does without asking is its own affair, but for those that
-are known (``acp_agents``), which are told to ask.
+What a program asks leave for is asked of the kernel. The session mode is chosen so that ``approval`` holds; a program
+that is not known to ask in any (``protocol.acp_programs``) works with ``approval: auto`` alone.
 """
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
+from protocol.acp_programs import UNKNOWN, acp_program
 from protocol.errors import Cause
 from protocol.ipc import NULL, Result
 from protocol.text import encode_json
-from protocol.tools import OFFERED_TO, SERVER_PREFIX, TO_MODEL, is_read_only
+from protocol.tools import CONTEXT_TOOLS, OFFERED_TO, TO_MODEL, is_read_only, server_and_tool
 from worker import mcp_bridge
 from worker.backends import acp_agents, acp_frames, private_files
-from worker.backends.acp_frames import Asked, Ending, Frame, Greeting, Session, SessionUpdate, Trouble, decoded
-from worker.backends.acp_replies import DAEMON, Call, Replies, is_ours, usage_of
+from worker.backends.acp_frames import (
+    Asked,
+    Ending,
+    Frame,
+    Greeting,
+    Modes,
+    Session,
+    SessionUpdate,
+    Trouble,
+    Update,
+    decoded,
+)
+from worker.backends.acp_replies import DAEMON, Call, Replies, usage_of
 from worker.backends.backend import (
     ActivityChanged,
     Ask,
     BackendJob,
-    DaemonConnected,
     Ended,
     Event,
     LastEvent,
@@ -60,11 +71,17 @@ _INCOMPLETE: Final[Mapping[str, Cause]] = {"max_tokens": "max_tokens", "max_turn
 
 _STATUS_KEYS: Final = ("status", "statusCode", "status_code", "code")
 _Answered = Callable[[Frame], Iterable[Event]]
+_Setting = tuple[str, Mapping[str, str], str]
+"""Method and fields of a request that sets something of a session, and the fault where it is refused."""
 
 
 def open(job: BackendJob) -> "Acp":  # noqa: A001  (what every backend's file is entered by)
     """One attempt."""
     return Acp(job)
+
+
+endpoint: Final = acp_agents.endpoint
+"""Where its provider is, if its requests can be metered on the way."""
 
 
 class Acp:
@@ -74,9 +91,9 @@ class Acp:
         self._job = job
         self._title = acp_agents.program_name(job)
         self._replies = Replies()
-        self._mark = job.place / "acp.listed"
-        self._bridged = False
-        """The bridge to the kernel's tools has not told yet that somebody listed them."""
+        self._known = acp_program(job.start.command)
+        self._modes: frozenset[str] = frozenset()
+        """Modes that the session may be in, once one was chosen; empty: any."""
         self._session = job.session or ""
         self._taken_up = job.session is not None
         self._sent = 0
@@ -100,9 +117,6 @@ class Acp:
 
     def read(self, line: bytes) -> Iterator[Event]:
         """Translate one frame into events. Raises Failed."""
-        if self._bridged and self._mark.exists():
-            self._bridged = False
-            yield DaemonConnected()
         frame = acp_frames.parse(line)
         if frame is None:
             if b'"session/update"' not in line and acp_frames.is_broken(line):
@@ -112,6 +126,8 @@ class Acp:
             yield from self._asked(frame, frame.id)
         elif frame.method == "session/update":
             told = decoded(frame.params, SessionUpdate)
+            if told is not None and told.session_id == self._session:
+                self._check_mode(told.update)
             # What it tells before it is asked is of an old session, which is told again.
             if told is None or told.session_id != self._session or not self._prompting:
                 return
@@ -160,10 +176,9 @@ class Acp:
             headers = {"Authorization": f"Bearer {start.token}", OFFERED_TO: TO_MODEL}
             servers.append({"type": "http", "name": DAEMON, "url": start.mcp.url, "headers": _pairs(headers)})
         else:
-            bridge = mcp_bridge.BridgeConfig(url=start.mcp.url, token=start.token, mark=str(self._mark))
+            bridge = mcp_bridge.BridgeConfig(url=start.mcp.url, token=start.token)
             file = private_files.write(job.place / "daemon.json", msgspec.json.encode(bridge).decode())
             args = ["-I", "-m", "worker.mcp_bridge", str(file)]
-            self._bridged = True
             servers.append({"name": DAEMON, "command": sys.executable, "args": args, "env": []})
         for name, one in start.mcp_servers.items():
             if one.url is None:
@@ -173,7 +188,7 @@ class Acp:
             else:
                 raise unserved(self._title, name, "it cannot reach servers over HTTP")
             servers.append({"name": name, **made})
-        place = {"cwd": start.cwd, "mcpServers": servers}
+        place = {"cwd": start.cwd, "mcpServers": servers, **acp_agents.session_options(job)}
         resumes = able.session_capabilities.resume is not None
         if not (resumes or able.load_session) or self._title in acp_agents.FORGETFUL:
             self._session = ""
@@ -196,26 +211,64 @@ class Acp:
         if not 0 < len(self._session) <= SESSION_CHARACTERS:
             raise Failed("protocol", f"{self._title} opened a session without a name")
         yield SessionStarted(self._session)
+        yield from self._configure([*self._model(session), *self._mode(session)])
+
+    def _model(self, session: Session) -> Iterator[_Setting]:
+        """Yield what chooses the model that the agent's file names. Raises Failed."""
         model = self._job.start.model
         if model == self._job.start.backend:  # none is named
-            yield from self._settle()
             return
         option = next((one.id for one in session.config_options or () if "model" in (one.category, one.id)), None)
+        fault = f"{self._title} does not take the model {model}"
         if option is not None:
-            params = {"sessionId": self._session, "configId": option, "value": model}
-            yield self._request("session/set_config_option", params, self._chosen)
+            yield "session/set_config_option", {"configId": option, "value": model}, fault
         elif session.models != NULL:
-            params = {"sessionId": self._session, "modelId": model}
-            yield self._request("session/set_model", params, self._chosen)
+            yield "session/set_model", {"modelId": model}, fault
         else:
             text = f"{self._title} lets nobody choose its model, and the agent's file has {model}"
             raise Failed("invalid", f"{text}: remove it, and name the model in command")
 
-    def _chosen(self, frame: Frame) -> Iterator[Event]:
-        if frame.error is not None:
-            said = frame.error.message[:TEXT_CHARACTERS]
-            raise Failed("invalid", f"{self._title} does not take the model {self._job.start.model}: {said}")
-        return self._settle()
+    def _mode(self, session: Session) -> Iterator[_Setting]:
+        """Yield what chooses the session mode in which ``approval`` holds. Raises Failed where there is none."""
+        approval, mode = self._job.start.approval, self._known.mode
+        fault = f"{self._title} is not known to ask before it changes something, so approval: {approval} cannot hold"
+        fix = "write approval: auto, with sandbox: on to confine it, or choose another program"
+        if approval not in self._known.approvals:
+            raise Failed("invalid", f"{fault}: {fix}")
+        if not mode or (approval == "auto" and self._known is UNKNOWN):
+            return
+        offered = {one.id for one in (session.modes or Modes()).available_modes}
+        option = next((one.id for one in session.config_options or () if "mode" in (one.category, one.id)), None)
+        fault += f" (no session mode {mode!r}; {fix})"
+        if mode in offered or (self._taken_up and session.modes is None and option is None):
+            yield "session/set_mode", {"modeId": mode}, fault
+        elif option is not None and session.modes is None:
+            yield "session/set_config_option", {"configId": option, "value": mode}, fault
+        elif approval != "auto":
+            raise Failed("invalid", fault)
+
+    def _configure(self, settings: Sequence[_Setting]) -> Iterator[Event]:
+        """Make ``settings`` one by one, then go on. Raises Failed where the program refuses one."""
+        if not settings:
+            return self._settle()
+        (method, fields, fault), *rest = settings
+
+        def made(frame: Frame) -> Iterator[Event]:
+            if frame.error is not None:
+                raise Failed("invalid", f"{fault}: {frame.error.message[:TEXT_CHARACTERS]}")
+            if self._known.mode in (fields.get("modeId"), fields.get("value")) and self._job.start.approval != "auto":
+                self._modes = self._known.other_modes | {self._known.mode}
+            return self._configure(rest)
+
+        return iter((self._request(method, {"sessionId": self._session, **fields}, made),))
+
+    def _check_mode(self, update: Update) -> None:
+        """Raise Failed where the program leaves the mode in which it asks."""
+        options = (one for one in update.config_options or () if "mode" in (one.category, one.id))
+        modes = {update.current_mode_id, *(decoded(one.current_value, str) or "" for one in options)} - {""}
+        if self._modes and not modes <= self._modes:
+            text = f"{self._title} left the session mode in which it asks for {', '.join(sorted(modes))[:100]}"
+            raise Failed("invalid", f"{text}, so approval: {self._job.start.approval} cannot hold")
 
     def _settle(self) -> Iterator[Event]:
         """Go on at once in a new session; in an old one when all of that has been told again."""
@@ -285,18 +338,14 @@ class Acp:
     def _verdict(self, call: Call) -> str:
         """Decide on a request for leave: ``grant``, ``refuse`` or ``ask``.
 
-        By its name a call is known only where that is the program's own word; the words of a request may be a model's.
+        A tool is known by a field that the program fills in by itself. Titles and kinds may be a model's words.
         """
         start = self._job.start
-        known = call.plain and (call.sure or not start.mcp_servers)
-        if start.approval == "auto" or (known and is_ours(call.name, start.mcp_servers)):
+        server, tool = server_and_tool(call.tool)
+        if start.approval == "auto" or (server == DAEMON and tool in CONTEXT_TOOLS):
             return "grant"
-        if call.sure and start.approval != "all":
-            # Some say docs_search of a tool of the server docs.
-            bare = call.name.removeprefix(SERVER_PREFIX)
-            owner = max((one for one in start.mcp_servers if bare.startswith(f"{one}_")), key=len, default="")
-            if owner and is_read_only(f"{SERVER_PREFIX}{owner}__{bare[len(owner) :].lstrip('_')}", start.read_only):
-                return "grant"
+        if server in start.mcp_servers and start.approval != "all" and is_read_only(call.tool, start.read_only):
+            return "grant"
         return "refuse" if start.approval == "deny" else "ask"
 
     def _decided(self, id_: acp_frames.Id, call: Call, granted: bool, words: str) -> Iterator[Event]:

@@ -1,23 +1,27 @@
 """Programs that speak ACP and are known by name: what keeps them from what is not ours to give them.
 
-Any other program is started as its agent's file says, with a home of its own and nothing else: what it reads, and what
-it asks about before it does it, is its own affair. A row says what a known one needs to have neither the user's nor the
-project's settings, and to ask about all that changes something.
+Any other program is started as its agent's file says, with a home of its own and nothing else. A row says what a known
+one needs to have neither the user's nor the project's settings, and to ask about all that changes something.
+Settings of the project that a program may load all the same need trust (``kernel.agents.acp``).
 """
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
+from protocol.acp_programs import acp_program
 from protocol.agent import Approval
+from protocol.tools import server_and_tool
 from worker.backends import private_files
 from worker.backends.acp_replies import DAEMON
 from worker.backends.backend import BackendJob
-from worker.backends.opencode import SWITCHES, executable_config, within
+from worker.backends.claude import CHANGING, READING, SETTINGS
+from worker.backends.opencode import OFFICIAL, SWITCHES, within
 from worker.models.errors import Failed
 
 PRIVATE: Final[Mapping[str, str]] = MappingProxyType(
@@ -32,6 +36,7 @@ PRIVATE: Final[Mapping[str, str]] = MappingProxyType(
 """Variables by which programs find what is their user's, and the folders of the private home that stand for it."""
 
 
+_CONFIG_BYTES: Final = 1024 * 1024
 FORGETFUL: Final = frozenset({"gemini"})
 """Those that say they take up a session, and write over it as they do (0.61.0): they get a new one, like those that
 take up none, and are told what was done."""
@@ -42,11 +47,54 @@ def environment(job: BackendJob) -> dict[str, str]:
 
     With ``login: true`` its home is the user's own, and nothing is written there.
     """
+    program = acp_program(job.start.command)
+    # Settings of the project itself are trusted or absent (kernel); nobody was asked about those of a folder above.
+    for above in (*within(Path(job.start.cwd)),)[1:]:
+        for brought in filter(os.path.lexists, (above / name for name in program.settings)):
+            text = f"{program_name(job)} would load settings, hooks and servers of {brought}, above the project"
+            raise Failed("untrusted", f"{text}: move that away, or choose another backend")
     homes: Mapping[str, str] = {}
     if not job.start.login:
         homes = {name: str(private_files.folder(job.home, *filter(None, (below,)))) for name, below in PRIVATE.items()}
     known = _KNOWN.get(program_name(job))
-    return {**job.env, **homes, **({} if known is None else known(job))}
+    metered = {program.endpoint: job.endpoint} if program.endpoint and job.endpoint is not None else {}
+    return {**job.env, **homes, **({} if known is None else known(job)), **metered}
+
+
+def endpoint(job: BackendJob) -> str | None:
+    """Return the address of the program's provider, where its requests can be metered on the way; None: nobody knows.
+
+    The login of an account may be good at another address than a key is.
+    """
+    program, provider = acp_program(job.start.command), job.start.model.partition("/")[0]
+    if program.endpoint:
+        return job.env.get(program.endpoint) or (None if job.start.login else program.official)
+    if not program.meters(job.start.model):
+        return None
+    configured: Any = None
+    with suppress(OSError, msgspec.DecodeError, LookupError, TypeError, RecursionError):
+        read = private_files.opened(Path(job.env["OPENCODE_CONFIG"]))
+        with read as file:
+            configured = msgspec.json.decode(file.read(_CONFIG_BYTES))["provider"][provider]["options"]["baseURL"]
+    if isinstance(configured, str):
+        return configured
+    official = OFFICIAL.get(provider)
+    return None if official is None or job.start.login else official.removesuffix("/v1") + "/v1"
+
+
+def session_options(job: BackendJob) -> Mapping[str, Any]:
+    """Return further fields of the requests that open a session: claude's, which are no variables or files."""
+    if program_name(job) != "claude-agent-acp":
+        return {}
+    start = job.start
+    reading = start.read_only if start.approval in {"ask", "deny"} else ()
+    asked = [*CHANGING, *READING, *(f"mcp__{name}" for name in start.mcp_servers)] if start.approval == "all" else []
+    options = {
+        "settingSources": [],
+        "allowedTools": [f"mcp__{DAEMON}", *reading],
+        "extraArgs": {"strict-mcp-config": None, "settings": _json({"permissions": {"ask": asked}})},
+    }
+    return {"_meta": {"claudeCode": {"options": options}}}
 
 
 def program_name(job: BackendJob) -> str:
@@ -54,16 +102,13 @@ def program_name(job: BackendJob) -> str:
     return os.path.basename(job.binary)
 
 
-def _gemini(job: BackendJob) -> Mapping[str, str]:
-    """Gemini's settings: the key and nothing else of the user's, no word to its vendor, no file of variables.
+def _claude(job: BackendJob) -> Mapping[str, str]:
+    """Claude's switches: it retries nothing, and tells its vendor nothing."""
+    return {**SETTINGS, "CLAUDE_CODE_TMPDIR": str(job.place)}
 
-    It takes up what a project has in its folder, and would start servers and hooks of that: such a project is refused.
-    """
-    for brought in (folder / ".gemini" for folder in within(Path(job.start.cwd))):
-        if not (brought.is_symlink() or brought.is_file() or (brought.is_dir() and any(brought.iterdir()))):
-            continue
-        text = f"gemini would take up settings, servers and hooks of {brought}, and cannot be told to leave them alone"
-        raise Failed("untrusted", f"{text}: move that away, or choose another backend")
+
+def _gemini(job: BackendJob) -> Mapping[str, str]:
+    """Gemini's settings: the key and nothing else of the user's, no word to its vendor, no file of variables."""
     trusted = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "NO_BROWSER": "true"}
     if job.start.login:
         return trusted
@@ -80,9 +125,11 @@ def _gemini(job: BackendJob) -> Mapping[str, str]:
     }
     folder = private_files.folder(job.home, ".gemini")
     private_files.write(folder / "settings.json", _json(settings))
-    policy = f'[[rule]]\nmcpName = "{DAEMON}"\ntoolName = "*"\ndecision = "allow"\npriority = 900\n'
+    rule = '[[rule]]\nmcpName = "{}"\ntoolName = "{}"\ndecision = "allow"\npriority = 900\n\n'
+    reading = map(server_and_tool, job.start.read_only) if job.start.approval in {"ask", "deny"} else ()
+    policy = "".join(rule.format(server, tool) for server, tool in ((DAEMON, "*"), *reading))
     if job.start.approval == "all":
-        policy += '\n[[rule]]\ntoolName = "*"\ndecision = "ask_user"\npriority = 100\n'
+        policy += '[[rule]]\ntoolName = "*"\ndecision = "ask_user"\npriority = 100\n'
     private_files.write(private_files.folder(job.home, ".gemini", "policies") / "agent-worker.toml", policy)
     return trusted
 
@@ -100,15 +147,13 @@ _OPENCODE: Final[Mapping[Approval, Mapping[str, str]]] = MappingProxyType(
 
 
 def _opencode(job: BackendJob) -> Mapping[str, str]:
-    """Opencode's settings, by which it asks; it leaves those of the user and of the project alone.
-
-    A project whose plugins it would run all the same is refused.
-    """
-    code = executable_config(Path(job.start.cwd))
-    if code is not None:
-        raise Failed("untrusted", f"opencode would run code of the project: {code}; remove that")
+    """Opencode's settings, by which it asks; it leaves those of the user and of the project alone."""
+    reading = map(server_and_tool, job.start.read_only) if job.start.approval in {"ask", "deny"} else ()
     always = {"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"}
+    always |= {f"{server}_{tool}": "allow" for server, tool in reading}
+    metered = {"provider": {job.start.model.partition("/")[0]: {"options": {"baseURL": job.endpoint}}}}
     settings: dict[str, Any] = {
+        **(metered if job.endpoint is not None else {}),
         "autoupdate": False,
         "share": "disabled",
         "snapshot": False,
@@ -134,6 +179,6 @@ def _json(value: object) -> str:
 
 
 _KNOWN: Final[Mapping[str, Callable[[BackendJob], Mapping[str, str]]]] = MappingProxyType(
-    {"gemini": _gemini, "opencode": _opencode}
+    {"claude-agent-acp": _claude, "gemini": _gemini, "opencode": _opencode}
 )
 """Name of a program -> what writes its private files and gives its variables."""

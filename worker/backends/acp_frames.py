@@ -79,6 +79,20 @@ class Option(msgspec.Struct, frozen=True, rename="camel"):
 
     id: str = ""
     category: str | None = None
+    current_value: Json = NULL
+
+
+class Mode(msgspec.Struct, frozen=True):
+    """A way in which a session works: whether it asks, or plans only."""
+
+    id: str = ""
+
+
+class Modes(msgspec.Struct, frozen=True, rename="camel"):
+    """The modes that a session offers."""
+
+    current_mode_id: str = ""
+    available_modes: tuple[Mode, ...] = ()
 
 
 class Session(msgspec.Struct, frozen=True, rename="camel"):
@@ -86,6 +100,7 @@ class Session(msgspec.Struct, frozen=True, rename="camel"):
 
     session_id: str = ""
     config_options: tuple[Option, ...] | None = None
+    modes: Modes | None = None
     models: Json = NULL
     """Settings by an older word, before there were any other."""
 
@@ -137,6 +152,18 @@ class Place(msgspec.Struct, frozen=True):
     path: str = ""
 
 
+class ToolMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of ``_meta`` in which claude-agent-acp names a tool as its SDK calls it."""
+
+    tool_name: str = ""
+
+
+class CallMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """The ``_meta`` of a call."""
+
+    claude_code: ToolMeta = ToolMeta()
+
+
 class Update(msgspec.Struct, frozen=True, rename="camel"):
     """One event of ``session/update``; and the call that ``session/request_permission`` is about."""
 
@@ -144,13 +171,15 @@ class Update(msgspec.Struct, frozen=True, rename="camel"):
     content: Block | tuple[Piece, ...] | None = None
     tool_call_id: str = ""
     title: str | None = None
-    name: str | None = None
     kind: str | None = None
     status: str | None = None
     locations: tuple[Place, ...] | None = None
     raw_input: Json = NULL
     raw_output: Json = NULL
     cost: Money | None = None
+    current_mode_id: str = ""
+    config_options: tuple[Option, ...] | None = None
+    meta: Json = msgspec.field(name="_meta", default=NULL)
 
 
 class SessionUpdate(msgspec.Struct, frozen=True, rename="camel"):

@@ -5,7 +5,7 @@ returns; what all of them cost stands in the answer to the prompt, at the end.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -13,9 +13,9 @@ import msgspec
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import NULL, Json, ToolCall
 from protocol.text import encode_json
-from protocol.tools import CONTEXT_TOOLS, SERVER_PREFIX
-from worker.backends.acp_frames import Block, Ending, Spending, Update, decoded
-from worker.backends.backend import ActivityChanged, DaemonConnected, Event, ReplyText, ToolEnded, Turn
+from protocol.tools import SERVER_PREFIX
+from worker.backends.acp_frames import Block, CallMeta, Ending, Spending, Update, decoded
+from worker.backends.backend import ActivityChanged, Event, ReplyText, ToolEnded, Turn
 from worker.models.errors import Failed
 
 DAEMON: Final = "daemon"
@@ -31,24 +31,16 @@ _ENDED: Final = frozenset({"completed", "failed"})
 _PLAIN: Final = frozenset({None, "", "other"})
 """Kinds of calls that are none of commands, changes, requests to the web: those of MCP servers are of none."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][\w.:/-]{0,127}", re.ASCII)
-_OURS: Final = re.compile(rf"(?:mcp__?)?{DAEMON}(?:__|[-_./:])(\w+)", re.ASCII)
 _GEMINI: Final = re.compile(r"([\w.-]{1,64}) \(([\w-]{1,64}) MCP Server\)", re.ASCII)
 """How gemini and those that came of it call a tool of a server; its arguments are the text that goes with it."""
 
 
-def is_ours(name: str, servers: Collection[str]) -> bool:
-    """Return whether ``name`` is how a program calls a tool of the kernel's, and not of ``servers``, the agent's."""
-    found = _OURS.fullmatch(name)
-    bare = name.removeprefix("mcp__").removeprefix("mcp_")
-    return found is not None and found[1] in CONTEXT_TOOLS and not any(map(bare.startswith, servers))
-
-
 class Call(msgspec.Struct):
-    """A call that has not come back. ``sure``: its name is the program's word, and not one that a model may choose."""
+    """A call that has not come back. ``name`` may be a model's word; ``tool`` is the program's, in a field for that."""
 
     id: str
     name: str = ""
-    sure: bool = False
+    tool: str = ""
     kind: str | None = None
     title: str = ""
     args: Json = Json(b"{}")
@@ -57,8 +49,8 @@ class Call(msgspec.Struct):
     words: tuple[str, ...] = ()
     told: bool = False
 
-    def take(self, update: Update, *, announced: bool) -> None:
-        """Take over what ``update`` says of it; ``announced``: it says so by itself, before it asks for anything."""
+    def take(self, update: Update) -> None:
+        """Take over what ``update`` says of it."""
         self.kind = update.kind or self.kind
         self.title = update.title or self.title
         if update.locations is not None:
@@ -71,8 +63,9 @@ class Call(msgspec.Struct):
         given = decoded(update.raw_input, dict[str, Any])
         if given:
             self.args = Json(bytes(update.raw_input))
-        if update.name:
-            self.name, self.sure = update.name[:NAME_CHARACTERS], True
+        meta = decoded(update.meta, CallMeta)
+        if meta is not None and meta.claude_code.tool_name:
+            self.name = self.tool = meta.claude_code.tool_name[:NAME_CHARACTERS]
         elif not self.name:
             of_server = _GEMINI.fullmatch(self.title) if self.kind in _PLAIN else None
             if of_server is not None:
@@ -80,17 +73,12 @@ class Call(msgspec.Struct):
                 said = Json("".join(self.words[:1]).encode())
                 self.args = said if decoded(said, dict[str, Any]) else self.args
             elif _NAME.fullmatch(self.title) and (given is not None or self.kind in _PLAIN):
-                self.name, self.sure = self.title, announced and given is not None
+                self.name = self.title
 
     @property
     def called(self) -> str:
         """Its name, or the kind of thing that it does."""
         return self.name or (self.kind or "tool")[:NAME_CHARACTERS]
-
-    @property
-    def plain(self) -> bool:
-        """Return whether it may be one of an MCP server's tools."""
-        return self.kind in _PLAIN
 
     def shown(self) -> Mapping[str, Any]:
         """All that is known of what it does, for a person."""
@@ -132,8 +120,6 @@ class Replies:
                     yield ActivityChanged(f"tool {call.called}", tool=True)
                     return
                 failed = update.status == "failed"
-                if not failed and call.plain and is_ours(call.name, ()):
-                    yield DaemonConnected()
                 pieces = update.content if isinstance(update.content, tuple) else ()
                 texts = [f"[{one.type}: {one.path}]" if one.path else _text(one.content) for one in pieces if one.type]
                 if not texts and update.raw_output != NULL:
@@ -158,7 +144,7 @@ class Replies:
             if len(self.open) >= OPEN_CALLS:
                 raise Failed("protocol", f"it has begun {OPEN_CALLS} calls of which none came back")
             call = self.open[id_] = Call(id_)
-        call.take(update, announced=announced)
+        call.take(update)
         return call
 
     def ended(self, call: Call, text: str, *, is_error: bool) -> Iterator[Event]:

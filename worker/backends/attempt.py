@@ -13,11 +13,13 @@ from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 import msgspec
 import trio
 
+from protocol.acp_programs import ACP
 from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, BackendSpec
 from protocol.errors import UNREACHED
 from protocol.ipc import Entry, Error, Go, Result, Start
@@ -123,7 +125,8 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
         return ended
     spec = BACKENDS[start.backend]
     if (server := absent(start.mcp_servers, env.get("PATH", ""), start.cwd)) is not None:
-        raise unserved(spec.title, server, f"there is no program {start.mcp_servers[server].command!r}")
+        text = f"there is no program {start.mcp_servers[server].command!r}"
+        raise unserved(spec.title, server, text, cause="spawn_permanent")
     # The session to resume. Raises Failed where it was made in another directory: it would see other files there.
     session: str | None
     kept: list[Entry] = [entry for entry in start.entries if entry.kind == "session" and entry.session]
@@ -149,13 +152,10 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     module = import_module(f"worker.backends.{start.backend}")
     teller = EntryRecorder(conversation, link, start, job.session)
     await teller.tell_interrupted()
-    # The address that the program's requests are metered on their way to; None where they are not metered.
-    official: Mapping[str, str] | None = getattr(module, "METERED", None)
-    address: str | None = None
-    if official is not None and start.provider is not None:
-        # A login may be good at another address than a key is; where nobody names one, its program knows.
-        known = None if start.login else official.get(start.provider.dialect)
-        address = start.provider.base_url or known
+    address = _provider_address(module, job)
+    if address is None and start.allowance is not None and start.backend == ACP:
+        text = "its requests cannot be counted on the way, so a budget of tokens cannot hold"
+        raise Failed("invalid", f"{start.command[0]}: {text}: limit wall_time, or choose another backend")
     if address is None:
         program: CliBackend = module.open(job)
         return await _run(program, spec, program.launch(), start, teller)
@@ -170,6 +170,19 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     if not isinstance(outcome, Result):
         raise outcome
     return outcome
+
+
+def _provider_address(module: ModuleType, job: BackendJob) -> str | None:
+    """Return the address before which the program's requests are metered; None where they are not."""
+    start, official = job.start, getattr(module, "METERED", None)
+    if start.backend == ACP:
+        found: str | None = module.endpoint(job)
+        return found
+    if official is None or start.provider is None:
+        return None
+    # A login may be good at another address than a key is; where nobody names one, its program knows.
+    known = None if start.login else official.get(start.provider.dialect)
+    return start.provider.base_url or known
 
 
 async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: Start, teller: EntryRecorder) -> Result:

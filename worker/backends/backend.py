@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from protocol import ipc
-from protocol.errors import UNSERVED
+from protocol.errors import UNSERVED, Cause
 from protocol.instruction import Usage
 from protocol.ipc import Granted, Result, Start, ToolCall
 from worker.conversation import Conversation
@@ -229,9 +229,9 @@ def unfinished_result(title: str, ended: Ended) -> Failed:
     return Failed("protocol" if ended.code == 0 else "crash", text)
 
 
-def unserved(title: str, server: str, why: str) -> Failed:
+def unserved(title: str, server: str, why: str, cause: Cause = "network") -> Failed:
     """The failure of one that would work without the tools of an MCP server that its agent's file gives it."""
-    return Failed("network", f"{title} has no MCP server {server}: {why}", code=UNSERVED)
+    return Failed(cause, f"{title} has no MCP server {server}: {why}", code=UNSERVED)
 
 
 GO_ON: Final = (

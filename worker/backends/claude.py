@@ -56,10 +56,10 @@ _PRICED: Final = "claude-"
 _LEAST_USD: Final = 0.000001
 """It takes no zero."""
 
-_CHANGING: Final = (
+CHANGING: Final = (
     "Agent", "Bash", "Edit", "Monitor", "NotebookEdit", "Skill", "Task", "WebFetch", "WebSearch", "Workflow", "Write",
 )  # fmt: skip
-_READING: Final = ("Glob", "Grep", "Read")
+READING: Final = ("Glob", "Grep", "Read")
 _OURS: Final = (
     "AskUserQuestion", "CronCreate", "CronDelete", "CronList", "EnterPlanMode", "EnterWorktree", "ExitPlanMode",
     "ExitWorktree", "ListAgents", "ScheduleWakeup", "SendMessage",
@@ -81,14 +81,14 @@ class _Permission(msgspec.Struct, frozen=True):
 # Not its mode "bypassPermissions": that does not run as root, and lets go of guards that cost nothing here.
 _PERMISSIONS: Final[Mapping[Approval, _Permission]] = MappingProxyType(
     {
-        "auto": _Permission(asks=False, allows=(*_CHANGING, *_READING), servers=True),
+        "auto": _Permission(asks=False, allows=(*CHANGING, *READING), servers=True),
         "ask": _Permission(asks=True),
-        "all": _Permission(asks=True, always=(*_CHANGING, *_READING)),
+        "all": _Permission(asks=True, always=(*CHANGING, *READING)),
         "deny": _Permission(asks=False),
     }
 )
 
-_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
+SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "CLAUDE_CODE_API_KEY_HELPER_TTL_MS": "999999999",  # the key is read once
         "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
@@ -100,6 +100,7 @@ _SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",
         "ENABLE_TOOL_SEARCH": "false",  # else our tools are not offered, but have to be searched for
+        "MCP_CONNECTION_NONBLOCKING": "false",  # else its model may be asked before its servers are connected
     }
 )
 
@@ -113,7 +114,7 @@ def launch(job: BackendJob) -> Launch:
     temporary.mkdir(mode=0o700, exist_ok=True)
     tool_ms = str(int(limits.tool_seconds * 1000))
     own = {
-        **_SETTINGS,
+        **SETTINGS,
         "BASH_MAX_TIMEOUT_MS": tool_ms,
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max(limits.max_tokens, _LEAST_TOKENS)),
         "CLAUDE_CODE_TMPDIR": str(temporary),
@@ -228,7 +229,8 @@ _INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
 """Ways to end (``subtype``) that leave the work unfinished."""
 _REASONS: Final[Mapping[str, Cause]] = MappingProxyType({"prompt_too_long": "context_overflow"})
 """Reasons to end (``terminal_reason``) that say more than the status."""
-_CONNECTED: Final = "connected"
+_CONNECTED: Final = frozenset({"connected", "pending"})
+"""States of a server that is there, or may come yet; whether it came to the kernel's tools, the kernel sees."""
 _API_FAILED: Final = "api_error"
 _REFUSED_KEY: Final = frozenset({401, 403})
 
@@ -310,7 +312,7 @@ class Claude:
         states = {server.name: server.status for server in line.mcp_servers}
         for name in (DAEMON, *self._job.start.mcp_servers):
             status = states.get(name, "not configured")
-            if status == _CONNECTED:
+            if status in _CONNECTED:
                 continue
             if name != DAEMON:
                 raise unserved(TITLE, name, f"it is {status}")

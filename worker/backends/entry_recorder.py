@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 import trio
 
+from protocol.acp_programs import ACP
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Go, Json, Limits, Result, Start, ToolCall, Yield
 from protocol.text import encode_json
@@ -36,6 +37,7 @@ from worker.backends.meter import Meter
 from worker.conversation import Conversation
 from worker.entry_limits import TOOL_RESULT_LIMIT_BYTES, TooLarge, clean, shorten
 from worker.kernel_link import Link, LinkLost
+from worker.models.errors import Failed
 from worker.tool import INTERRUPTED, as_object
 
 ARGUMENTS_BYTES: Final = 64 * 1024
@@ -79,6 +81,8 @@ class EntryRecorder:
         """Cancelled where it has to stop, whatever it says: ``ended`` says why."""
         self.ended: Result | None = None
         self._allowance = start.allowance
+        self._late = start.backend == ACP
+        """Whether the program itself tells what it used when its work is done, and not before."""
         self._telling = trio.Lock()
 
     async def tell_interrupted(self) -> None:
@@ -122,8 +126,18 @@ class EntryRecorder:
         self.going_on.cancel()
 
     def _cost(self, usage: Usage | None) -> Usage | None:
-        """Return the usage to book with a reply: as metered on the way; else as the program says itself."""
-        return self.meter.take() if self.meter is not None and self.meter.used else usage
+        """Return the usage to book with a reply: as metered on the way; else as the program says itself.
+
+        The price is the program's word in any case. Raises Failed where a budget would not hold.
+        """
+        if self.meter is None:
+            return usage
+        if not self.meter.used:
+            if self._late and self._allowance is not None:
+                raise Failed("invalid", "it has a budget, and its requests do not go to the address that it was given")
+            return usage
+        metered, price = self.meter.take(), None if usage is None else usage.cost_usd
+        return metered if price is None else msgspec.structs.replace(metered or Usage(), cost_usd=price)
 
     async def tell(self, event: Event) -> Result | None:  # noqa: C901  (a case for each event)
         """Tell ``event``; how the work ends where it has to stop now. Raises Failed, LinkLost, fit.TooLarge."""

@@ -5,6 +5,7 @@ Programs tell of a reply when its tools are back, and of one that is cut not at 
 answer. Requests and answers pass as they are, key and all: nothing is kept of them.
 """
 
+import re
 from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -29,6 +30,8 @@ _BETWEEN_TWO: Final = frozenset(
 """Headers of one connection, which say nothing of the request."""
 _DATA: Final = b"data:"
 _WORD: Final = b'"usage"'
+_GEMINI: Final = re.compile(rb'"(prompt|candidates|thoughts|cachedContent)TokenCount":\s*(\d{1,15})')
+"""Counts of Gemini's API, on one line of a stream or on lines of their own. In a text their quotes would be escaped."""
 
 May = Callable[[], Awaitable[None]]
 """Returns once the next request may be made; never, where it may not. Raises nothing."""
@@ -171,7 +174,7 @@ class _Wire:
 
 
 class _Counting:
-    """Reads what an answer cost out of it, whichever of the three APIs it is of. Counts are totals so far."""
+    """Reads what an answer cost out of it, whichever of the four APIs it is of. Counts are totals so far."""
 
     def __init__(self) -> None:
         self._lines = Lines()
@@ -186,6 +189,7 @@ class _Counting:
             self._look(line)
 
     def _look(self, line: bytes) -> None:
+        self._found |= {name.decode(): int(count) for name, count in _GEMINI.findall(line)}
         if _WORD not in line:
             return
         try:
@@ -199,12 +203,16 @@ class _Counting:
 
     @property
     def usage(self) -> Usage:
-        """In the words of Anthropic, where its input has no cache in it, or of one of OpenAI's APIs, where it has."""
+        """In the words of Anthropic, where its input has no cache in it, or of Gemini or one of OpenAI's APIs, where it
+        has.
+        """
         found = self._found
-        read = _number(found, "input_tokens") or _number(found, "prompt_tokens")
+        read = _number(found, "input_tokens") or _number(found, "prompt_tokens") or _number(found, "prompt")
         written = _number(found, "output_tokens") or _number(found, "completion_tokens")
+        written = written or _number(found, "candidates") + _number(found, "thoughts")
         details = _inner(found, "input_tokens_details") or _inner(found, "prompt_tokens_details")
         cached = _number(details, "cached_tokens") or _number(found, "prompt_cache_hit_tokens")
+        cached = cached or _number(found, "cachedContent")
         return Usage(
             input_tokens=max(0, read - cached),
             output_tokens=written,

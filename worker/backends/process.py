@@ -143,6 +143,7 @@ class Process:
         self._said_all = trio.Event()
         self._heard = trio.Event()
         self._buried = trio.Event()
+        self._attending = trio.CancelScope(shield=True)
         self._last_words = bytearray()
         self._pushed = False
 
@@ -187,6 +188,12 @@ class Process:
 
     async def attend(self) -> None:
         """Hear what it says on standard error, see it leave, and end the reading soon after."""
+        # Shielded: a program that is to end early may be told so, and answer. ``aclose`` ends it.
+        with self._attending:
+            await self._attend()
+        self._buried.set()
+
+    async def _attend(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._hear)
             nursery.start_soon(self._push)
@@ -197,7 +204,6 @@ class Process:
             with trio.move_on_after(DRAIN_SECONDS):
                 await self._heard.wait()
             nursery.cancel_scope.cancel()
-        self._buried.set()
 
     async def stop(self) -> None:
         """SIGTERM, and SIGKILL TERM_SECONDS later; nothing where it is gone."""
@@ -232,6 +238,7 @@ class Process:
             await self.stop()
             for stream in filter(None, (self._stdin, self._stdout, self._stderr)):
                 await stream.aclose()
+            self._attending.cancel()
             remove_leftovers(self._home, self._litter)
 
     async def _push(self) -> None:

@@ -18,7 +18,7 @@ from worker.models.errors import Failed, cause_in, codes_in, message_in
 from worker.models.model import CUT, ListTools, Reply, Stop, StreamSink, native_of, to_native
 from worker.models.openai_client import OpenAIClient
 from worker.models.sdk_client import max_tokens, say, unfinished
-from worker.tool import ToolSpec, arguments_json
+from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "openai-responses"
 INCOMPLETE: Final[Mapping[str, Stop]] = MappingProxyType(
@@ -53,12 +53,14 @@ def items(conversation: Conversation) -> list[Item]:
         said: list[Item]
         native: list[Item] | None = native_of(reply, DIALECT)
         if native is not None and reply.stop_reason not in CUT:
-            said = native
+            said = [_sendable(item) for item in native]
         else:
             # What was cut off (half a call, a thought without what it led to) would be refused.
             text: list[Item] = [{"role": "assistant", "content": reply.text}] if reply.text.strip() else []
             calls = (
-                {"type": _CALL, "call_id": call.id, "name": call.name, "arguments": bytes(call.args).decode()}
+                _sendable(
+                    {"type": _CALL, "call_id": call.id, "name": call.name, "arguments": bytes(call.args).decode()}
+                )
                 for call in reply.calls
             )
             said = [*text, *calls]
@@ -121,6 +123,13 @@ def _tool_call(k: int, index: int, item: Item) -> ToolCall:
     item["call_id"] = item.get("call_id") or f"call-{k}-{index}"
     name, arguments = str(item.get("name") or ""), str(item.get("arguments") or "")
     return ToolCall(id=clean(item["call_id"]), name=clean(name), args=arguments_json(arguments))
+
+
+def _sendable(item: Item) -> Item:
+    """``item`` as it may be sent back: some servers parse the arguments of calls, and fail where they are no object."""
+    if item.get("type") != _CALL or as_object(arguments_json(str(item.get("arguments") or ""))) is not None:
+        return item
+    return item | {"arguments": "{}"}
 
 
 def _parts(native: Iterable[Item], kind: str, key: str) -> str:

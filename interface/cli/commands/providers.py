@@ -80,6 +80,8 @@ def backends_lines(body: bytes, screen: Screen) -> list[str]:
     cells: list[list[str]] = []
     for row in rows:
         version = row["version"] or ("-" if row["available"] else "missing")
+        tested = row.get("tested")  # no kernel of an older version says so
+        version += f" (tested: {tested})" if tested and tested != row["version"] else ""
         cells.append([row["name"], version, *(row[key] for key in _ABILITIES), row["path"] or "-"])
     shown = table(["NAME", "VERSION", *_ABILITIES.values(), "WHERE"], cells, screen)
     return [*shown, *(one_line(f"{row['name']}: {row['missing']}") for row in rows if row["missing"])]

@@ -23,6 +23,7 @@ OPTIONS = [
     {"optionId": "always", "name": "Always allow", "kind": "allow_always"},
     {"optionId": "no", "name": "Reject", "kind": "reject_once"},
 ]
+MODES = [{"id": "auto", "name": "Asks nobody"}, {"id": "ask", "name": "Asks before any change"}]
 
 
 class Cancelled(Exception):
@@ -36,6 +37,7 @@ class Agent:
         self.words = words
         self.hostile = next((word.partition("=")[2] for word in words if word.startswith("--hostile=")), "")
         self.model = "preset"
+        self.mode = "auto"
         self.servers: list[fake_cursor.Server] = []
         self.messages: list[dict[str, Any]] = []
         self.session = ""
@@ -79,13 +81,15 @@ class Agent:
         self.say(id=key, method=method, params=params)
         with self._heard:
             self._heard.wait_for(lambda: key in self._answers or self.cancelled.is_set(), 30)
-            if key not in self._answers:
+            if key not in self._answers or self.cancelled.is_set():
                 raise Cancelled
             return self._answers[key]
 
     def leave(self, call: dict[str, Any]) -> bool:
         """Ask for leave to make a call."""
         asked = {"sessionId": self.session, "toolCall": call, "options": OPTIONS}
+        if self.mode == "auto":
+            return True
         outcome = self.ask("session/request_permission", asked)["result"]["outcome"]
         return outcome.get("optionId") in ("yes", "always")
 
@@ -107,6 +111,8 @@ class Agent:
                 models = (
                     {"models": {"availableModels": [], "currentModelId": "preset"}} if "--models" in self.words else {}
                 )
+                if "--modeless" not in self.words:
+                    models["modes"] = {"currentModeId": self.mode, "availableModes": MODES}
                 self.say(id=frame["id"], result={"sessionId": self.session, **models})
             case "session/load" | "session/resume":
                 self.session = params["sessionId"]
@@ -117,6 +123,9 @@ class Agent:
                 self.messages = json.loads(self._store.read_text("utf-8"))
                 if frame["method"] == "session/load":
                     self._replay()
+                self.say(id=frame["id"], result={})
+            case "session/set_mode":
+                self.mode = params["modeId"]
                 self.say(id=frame["id"], result={})
             case "session/set_model":
                 self.model = params["modelId"]
@@ -187,6 +196,9 @@ class Agent:
         told = {"toolCallId": call["id"], "title": call["name"], "kind": "other", "rawInput": call["input"]}
         if server is None:
             told |= {"kind": "execute"}
+        else:
+            tool = f"mcp__{server.name}__{call['name'].removeprefix(f'{server.name}-')}"
+            told |= {"_meta": {"claudeCode": {"toolName": tool}}}
         self.update("tool_call", **told, status="pending")
         if not self.leave({**told, "title": call["input"].get("command", call["name"])}):
             result: dict[str, Any] = {"rejected": {"reason": "it was rejected"}}
@@ -306,6 +318,12 @@ def calls(agent: Agent, _frame: dict[str, Any]) -> None:
         agent.update("tool_call", toolCallId=f"c{number}", title="bash", rawInput={"a": 1})
 
 
+def other_mode(agent: Agent, _frame: dict[str, Any]) -> None:
+    """Stops asking in the middle."""
+    agent.mode = "auto"
+    agent.update("current_mode_update", currentModeId="auto")
+
+
 def after_end(agent: Agent, _frame: dict[str, Any]) -> None:
     """Goes on talking when all has been said: see ``_prompt``."""
 
@@ -320,6 +338,7 @@ HOSTILE: dict[str, Callable[[Agent, dict[str, Any]], None]] = {
     "leave-for-good": leave_for_good,
     "calls": calls,
     "after-end": after_end,
+    "other-mode": other_mode,
 }
 
 _writing = threading.Lock()

@@ -143,6 +143,8 @@ class ProgramSubject:
     """Its package, where the table of backends has none."""
     talks: bool = False
     """It is spoken to while it works, so that nothing of it can be recorded."""
+    unrecorded: frozenset[str] = frozenset()
+    """Scenarios that no recording can play: what its requests cost is counted on their way."""
     program: bool = True
 
     def start(self, moves: tuple[Move, ...], url: str) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from tests.worker.backends.subject import ProgramSubject
 from tests.worker.scripted_api import Call
 
 _BY_END: Final = "tokens are told once, at the end of its work"
-_TO_ITS_VENDOR: Final = "its requests go to its vendor alone: it is stopped as soon as a reply is told"
+_NOT_METERED: Final = "nobody knows where its requests go, so a budget of tokens with it is refused"
 _NO_CAUSE: Final = "it names no cause: it is tried again, and fails in the end"
 _ANEW: Final = "it writes over a session that it takes up, so it gets a new one, and is told what was done"
 _NO_WORD: Final = "it does not say so; its model is not offered the tools"
-_KERNEL_SEES: Final = "it does not say so; the kernel sees that nobody came"
+_LAZY: Final = "it may connect only when it needs a tool, so that nobody can tell"
 
 
 def _shell(command: str) -> Call:
@@ -34,12 +34,13 @@ ACP: Final = ProgramSubject(
     fields=_fields,
     fake=Path(fake_acp.__file__),
     talks=True,
-    lacks={"own_server_missing": _NO_WORD},
-    weaker={
-        "usage": _BY_END,
-        "budget_held": _TO_ITS_VENDOR,
-        "daemon_unreachable": _KERNEL_SEES,
+    lacks={
+        "own_server_missing": _NO_WORD,
+        "budget": _NOT_METERED,
+        "budget_held": _NOT_METERED,
+        "daemon_unreachable": _LAZY,
     },
+    weaker={"usage": _BY_END},
 )
 
 
@@ -64,17 +65,15 @@ GEMINI: Final = ProgramSubject(
     real="node_modules/@google/gemini-cli/bundle/gemini.js",
     talks=True,
     lacks={
-        "usage": f"{_BY_END}, and what came from a cache as if it had not",
         "session_lost": "it takes up none, so none is lost",
         "own_servers": "what a tool gives that is a number alone it takes for something else, and fails",
         "own_server_missing": _NO_WORD,
+        "daemon_unreachable": _LAZY,
     },
     weaker={
         "resume": _ANEW,
         "continued": _ANEW,
         "preempted": _ANEW,
-        "budget_held": _TO_ITS_VENDOR,
-        "daemon_unreachable": _KERNEL_SEES,
     },
 )
 
@@ -110,14 +109,39 @@ OPENCODE_ACP: Final = ProgramSubject(
     real="node_modules/opencode-linux-x64/bin/opencode",
     talks=True,
     lacks={
-        "usage": "of several replies it tells the tokens of the last one alone",
         "own_server_missing": _NO_WORD,
+        "daemon_unreachable": _LAZY,
     },
     weaker={
         "bad_key": _NO_CAUSE,
         "throttled": _NO_CAUSE,
         "unknown_model": _NO_CAUSE,
-        "budget_held": _TO_ITS_VENDOR,
-        "daemon_unreachable": _KERNEL_SEES,
     },
+)
+
+
+def _claude_shell(command: str) -> Call:
+    return Call("Bash", json.dumps({"command": command, "description": "a test"}), id="call_shell")
+
+
+def _claude_fields(url: str) -> dict[str, Any]:
+    variables = {"ANTHROPIC_API_KEY": "sk-secret", "ANTHROPIC_BASE_URL": url}
+    return {"backend": "acp", "model": "acp", "provider": None, "env": variables}
+
+
+CLAUDE_ACP: Final = ProgramSubject(
+    name="claude-agent-acp",
+    version="0.49.0",
+    binary="claude-agent-acp",
+    package="@agentclientprotocol/claude-agent-acp",
+    daemon_prefix="mcp__daemon__",
+    shell_call=_claude_shell,
+    fields=_claude_fields,
+    talks=True,
+    lacks={
+        "own_server_missing": _NO_WORD,
+        "daemon_unreachable": _LAZY,
+        "unknown_model": "it names no cause and not its provider's words: it is tried again, and fails in the end",
+    },
+    weaker={"bad_key": _NO_CAUSE, "throttled": _NO_CAUSE, "overloaded_twice": _NO_CAUSE},
 )

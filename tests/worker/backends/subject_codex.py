@@ -26,6 +26,7 @@ CODEX: Final = ProgramSubject(
     fields=_fields,
     real="node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
     keeps={"session/sessions/*/*/*/rollout-*.jsonl": '"task_complete"'},
+    unrecorded=frozenset({"budget", "budget_held"}),
     weaker={
         "usage": "in a recording the tokens of a reply come with it or with the next one; at work it is metered",
         "resume": "a reply that was cut before its end is booked by nobody, for its provider has not said what it cost",

@@ -19,6 +19,7 @@ def _fields(url: str) -> dict[str, Any]:
 
 
 _NO_CAUSE: Final = "it names no cause: it is tried again, and fails in the end"
+_LATE: Final = "its requests go to its vendor alone, and what they cost is told when all is over"
 
 CURSOR: Final = ProgramSubject(
     name="cursor",
@@ -28,10 +29,13 @@ CURSOR: Final = ProgramSubject(
     shell_call=_shell,
     fields=_fields,
     fake=Path(fake_cursor.__file__),
-    lacks={"own_server_missing": "it does not say so; its model is not offered the tools"},
+    lacks={
+        "own_server_missing": "it does not say so; its model is not offered the tools",
+        "budget": _LATE,
+        "budget_held": _LATE,
+    },
     weaker={
         "usage": "tokens are told once, at the end of its work; what a cut attempt spent is never told",
-        "budget_held": "its requests go to its vendor alone: it is stopped as soon as a reply is told",
         "bad_key": _NO_CAUSE,
         "throttled": _NO_CAUSE,
         "overloaded_twice": _NO_CAUSE,

@@ -73,7 +73,8 @@ def _action(move: Move) -> dict[str, Any]:
         case Reply(text=text):
             return {"text": text}
         case Tell(message=message):
-            return {"tool": "channel_send", "args": {"message": message}}
+            spent = {"input_tokens": move.input_tokens, "output_tokens": move.output_tokens}
+            return {"tool": "channel_send", "args": {"message": message}, "usage": spent}
         case Shell(command=command):
             return {"shell": command}
         case Use(tool=tool, args=args):

@@ -18,7 +18,7 @@ from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import Reply, Shell, Tell
 from tests.worker.backends.subject_acp import ACP
 from tests.worker.fake_kernel import make_start
-from worker.backends.acp import ASKS, Acp
+from worker.backends.acp import ASKS, Acp, endpoint
 from worker.backends.acp import open as acp_program
 from worker.backends.acp_replies import OPEN_CALLS
 from worker.backends.backend import (
@@ -51,7 +51,7 @@ def agent(
     folder: Path, *, session: str | None = None, program: str = "agent", job: dict[str, Any] | None = None, **start: Any
 ) -> Acp:
     """One attempt, not started. ``job``: fields of its job, beside those of its start frame."""
-    fields = {"provider": None, "model": "acp", "command": (f"/bin/{program}", "--acp")} | start
+    fields = {"provider": None, "model": "acp", "command": (f"/bin/{program}", "--acp"), "approval": "auto"} | start
     made_ = make_job("acp", folder, session=session, **fields)
     return Acp(msgspec.structs.replace(made_, binary=f"/bin/{program}", **(job or {})))
 
@@ -84,11 +84,17 @@ def asks(call: dict[str, Any], id_: Any = "a1", options: Any = OPTIONS) -> dict[
     return {"id": id_, "method": "session/request_permission", "params": params}
 
 
+MODES = {"currentModeId": "auto", "availableModes": [{"id": "auto"}, {"id": "ask"}, {"id": "default"}]}
+
+
 def prompted(folder: Path, **start: Any) -> Acp:
-    """One that has been told its work: its next answer has the id 3."""
+    """One that has been told its work: its next answer has the id 3, or 4 where its mode was chosen before."""
     program = agent(folder, **start)
     program.launch()
-    heard(program, greeted(mcpCapabilities={"http": True}), {"id": 2, "result": {"sessionId": SESSION}})
+    opened = {"id": 2, "result": {"sessionId": SESSION, "modes": MODES}}
+    events = heard(program, greeted(mcpCapabilities={"http": True}), opened)
+    while said(events)[-1]["method"] != "session/prompt":
+        events = heard(program, {"id": said(events)[-1]["id"], "result": {}})
     return program
 
 
@@ -254,7 +260,14 @@ def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
         words("run it."),
         update("tool_call", toolCallId="c1", title="bash", kind="execute", rawInput={"cwd": "/"}),
         update("tool_call_update", toolCallId="c1", title="List", status="in_progress", rawInput={"command": "ls"}),
-        update("tool_call", toolCallId="c2", name="read", title="Read x", kind="read", locations=[{"path": "x"}]),
+        update(
+            "tool_call",
+            toolCallId="c2",
+            _meta={"claudeCode": {"toolName": "read"}},
+            title="Read x",
+            kind="read",
+            locations=[{"path": "x"}],
+        ),
     )
     assert not any(isinstance(one, Turn) for one in begun)
     back = update(
@@ -304,9 +317,13 @@ def test_what_it_cost_is_bounded_and_in_dollars(tmp_path: Path) -> None:
     assert [one.usage for one in events if isinstance(one, Turn)] == [Usage(cost_usd=0.25)]
 
 
-OURS = {"toolCallId": "c1", "title": "daemon_channel_send", "kind": "other", "rawInput": {"message": "hi"}}
+TITLED = {"toolCallId": "c1", "title": "daemon_channel_send", "kind": "other", "rawInput": {"message": "hi"}}
 GEMINI = {"toolCallId": "c1", "title": "channel_send (daemon MCP Server)", "kind": "other"}
-DOCS = {"toolCallId": "c1", "title": "docs_search", "kind": "other", "rawInput": {"q": "x"}}
+
+
+def named(tool: str) -> dict[str, Any]:
+    """A call whose tool the program itself names, in a field for that."""
+    return {"toolCallId": "c1", "title": "Look", "_meta": {"claudeCode": {"toolName": tool}}, "rawInput": {"q": "x"}}
 
 
 @pytest.mark.promise("P63")
@@ -317,19 +334,24 @@ DOCS = {"toolCallId": "c1", "title": "docs_search", "kind": "other", "rawInput":
         ("ask", SHELL, False, "asked"),
         ("all", SHELL, True, "asked"),
         ("deny", SHELL, True, "no"),
-        ("deny", OURS, False, "yes"),
-        ("all", GEMINI, False, "yes"),
-        ("ask", {**GEMINI, "kind": "execute"}, False, "asked"),
-        ("ask", {**OURS, "kind": "execute"}, True, "asked"),
-        ("ask", {**OURS, "title": "daemon_rm"}, True, "asked"),
-        ("deny", DOCS, False, "no"),
+        ("deny", named("mcp__daemon__channel_send"), False, "yes"),
+        ("all", named("mcp__daemon__channel_send"), True, "yes"),
+        ("ask", named("mcp__daemon__rm"), True, "asked"),
+        ("ask", named("Bash"), True, "asked"),
+        ("ask", TITLED, True, "asked"),
+        ("ask", {**TITLED, "title": "daemon/channel_send"}, False, "asked"),
+        ("ask", {**TITLED, "title": "daemon/channel_send", "kind": None}, True, "asked"),
+        ("ask", {**TITLED, "name": "daemon_channel_send"}, True, "asked"),
+        ("all", GEMINI, True, "asked"),
+        ("deny", GEMINI, False, "no"),
+        ("deny", TITLED, True, "no"),
     ],
 )
 def test_what_it_asks_leave_for_is_granted_refused_or_asked(
     tmp_path: Path, approval: Approval, call: dict[str, Any], announced: bool, expected: str
 ) -> None:
-    """P63: as the agent's file says; the kernel's own tools are always there, and no command can pass for one."""
-    program = prompted(tmp_path, approval=approval)
+    """P63: as the agent's file says; the kernel's own tools are always there, and no title passes for one (N10)."""
+    program = prompted(tmp_path, approval=approval, program="claude-agent-acp")
     if announced:
         heard(program, update("tool_call", **call))
     events = heard(program, asks(call))
@@ -339,19 +361,20 @@ def test_what_it_asks_leave_for_is_granted_refused_or_asked(
 @pytest.mark.parametrize(
     ("call", "announced", "expected"),
     [
-        (DOCS, True, "yes"),
-        (DOCS, False, "asked"),
-        ({**DOCS, "title": "docs_write"}, True, "asked"),
-        (OURS, True, "yes"),
-        (OURS, False, "asked"),
-        (GEMINI, False, "asked"),
+        (named("mcp__docs__search"), True, "yes"),
+        (named("mcp__docs__write"), True, "asked"),
+        (named("mcp__other__search"), True, "asked"),
+        ({"toolCallId": "c1", "title": "docs_search", "kind": "other", "rawInput": {"q": "x"}}, True, "asked"),
+        (named("mcp__daemon__channel_send"), True, "yes"),
+        (TITLED, True, "asked"),
     ],
 )
-def test_beside_servers_of_its_own_a_call_is_known_by_what_was_announced(
+def test_a_tool_that_only_reads_is_known_by_the_field_that_names_it(
     tmp_path: Path, call: dict[str, Any], announced: bool, expected: str
 ) -> None:
     """The words of a request may be those of a model, which could pass a call off as another."""
-    program = prompted(tmp_path, mcp_servers={"docs": McpServer(command="d")}, read_only=("mcp__docs__search",))
+    reading = ("mcp__docs__search", "mcp__other__search")
+    program = prompted(tmp_path, approval="ask", mcp_servers={"docs": McpServer(command="d")}, read_only=reading)
     if announced:
         heard(program, update("tool_call", **call))
     events = heard(program, asks(call))
@@ -360,7 +383,7 @@ def test_beside_servers_of_its_own_a_call_is_known_by_what_was_announced(
 
 def test_a_person_is_shown_the_whole_call_and_gives_leave_once(tmp_path: Path) -> None:
     """P63: command, changes and words; never for good, unless nobody is asked at all; a refused call came back."""
-    program = prompted(tmp_path)
+    program = prompted(tmp_path, approval="ask")
     diff = {"type": "diff", "path": "f", "oldText": None, "newText": "new"}
     (ask,) = (one for one in heard(program, asks({**SHELL, "content": [diff]})) if isinstance(one, Ask))
     assert ask.input == {
@@ -385,13 +408,13 @@ def test_a_person_is_shown_the_whole_call_and_gives_leave_once(tmp_path: Path) -
 
 def test_one_that_is_to_end_is_told_to_stop_and_may_say_what_it_spent(tmp_path: Path) -> None:
     """P8: session/cancel, and no leave any more; what it answers is booked, and nothing else of it told."""
-    program = prompted(tmp_path)
+    program = prompted(tmp_path, approval="ask")
     heard(program, asks(SHELL))
     told = [json.loads(line) for line in program.farewell().splitlines()]
     assert [one.get("method") or one["result"]["outcome"]["outcome"] for one in told] == ["session/cancel", "cancelled"]
     assert answers(heard(program, asks(SHELL, "a2"))) == ["cancelled"]
     usage = {"inputTokens": 4}
-    events = heard(program, words("late"), {"id": 3, "result": {"stopReason": "cancelled", "usage": usage}})
+    events = heard(program, words("late"), {"id": 4, "result": {"stopReason": "cancelled", "usage": usage}})
     assert events == [Spent(Usage(input_tokens=4)), LastEvent()]
     assert program.farewell() == b""
 
@@ -463,12 +486,134 @@ def test_known_programs_are_told_to_ask_and_kept_from_what_is_not_theirs(tmp_pat
         env = agent(tmp_path, program="opencode", approval=approval).launch().env
         asked = json.loads(env["OPENCODE_CONFIG_CONTENT"])["permission"]
         assert (asked["*"], asked["daemon_*"], asked["task"]) == (verdict, "allow", "deny")
-    (tmp_path / "project/.gemini").mkdir()
+
+
+@pytest.mark.parametrize(("program", "name"), [("gemini", ".gemini"), ("agent", ".claude"), ("agent", ".mcp.json")])
+def test_settings_above_the_project_are_trusted_by_nobody(tmp_path: Path, program: str, name: str) -> None:
+    """In a folder of a larger repository: hooks and servers of that; those of other programs do not matter."""
+    (tmp_path / ".git").mkdir()
+    agent(tmp_path, program=program).launch()
+    (tmp_path / ".cursor").mkdir()
     agent(tmp_path, program="gemini").launch()
-    (tmp_path / "project/.gemini/settings.json").write_text("{}")
-    with pytest.raises(Failed, match="servers and hooks of") as failed:
-        agent(tmp_path, program="gemini").launch()
+    (tmp_path / ".cursor").rmdir()
+    (tmp_path / name).mkdir()
+    with pytest.raises(Failed, match="above the project") as failed:
+        agent(tmp_path, program=program).launch()
     assert failed.value.cause == "untrusted"
+
+
+@pytest.mark.promise("P63")
+@pytest.mark.parametrize(
+    ("program", "approval", "offered", "sent"),
+    [
+        (
+            "claude-agent-acp",
+            "ask",
+            {"modes": {"availableModes": [{"id": "default"}]}},
+            ("session/set_mode", "default"),
+        ),
+        (
+            "claude-agent-acp",
+            "auto",
+            {"modes": {"availableModes": [{"id": "default"}]}},
+            ("session/set_mode", "default"),
+        ),
+        ("gemini", "deny", {"modes": {"availableModes": [{"id": "default"}]}}, ("session/set_mode", "default")),
+        (
+            "gemini",
+            "all",
+            {"configOptions": [{"id": "m", "category": "mode"}]},
+            ("session/set_config_option", "default"),
+        ),
+        ("agent", "ask", {"modes": MODES}, ("session/set_mode", "ask")),
+        ("agent", "auto", {"modes": MODES}, ("session/prompt", None)),
+        ("opencode", "all", {"modes": {"availableModes": [{"id": "build"}]}}, ("session/prompt", None)),
+        ("agent", "ask", {}, "no session mode 'ask'"),
+        ("agent", "deny", {"modes": {"availableModes": [{"id": "default"}, {"id": "yolo"}]}}, "no session mode 'ask'"),
+        ("agent", "all", {"modes": MODES}, "approval: all cannot hold"),
+        ("gemini", "ask", {"modes": {"availableModes": [{"id": "yolo"}]}}, "no session mode 'default'"),
+    ],
+)
+def test_the_session_mode_is_one_in_which_the_program_asks(
+    tmp_path: Path, program: str, approval: Approval, offered: dict[str, Any], sent: Any
+) -> None:
+    """Whatever mode it begins in: a classifier or nobody at all would decide there. Without such a mode: refused."""
+    made_ = agent(tmp_path, program=program, approval=approval)
+    made_.launch()
+    heard(made_, greeted())
+    opened = {"id": 2, "result": {"sessionId": SESSION, **offered}}
+    if isinstance(sent, str):
+        with pytest.raises(Failed, match=sent) as failed:
+            heard(made_, opened)
+        assert failed.value.cause == "invalid"
+        return
+    (told,) = said(heard(made_, opened))
+    assert (told["method"], told["params"].get("modeId") or told["params"].get("value")) == sent
+    if told["method"] != "session/prompt":
+        with pytest.raises(Failed, match="is not known to ask"):
+            heard(made_, {"id": 3, "error": {"code": -32602, "message": "no"}})
+
+
+@pytest.mark.promise("P63")
+@pytest.mark.parametrize(
+    "left",
+    [
+        update("current_mode_update", currentModeId="bypassPermissions"),
+        update("config_option_update", configOptions=[{"id": "mode", "category": "mode", "currentValue": "auto"}]),
+    ],
+)
+def test_a_program_that_leaves_the_mode_in_which_it_asks_is_ended(tmp_path: Path, left: dict[str, Any]) -> None:
+    """Planning allows no more; nobody is asked in another. With approval auto nobody is asked anyway."""
+    modes = {"availableModes": [{"id": "default"}]}
+    for approval in ("ask", "auto"):
+        program = agent(tmp_path, program="claude-agent-acp", approval=approval)
+        program.launch()
+        heard(program, greeted(), {"id": 2, "result": {"sessionId": SESSION, "modes": modes}}, {"id": 3, "result": {}})
+        heard(program, update("current_mode_update", currentModeId="plan"))
+        if approval == "auto":
+            heard(program, left)
+            continue
+        with pytest.raises(Failed, match="left the session mode in which it asks") as failed:
+            heard(program, left)
+        assert failed.value.cause == "invalid"
+
+
+def test_claude_is_told_to_leave_the_settings_of_the_project_alone(tmp_path: Path) -> None:
+    """Hooks, permissions and servers of .claude and .mcp.json; it asks about all but our own tools."""
+    program = agent(tmp_path, program="claude-agent-acp", approval="all", mcp_servers={"docs": McpServer(command="d")})
+    program.launch()
+    (new,) = said(heard(program, greeted()))
+    options = new["params"]["_meta"]["claudeCode"]["options"]
+    assert (options["settingSources"], options["allowedTools"]) == ([], ["mcp__daemon"])
+    assert options["extraArgs"]["strict-mcp-config"] is None
+    assert {"Bash", "Read", "mcp__docs"} <= {*json.loads(options["extraArgs"]["settings"])["permissions"]["ask"]}
+
+
+@pytest.mark.parametrize(
+    ("program", "env", "config", "model", "address"),
+    [
+        ("gemini", {}, None, "acp", "https://generativelanguage.googleapis.com"),
+        ("gemini", {"GOOGLE_GEMINI_BASE_URL": "http://g"}, None, "acp", "http://g"),
+        ("claude-agent-acp", {"ANTHROPIC_BASE_URL": "http://a"}, None, "acp", "http://a"),
+        ("opencode", {}, None, "anthropic/x", "https://api.anthropic.com/v1"),
+        ("opencode", {}, {"provider": {"own": {"options": {"baseURL": "http://o/v1"}}}}, "own/x", "http://o/v1"),
+        ("opencode", {}, {"provider": []}, "own/x", None),
+        ("opencode", {}, None, "acp", None),
+        ("agent", {"ANTHROPIC_BASE_URL": "http://a"}, None, "acp", None),
+    ],
+)
+def test_requests_of_programs_whose_address_can_be_set_are_metered(
+    tmp_path: Path, program: str, env: dict[str, str], config: Any, model: str, address: str | None
+) -> None:
+    """By a variable, or by opencode's settings; nobody knows where others go."""
+    if config is not None:
+        env = {**env, "OPENCODE_CONFIG": str(tmp_path / "config.json")}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+    job = {"env": {"HOME": "/home/user", **env}, "endpoint": "http://127.0.0.1:1"}
+    made_ = agent(tmp_path, program=program, model=model, job=job)
+    assert endpoint(made_._job) == address
+    if address is not None:
+        assert "http://127.0.0.1:1" in repr(made_.launch().env)
 
 
 def test_with_a_login_its_home_is_its_users(tmp_path: Path) -> None:
@@ -493,7 +638,7 @@ def test_of_a_frame_that_is_too_large_the_beginning_is_left(tmp_path: Path) -> N
 
 def test_calls_and_requests_without_end_are_bounded(tmp_path: Path) -> None:
     """Of requests for leave a few wait, and the rest is refused; of calls that never come back there is a limit."""
-    program = prompted(tmp_path)
+    program = prompted(tmp_path, approval="ask")
     events = [
         event
         for number in range(ASKS + 30)

@@ -17,7 +17,17 @@ from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import CLIS, Reply, Shell, Tell
 from tests.worker.backends.subject_claude import CLAUDE
 from tests.worker.fake_kernel import make_start
-from worker.backends.backend import ActivityChanged, BackendJob, Ended, Event, GiveUp, Spent, ToolEnded, Turn
+from worker.backends.backend import (
+    ActivityChanged,
+    BackendJob,
+    Ended,
+    Event,
+    GiveUp,
+    SessionStarted,
+    Spent,
+    ToolEnded,
+    Turn,
+)
 from worker.backends.claude import Claude
 from worker.models.errors import Failed
 
@@ -310,3 +320,17 @@ def test_hooks_and_skills_of_its_owner_are_where_it_finds_them(tmp_path: Path, a
     without = Claude(job(tmp_path, **given)).launch()
     assert "hooks" not in json.loads(Path(flag(without.argv, "--settings")).read_text())
     assert OWN_SKILLS not in repr(without.argv)
+
+
+@pytest.mark.parametrize(("status", "fault"), [("pending", None), ("connected", None), ("failed", "is failed")])
+def test_a_server_that_still_connects_is_waited_for(tmp_path: Path, status: str, fault: str | None) -> None:
+    """D20: 2.1.197 on a busy machine; its model is asked when all are connected, and the kernel sees who came."""
+    program = Claude(job(tmp_path, mcp_servers={"own": McpServer(command="x")}))
+    assert program.launch().env["MCP_CONNECTION_NONBLOCKING"] == "false"
+    servers = [{"name": name, "status": status} for name in ("daemon", "own")]
+    line = json.dumps({**INIT, "mcp_servers": servers}).encode()
+    if fault is None:
+        assert SessionStarted("s") in [*program.read(line)]
+    else:
+        with pytest.raises(Failed, match=fault):
+            [*program.read(line)]

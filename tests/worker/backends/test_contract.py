@@ -9,7 +9,7 @@ import pytest
 from tests.contracts.check_backend import SCENARIOS, Scenario
 from tests.worker.backends.scenario import RECORD, made
 from tests.worker.backends.subject import ProgramSubject, Subject, Where
-from tests.worker.backends.subject_acp import ACP, GEMINI, OPENCODE_ACP
+from tests.worker.backends.subject_acp import ACP, CLAUDE_ACP, GEMINI, OPENCODE_ACP
 from tests.worker.backends.subject_claude import CLAUDE
 from tests.worker.backends.subject_codex import CODEX
 from tests.worker.backends.subject_cursor import CURSOR
@@ -18,7 +18,7 @@ from tests.worker.backends.subjects_within import MOCK, SDK
 from worker import daemon_mcp
 from worker.backends import process
 
-PROGRAMS: Final[tuple[ProgramSubject, ...]] = (CLAUDE, CODEX, OPENCODE, CURSOR, ACP, GEMINI, OPENCODE_ACP)
+PROGRAMS: Final[tuple[ProgramSubject, ...]] = (CLAUDE, CODEX, OPENCODE, CURSOR, ACP, GEMINI, OPENCODE_ACP, CLAUDE_ACP)
 SUBJECTS: Final[tuple[Subject, ...]] = (SDK, MOCK, *PROGRAMS)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator '(anthropic|openai|httpx2|httpcore2):ResourceWarning")
@@ -52,6 +52,7 @@ CASES: Final = [
     for where in _places(subject)
     for scenario in SCENARIOS
     if scenario.of(subject)
+    and not (where == "recorded" and isinstance(subject, ProgramSubject) and scenario.name in subject.unrecorded)
 ]
 
 

@@ -56,6 +56,19 @@ async def test_a_byte_order_mark_costs_no_count() -> None:
             assert meter.take() == Usage(input_tokens=7, output_tokens=1)
 
 
+@pytest.mark.parametrize("pretty", [False, True])
+async def test_gemini_is_counted_in_a_stream_and_in_one_document(pretty: bool) -> None:
+    """Its API has words of its own, and breaks a document that is no stream into lines; texts count for nothing."""
+    said = '"promptTokenCount": 99'
+    usage = {"promptTokenCount": 13, "candidatesTokenCount": 4, "thoughtsTokenCount": 1, "cachedContentTokenCount": 3}
+    document = {"candidates": [{"content": {"parts": [{"text": said}]}}], "usageMetadata": usage}
+    move: Move = Fail(200, json.dumps(document, indent=2)) if pretty else SPENT
+    with ScriptedApi([move]) as api, trio.fail_after(10):
+        async with metered(api.url, LIMITS, free) as meter:
+            await ask(meter, "v1beta/models/m:streamGenerateContent?alt=sse")
+            assert meter.take() == Usage(input_tokens=10, output_tokens=5, cache_read_tokens=3)
+
+
 @pytest.mark.parametrize(
     ("move", "status"), [(Fail(429, {"error": {"message": "no"}}, {"retry-after": "7"}), 429), (Fail(400, "x"), 400)]
 )
