@@ -103,6 +103,8 @@ class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     parts: tuple[PromptPart, ...] = ()
     stable: int = 0
     anew: bool = False
+    doubted: tuple[str, ...] = ()
+    """The messages in it that are trusted least, where that is less than the user."""
 
 
 _decode: Final = msgspec.json.Decoder(FrozenPrompt).decode

@@ -22,11 +22,13 @@ from kernel.source.diagnostics import BadDefinition
 from kernel.store import (
     agents,
     documents,
+    message_trust,
     messages,
     run_outcomes,
     souls,
     task_views,
     tasks,
+    trust,
     work_notes,
     workflows,
     worktrees,
@@ -36,6 +38,7 @@ from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
 from kernel.workflows.members import effective
 from protocol.agent import AgentDefinition, scopes_of
+from protocol.agent_memory import least
 from protocol.errors import Refused
 from protocol.guard import GuardSettings
 from protocol.instruction import WaitReason
@@ -152,10 +155,11 @@ def instruction_prompt(
         )
     context = msgspec.structs.replace(
         context,
-        printed=reader.now(messages.printed, (*thread, message, *joined)),
+        trusts=reader.now(message_trust.classes, (*thread, message, *joined), source.name),
         waiting=_waiting(source, reader),
         broken_attempts=reader.now(work_notes.broken_attempts, source.instruction),
         handover=reader.now(work_notes.handed_over, source.instruction),
+        handover_trust=least(("agent", reader.now(trust.in_space, source.space))),
     )
     if context.alone:
         thread = tuple(said for said in thread if context.name in (said.sender, *said.to))

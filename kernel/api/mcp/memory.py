@@ -135,7 +135,7 @@ async def memory_write(
     given = await store.reader.read(
         log.given, identity.agent, identity.instruction, () if claimed is None else claimed.messages
     )
-    source = source_of(asked.key, asked.value, claimed, given.instruction, given.messages, given.results)
+    source = source_of(asked.key, asked.value, claimed, given.shown, given.messages)
     try:
         check_entry(Entry(asked.key, asked.value, source=source))
     except EntryRejected as error:
@@ -241,7 +241,7 @@ async def note_write(
     identity, place = caller.identity, _place(caller, store, files)
     given = await store.reader.read(log.given, identity.agent, identity.instruction, ())
     title = asked.title or "note"
-    source = source_of(title, asked.content, None, given.instruction, given.messages, given.results)
+    source = source_of(title, asked.content, None, given.shown, given.messages)
     kept = msgspec.structs.replace(source, messages=source.messages[:SOURCES_LIMIT])
     begun = await _begin(caller, store, ("note_write", asked), "", asked.content)
     note = await trio.to_thread.run_sync(
