@@ -36,7 +36,7 @@ _FROM_HOOK: Final = re.compile(rf'"from"\s*:\s*"{HOOK}')
 RECORDED: Final = frozenset({"sdk", "mock"})
 """Backends of which each call of a tool is an entry before its result is read."""
 OF_OWN_MEMORY: Final = frozenset({"memory_read", "memory_recall", "note_read"})
-OF_OWN_WORK: Final = frozenset({"history_search", "history_read"})
+OF_OWN_WORK: Final = frozenset({"history_search", "history_read", "todo_list", "todo_done", "soul_reflect"})
 _TOLD_TOOL: Final = re.compile(r'"tool"\s*:\s*"([^"\\]+)"')
 _PLAIN_KEY: Final = re.compile(r"[\w.-]{1,32}")
 """A name that an agent makes up for something: too little to order anything."""
@@ -72,10 +72,18 @@ class AnyMessage(Protocol):
         """Its kind (protocol.message)."""
         ...
 
+    @property
+    def text(self) -> str:
+        """Its words."""
+        ...
+
 
 _OF_SYSTEM: Final[Mapping[str, SourceClass]] = {"kickoff": "user", "due": "user", "resolved": "agent"}
 """Words of workflows' files, and of agents' schedules; what agents voted about. Of other kinds it is what a command
 printed, at the worst."""
+
+_STARTED: Final = ("status", "started")
+"""The word of the kernel with which each run begins."""
 
 
 def class_of_message(
@@ -92,7 +100,7 @@ def class_of_message(
     elif printed:
         said = "tool"
     elif message.sender == SYSTEM:
-        said = _OF_SYSTEM.get(message.kind, "tool")
+        said = "user" if (message.kind, message.text) == _STARTED else _OF_SYSTEM.get(message.kind, "tool")
     elif own and work is not None:
         return work
     else:
