@@ -141,7 +141,7 @@ def class_of_entry(entry: Entry) -> SourceClass:
     books before they are given."""
     if entry.kind != "tool" or entry.name in CONTEXT_TOOLS:
         return "user"
-    return class_of_result(ToolResult(entry.name or "", entry.text))
+    return "web" if entry.name is None else class_of_result(ToolResult(entry.name, entry.text))
 
 
 class Shown(NamedTuple):
