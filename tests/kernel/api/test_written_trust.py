@@ -191,7 +191,9 @@ def run_by(text: str) -> Callable[[Team], Awaitable[str]]:
 async def resumed_session(team: Team) -> str:
     """A program that goes on with the session in which it read a page, long ago."""
     await team.done("read the page", read="WebFetch")
-    (team.agents / "alice.yaml").write_text("backend: claude\nmodel: anthropic/x\nprompt: {system: x}\ncontext: {thin_thread: 0}\n")
+    (team.agents / "alice.yaml").write_text(
+        "backend: claude\nmodel: anthropic/x\nprompt: {system: x}\ncontext: {thin_thread: 0}\n"
+    )
     return await team.begin(await team.said("keep the port"))
 
 
