@@ -115,6 +115,8 @@ def assemble(
     opening = ["Said since you last spoke:", *unanswered, "And now, for you:"] if unanswered else []
     notices = list(_notices(context))
     parts = (*system, *(part for _, part in told), *messages, *notices)
+    seen = [*(said for said, part in told if part.text), *asked]
+    trusts = {message_id(one.seq): _trust(one, context) for one in seen}
     return Prompt(
         system=joined_text(system),
         messages=tuple(Turn(role=role, text="\n\n".join(texts)) for role, texts in groups),
@@ -122,15 +124,8 @@ def assemble(
         manifest=tuple(_manifest(parts)),
         parts=tuple(_reported(parts)),
         stable=len(joined_text([part for part in system if part.stable])),
-        doubted=tuple(_doubted([*(said for said, part in told if part.text), *asked], context)),
+        doubted=tuple(one for one, trust in trusts.items() if trust == least(trusts.values()) != USER),
     )
-
-
-def _doubted(said: Sequence[Message], context: PromptContext) -> Iterator[str]:
-    """The messages of ``said`` that are trusted least; none, where all are the user's."""
-    worst = least([_trust(one, context) for one in said])
-    if worst != USER:
-        yield from (message_id(one.seq) for one in said if _trust(one, context) == worst)
 
 
 def _system_parts(

@@ -284,7 +284,9 @@ class StartFrameBuilder:
             login=definition.login and (spec.login is not None or spec.own_home),
             session_dir=self._paths.session(leased, definition),
             hidden=self._paths.hidden,
-            closed=self._closed() if "files" in definition.tools else (),
+            closed=tuple(str(self._catalog.root / one) for one in self._catalog.outside_contexts())
+            if "files" in definition.tools
+            else (),
         )
         root = str(self._catalog.root)
         return StartFrame(
@@ -297,9 +299,6 @@ class StartFrameBuilder:
             beside="" if working_directory.top == root else root,
             seen=self._reader.now(message_trust.of_start, leased, definition.backend, prompt.parts),
         )
-
-    def _closed(self) -> tuple[str, ...]:
-        return tuple(str(self._catalog.root / one) for one in self._catalog.outside_contexts())
 
     def _check_trust(
         self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition, own: AgentResources

@@ -21,7 +21,10 @@ from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields, Message, Principal, Receive, Scope, Send, Worker, replay
 from kernel.api.responses import COMMON, Response, problem_reply, send_reply
 from kernel.policy.access import ADMIN, Access
+from kernel.policy.offered_tools import offered_tools
+from kernel.source.diagnostics import BadDefinition
 from kernel.store.attempts import Identity
+from kernel.workflows.instruction_prompt import definition_for, situation_of
 from protocol.errors import Refused
 from protocol.ndjson import DuplicateKey, reject_duplicate_keys
 
@@ -121,9 +124,19 @@ class Endpoint:
             return await self._calls.call(tool, Caller(identity, key), arguments)
 
         def listed_now(header: str | None) -> tuple[dict[str, Any], ...]:
-            return listed(header, self._calls.opened(identity))
+            return listed(header, self._offered(identity))
 
         return OfferedTools(TOOLS, listed_now, call, TEAM_INSTRUCTIONS)
+
+    def _offered(self, identity: Identity) -> frozenset[str]:
+        """The tools that an attempt is offered as its agent and its space are now."""
+        files, reader = self._services.files, self._services.store.reader
+        situation = situation_of(identity.space, files.catalog, reader)
+        try:
+            definition = definition_for(identity.agent, identity.space, files.catalog, reader)
+        except (Refused, BadDefinition):  # its file is gone, or wrong: its token says what it may call
+            return offered_tools(situation, self._calls.opened(identity))
+        return offered_tools(situation, self._calls.opened(identity), definition.scopes, definition.tools)
 
     def _of_people(self, access: Access, client_port: int) -> OfferedTools:
         async def call(tool: AnyTool, key: str | None, arguments: object) -> Answer:
