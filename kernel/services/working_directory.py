@@ -89,7 +89,10 @@ class Placeholders:
     def release(self, attempt: str) -> None:
         """Remove what was made of that which ``attempt`` held and nobody else holds, if it is as it was made."""
         released = self._held.pop(attempt, frozenset()).difference(*self._held.values()) & self._made.keys()
-        unchanged = [name for name in sorted(released, reverse=True) if self._is_as_made(name)]
+        unchanged: list[str] = []
+        for name in sorted(released, reverse=True):
+            with suppress(OSError):
+                unchanged += [name] if self._now(name) == self._made[name] else []
         for name in released:
             del self._made[name]
         for name in unchanged:
@@ -105,11 +108,6 @@ class Placeholders:
     def let_go(self, attempt: str) -> None:
         """Remove nothing that ``attempt`` holds: the next program of this kernel does."""
         self._held.pop(attempt, None)
-
-    def _is_as_made(self, name: str) -> bool:
-        with suppress(OSError):
-            return self._now(name) == self._made[name]
-        return False
 
     def _now(self, name: str) -> _Made:
         facts = os.lstat(self._root / name)

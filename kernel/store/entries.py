@@ -219,7 +219,7 @@ def transcript(conn: apsw.Connection, instruction: str, after: int, limit: int) 
         shown.append(entry)
         size += stored_bytes
     rows = cast("Iterator[tuple[str, int]]", conn.execute(PENDING, (number,)))
-    pending = {bare_name(tool): approval_id(asked) for tool, asked in rows}
+    pending: dict[str, str] = {bare_name(tool): approval_id(asked) for tool, asked in rows}
     return EntryList(id=instruction, agent=name, entries=tuple(shown), pending=pending, total=total, next=following)
 
 

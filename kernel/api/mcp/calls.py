@@ -123,18 +123,14 @@ class ToolDispatcher:
         answer = await self._answered(tool, run)
 
         async def booked() -> Answer:
-            await self._book(tool, caller.identity, answer)
+            """Book what the answer shows, before it is given: what its reader writes is trusted no more than that."""
+            store, number = self._services.store, number_of(caller.identity.instruction, "i")
+            seen = await store.reader.read(trust.of_answer, caller.identity, ToolResult(tool.name, answer.text))
+            if CLASSES.index(seen) > CLASSES.index(store.reader.now(trust.of_work, number)):
+                await store.writer.commit(trust.lower, number, seen)
             return answer
 
         return await self._answered(tool, booked)
-
-    async def _book(self, tool: Tool, identity: Identity, answer: Answer) -> None:
-        """Book what ``answer`` shows, before it is given: what its reader writes is trusted no more than that."""
-        store, number = self._services.store, number_of(identity.instruction, "i")
-        seen = await store.reader.read(trust.of_answer, identity, ToolResult(tool.name, answer.text))
-        known = store.reader.now(trust.of_work, number)
-        if CLASSES.index(seen) > CLASSES.index(known):
-            await store.writer.commit(trust.lower, number, seen)
 
     async def manage(self, tool: ManagementTool, asker: Asker, arguments: object) -> Answer:
         """Run ``tool`` for ``asker``, as ``call`` does."""

@@ -124,19 +124,15 @@ class Endpoint:
             return await self._calls.call(tool, Caller(identity, key), arguments)
 
         def listed_now(header: str | None) -> tuple[dict[str, Any], ...]:
-            return listed(header, self._offered(identity))
+            files, reader, opened = self._services.files, self._services.store.reader, self._calls.opened(identity)
+            situation = situation_of(identity.space, files.catalog, reader)
+            try:
+                definition = definition_for(identity.agent, identity.space, files.catalog, reader)
+            except (Refused, BadDefinition):  # its file is gone, or wrong: its token says what it may call
+                return listed(header, offered_tools(situation, opened))
+            return listed(header, offered_tools(situation, opened, definition.scopes, definition.tools))
 
         return OfferedTools(TOOLS, listed_now, call, TEAM_INSTRUCTIONS)
-
-    def _offered(self, identity: Identity) -> frozenset[str]:
-        """The tools that an attempt is offered as its agent and its space are now."""
-        files, reader = self._services.files, self._services.store.reader
-        situation = situation_of(identity.space, files.catalog, reader)
-        try:
-            definition = definition_for(identity.agent, identity.space, files.catalog, reader)
-        except (Refused, BadDefinition):  # its file is gone, or wrong: its token says what it may call
-            return offered_tools(situation, self._calls.opened(identity))
-        return offered_tools(situation, self._calls.opened(identity), definition.scopes, definition.tools)
 
     def _of_people(self, access: Access, client_port: int) -> OfferedTools:
         async def call(tool: AnyTool, key: str | None, arguments: object) -> Answer:

@@ -279,7 +279,7 @@ async def test_a_colleagues_answer_lowers_who_asked(team: Team) -> None:
     entry = Entry(k=1, kind="tool", name="WebFetch", text=POISON)
     await team.commit(journal, asked["instruction_id"], 1, entry)
     await team.kernel.end(asked["instruction_id"], text=POISON)
-    await team.commit(take_answers, number_of(asker, "i"))
+    await team.commit(take_answers, number_of(asker, "i") or 0)
     assert team.now_of(asker) == "web"
 
 
