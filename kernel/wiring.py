@@ -386,6 +386,7 @@ def _attempts(
         launcher=base.launcher,
         placeholders=Placeholders(catalog.root, base.state_dir / PLACEHOLDERS),
         commands=(command.folder,),
+        contexts=catalog.outside_contexts,
     )
     trees = Worktrees(
         root=catalog.root,

@@ -302,15 +302,25 @@ def title_of(text: str) -> str:
 
 
 TODO_TEXT_LIMIT: Final = 2000
-_ITEM: Final = re.compile(r"(?P<head>[ \t]*[-*+] \[)(?P<mark>[ xX])(?P<close>\] +)(?P<text>\S.*?)(?P<tail>[ \t\r]*)")
+_ITEM: Final = re.compile(
+    r"(?P<head>[ \t]*[-*+] \[)(?P<mark>[ xX])(?P<close>\] +)(?P<text>\S.*?)"
+    r"(?P<tail>(?: <!-- (?P<trust>tool|web) -->)?[ \t\r]*)"
+)
 _TORN: Final = re.compile(r"[ \t]*[-*+] \[[ xX]?(?:\][ \t\r]*)?")
 
 
 class Item(NamedTuple):
-    """One thing to do."""
+    """One thing to do. ``trust``: an agent's words at most, since nobody knows who wrote a line that says nothing."""
 
     text: str
     done: bool = False
+    trust: SourceClass = "agent"
+
+    @property
+    def line(self) -> str:
+        """It as a line of the list; a remark, which nobody sees there, says where it is trusted less."""
+        remark = f" <!-- {self.trust} -->" if CLASSES.index(self.trust) > CLASSES.index("agent") else ""
+        return f"- [{'x' if self.done else ' '}] {self.text}{remark}"
 
 
 class TodoRejected(ValueError):
@@ -320,7 +330,11 @@ class TodoRejected(ValueError):
 def items_of(text: str) -> tuple[list[Item], list[str]]:
     """The items of a checklist, and which of its lines look like one and are none."""
     lines = text.split("\n")
-    found = [Item(match["text"], match["mark"] != " ") for line in lines if (match := _ITEM.fullmatch(line))]
+    found = [
+        Item(match["text"], match["mark"] != " ", cast("SourceClass", match["trust"] or "agent"))
+        for line in lines
+        if (match := _ITEM.fullmatch(line))
+    ]
     torn = [f"line {number} is no item: {line}" for number, line in enumerate(lines, 1) if _TORN.fullmatch(line)]
     return found, torn
 
@@ -346,9 +360,9 @@ def is_item(text: str, item: Item) -> bool:
     return line == there or (bool(start) and start != line and there.startswith(start))
 
 
-def with_item(text: str, new: str) -> str:
+def with_item(text: str, new: str, trust: SourceClass = "agent") -> str:
     """The list with one more item, after the last one there is. Raises TodoRejected."""
-    line = f"- [ ] {item_text(new)}"
+    line = Item(item_text(new), trust=trust).line
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()

@@ -242,6 +242,8 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """What everything that is run here is confined by (``worker.sandbox``)."""
     hidden: tuple[str, ...] = ()
     """Folders that hold the kernel's secrets."""
+    closed: tuple[str, ...] = ()
+    """Folders of agents' contexts: file tools do not write there."""
     budget_usd: float | None = None
     """What may be spent yet, for a program that counts for itself; tokens come with each ``go``."""
     reuse: bool = False

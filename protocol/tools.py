@@ -4,7 +4,7 @@ Of Daemon MCP's tools only the names are in here: their table is the kernel's; a
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
@@ -119,14 +119,6 @@ CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = MappingProxyType(
 )
 """Daemon MCP's tools, each with the one scope that opens it."""
 CONTEXT_TOOLS: Final = frozenset(CONTEXT_SCOPES)
-
-
-def offered(switched_on: Iterable[str], scopes: Collection[Scope], *, has_tree: bool) -> frozenset[str]:
-    """The names of Daemon MCP's tools that a model is told of: those for its tree only where it works in one."""
-    on = frozenset(switched_on)
-    left_out = {AUTH_REQUEST, *(name for name, switch in ON_DEMAND.items() if switch not in on)}
-    opened = {*scopes, "all", *(("tree",) if has_tree else ())}
-    return frozenset(name for name, scope in CONTEXT_SCOPES.items() if scope in opened) - left_out
 
 
 RULES_FILES: Final = ("CLAUDE.md", "AGENTS.md")

@@ -82,7 +82,7 @@ def _files(start: Start, _programs: Subprocesses) -> Tools:
     from worker.tools.confined_files import ConfinedDir  # noqa: PLC0415  (as above)
     from worker.tools.files import FILES  # noqa: PLC0415  (as above)
 
-    place = ConfinedDir(start.cwd, start.hidden, start.sandbox.readable if start.sandbox else ())
+    place = ConfinedDir(start.cwd, start.hidden, (*start.closed, *(start.sandbox.readable if start.sandbox else ())))
     rules = None
     if start.nested_rules is not None:
         from worker.tools.nested_rules import NestedRules  # noqa: PLC0415  (as above)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
-from interface.cli.output import Screen, decode, escape
+from interface.cli.output import Screen, decode, escape, one_line
 from interface.cli.paging import MESSAGES, Listing, count_flag, fetch_list, tell_rest
 from interface.cli.parsing import archive_flag, json_flag, jsonl_flag
 from interface.cli.targets import concerns
@@ -104,7 +104,7 @@ def messages_lines(body: bytes, screen: Screen) -> list[str]:
 
     channel = decode(body, Channel)
     said = [line for message in channel.messages for line in message_lines(message, screen)]
-    return said or [f"nothing was said in {escape(channel.space)}"]
+    return said or [f"nothing was said in {one_line(channel.space)}"]
 
 
 def message_lines(message: "protocol_message.Message", screen: Screen) -> list[str]:
@@ -116,7 +116,7 @@ def message_lines(message: "protocol_message.Message", screen: Screen) -> list[s
     silent = [name for name in message.to if f"@{name}" not in message.text.lower()]
     to = f" -> {', '.join(silent)}" if silent else ""  # those that the text does not name itself
     ours = message.sender == SYSTEM
-    who = screen.style(escape(f"{message.sender}{to}:"), "dim" if ours else "bold")
+    who = screen.style(one_line(f"{message.sender}{to}:"), "dim" if ours else "bold")
     first, *rest = escape("(cleared)" if message.cleared else message.text).rstrip("\n").split("\n")
     return [f"{who} {first}".rstrip(), *(f"  {line}".rstrip() for line in rest)]
 

@@ -6,7 +6,7 @@ neither move the cursor nor pass for something that was not done.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from interface.cli.output import Screen, behind, cut, escape, one_line
@@ -57,7 +57,8 @@ def last_steps(client: "Client", instruction: str, count: int, columns: int) -> 
         return ["nothing was done yet"]
     # Numbers only grow, and may leave some out: at least as many as are wanted have one above this.
     after = begun["entries"][0]["n"] - 1 + max(begun["total"] - count, 0)
-    entries = fetch_list(client, path, ENTRIES, 0, {"after": str(after)})["entries"][-count:]
+    found = fetch_list(client, path, ENTRIES, 0, {"after": str(after)})
+    entries = found["entries"][-count:]
     earlier = begun["total"] - len(entries)
     lines = [f"{earlier:,} earlier: awk show {instruction} --steps"] if earlier > 0 else []
     for entry in entries:
@@ -66,9 +67,9 @@ def last_steps(client: "Client", instruction: str, count: int, columns: int) -> 
         if entry["kind"] == "tool":
             lines.append(_brief(_GIVEN, json.dumps(entry["input"] or {}, ensure_ascii=False), columns))
             lines += [_brief(_GOT, str(entry["output"]), columns)] if entry["output"] else []
-    for call in _unanswered(entries):
+    for call, outcome in _unanswered(entries, found):
         # A model may call what there is not, by any name: it begins no line.
-        lines.append(cut(f"asked for {one_line(str(call['tool']))}  {_NO_WORD}", columns))
+        lines.append(cut(f"asked for {one_line(str(call['tool']))}  {outcome}", columns))
         lines.append(_brief(_GIVEN, json.dumps(call["input"], ensure_ascii=False), columns))
     return lines
 
@@ -107,22 +108,26 @@ def argument_lines(arguments: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def unanswered_lines(entries: Sequence[Entry], screen: Screen) -> list[str]:
-    """The calls of the last reply that have not come back: they run, or were cut short."""
+def unanswered_lines(found: Mapping[str, Any], screen: Screen) -> list[str]:
+    """The calls of the last reply that have not come back: they wait for an approval, run, or were cut short."""
     lines: list[str] = []
-    for call in _unanswered(entries):
-        lines.append(screen.style(f"{one_line(str(call['tool']))}  {_NO_WORD}", "yellow"))
+    for call, outcome in _unanswered(found["entries"], found):
+        lines.append(screen.style(f"{one_line(str(call['tool']))}  {outcome}", "yellow"))
         lines += _marked(_GIVEN, argument_lines(call["input"]), LINES, screen.width)
     return lines
 
 
-def _unanswered(entries: Sequence[Entry]) -> Sequence[Mapping[str, Any]]:
+def _unanswered(entries: Sequence[Entry], found: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Each with what is known of its outcome; one of several calls of a tool waits for its approval, the first."""
     place = max((at for at, entry in enumerate(entries) if entry["kind"] == "reply"), default=None)
     if place is None:
-        return ()
+        return
     back = sum(entry["kind"] == "tool" for entry in entries[place + 1 :])
     calls: Sequence[Mapping[str, Any]] = entries[place]["calls"]
-    return calls[back:]
+    pending = dict(found.get("pending", {}))  # an archive, and a kernel of before, say nothing of them
+    for call in calls[back:]:
+        asked = pending.pop(str(call["tool"]), None)
+        yield call, _NO_WORD if asked is None else f"waits for approval {one_line(str(asked))}"
 
 
 def usage_text(tokens_in: int, tokens_out: int, cost_usd: float | None) -> str:

@@ -281,6 +281,13 @@ class Catalog:
         each = tuple(error for _, errors in told for error in errors)
         return AgentScan(tuple(loaded), (*folder_errors(self.root, AGENTS), *each), told, whole)
 
+    def outside_contexts(self) -> tuple[str, ...]:
+        """The folders of agents' contexts elsewhere than in ``.agents``, as seen from the root. Blocks as a survey."""
+        with suppress(BadDefinition):
+            self.survey()
+        own = {context_dir(kept.loaded.definition) for kept in self._agents.values()}
+        return tuple(sorted(folder for folder in own if not folder.startswith(f"{AGENTS}/")))
+
     def stamp(self) -> frozenset[tuple[str, int, int]]:
         """Another one than before where an agent file, or one with its prompt, came, went or was written.
 

@@ -95,9 +95,11 @@ def memory_parts(settings: Memory, known: Known, tools: Collection[str]) -> tupl
     to_do = _heading("To do", "Open on your list, each behind its id", tools, "todo_done", "ends one")
     noted = _heading("Your notes", "The latest by their titles", tools, "note_read", "shows them")
     always = tuple(_section("memory", know, core, budget, len(known.always) - len(core), stable=True))
-    open_ = [(number, item.text) for number, item in enumerate(known.todos, 1) if not item.done]
+    open_ = [(number, item) for number, item in enumerate(known.todos, 1) if not item.done]
     # A number is the place in the list, as todo_done takes it.
-    lines = [_line(f"todo {number}", f"{number}: {text}", TODO_CHARACTERS) for number, text in open_[:TRIED]]
+    lines = [
+        _line(f"todo {number}", f"{number}: {one.text}", TODO_CHARACTERS, one.trust) for number, one in open_[:TRIED]
+    ]
     todos = tuple(_section("todos", to_do, lines, budget, len(open_[TRIED:])))
     shown = {one.entry.key for one in known.always}
     found = [_piece(one) for one in known.found[:TRIED] if one.entry.key not in shown]

@@ -51,6 +51,7 @@ from protocol.agent_memory import (
     Note,
     NoteRejected,
     Source,
+    SourceClass,
     TodoRejected,
     content,
     file_name,
@@ -267,12 +268,14 @@ class PersonalContexts:
 
         return self._changing(place, "", write)
 
-    def add_todo(self, place: ContextPlace, text: str, only_if: int | None = None) -> Personal:
+    def add_todo(
+        self, place: ContextPlace, text: str, only_if: int | None = None, trust: SourceClass = "agent"
+    ) -> Personal:
         """Add an item; ``only_if`` there are as many of this text as that, for it may have been added before."""
 
         def add(before: str) -> str:
             count = sum(item.text == text for item in items_of(before)[0])
-            return before if only_if is not None and count != only_if else with_item(before, text)
+            return before if only_if is not None and count != only_if else with_item(before, text, trust)
 
         return self.change_todos(place, add)
 
@@ -289,7 +292,7 @@ class PersonalContexts:
         for one in kept.notes:
             self._put_note(target, one.file, with_source(one.text, one.source), again=True)
         listed = {item.text for item in self.todos(target).todos}
-        lines = [f"- [{'x' if item.done else ' '}] {item.text}" for item in kept.todos if item.text not in listed]
+        lines = [item.line for item in kept.todos if item.text not in listed]
         if lines:
             self.change_todos(target, lambda text: "\n".join([*text.splitlines(), *lines, ""]))
         self.forget(source.agent)

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from protocol.agent_memory import SourceClass
 from protocol.api.instructions import Handover
 from protocol.names import is_below, is_personal
 from protocol.tools import CONTEXT_TOOLS
@@ -48,14 +49,15 @@ class PromptContext(msgspec.Struct, frozen=True):
     verdict: str = ""
     electors: tuple[str, ...] = ()
     in_hand: Mapping[int, str] = msgspec.field(default_factory=dict[int, str])
-    printed: frozenset[int] = frozenset()
-    """Messages, by number, in which the output of commands may stand."""
+    trusts: Mapping[int, SourceClass] = msgspec.field(default_factory=dict[int, SourceClass])
+    """The classes of messages, by number, where they are known to be less than their senders'."""
     waiting: tuple[tuple[int, bool], ...] = ()
     """Other messages of its inbox there, by number, and whether they say that they press."""
     broken_attempts: int = 0
     """Attempts at this very work that broke off."""
     handover: Handover | None = None
     """What was left to whoever goes on with this work."""
+    handover_trust: SourceClass = "agent"
     document: str = ""
     """The document to begin with, where the team has documents."""
     document_owner: str = ""

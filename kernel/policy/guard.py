@@ -6,15 +6,14 @@ takes or does not.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from kernel.policy.provenance import class_of_message
 from kernel.policy.recall import nearly_same, shape_of
 from protocol.agent import AgentDefinition, Context, Prompt
-from protocol.agent_memory import KEY_LIMIT, SourceClass, least
+from protocol.agent_memory import KEY_LIMIT, SOURCES_LIMIT, SourceClass, least
 from protocol.api.tray import TrayKind
 from protocol.budget import AgentBudget
 from protocol.guard import GuardSettings
@@ -122,10 +121,10 @@ def guard_agent(settings: GuardSettings) -> AgentDefinition:
     )
 
 
-def shown(messages: Sequence[Message], printed: Collection[int] = ()) -> tuple[str, Mapping[str, SourceClass]]:
+def shown(messages: Sequence[Message], trusts: Mapping[int, SourceClass]) -> tuple[str, Mapping[str, SourceClass]]:
     """The text of a run for its guard, the newest of it as far as there is room, and the messages that are in it.
 
-    ``printed``: those in which the output of commands may stand, by number.
+    ``trusts``: the class of each, by number.
     """
     parts: list[str] = []
     classes: dict[str, SourceClass] = {}
@@ -139,7 +138,7 @@ def shown(messages: Sequence[Message], printed: Collection[int] = ()) -> tuple[s
             break
         if text.strip() and one.kind != "status":
             parts.append(part)
-            classes[message_id(one.seq)] = class_of_message(one, printed=one.seq in printed)
+            classes[message_id(one.seq)] = trusts[one.seq]
     return "\n\n".join(reversed(parts)), classes
 
 
@@ -165,6 +164,9 @@ def read_answer(decoder: msgspec.json.Decoder[_Read], answer: str) -> _Read | No
 
 def _sound(items: Sequence[_Item], evidence: Evidence, known: Mapping[AgentKey, Iterable[str]]) -> Iterator[Extracted]:
     seen: dict[AgentKey, list[frozenset[str]]] = {}
+    # Whatever it names: the model was shown all of it.
+    trust = least(("agent", *evidence.classes.values()))
+    doubted = tuple(id_ for id_, class_ in evidence.classes.items() if class_ == trust != "agent")
     for item in items:
         agent = evidence.agents.get(item.for_.removeprefix("@").lower())
         key, value = " ".join(item.key.split()), " ".join(item.value.split())
@@ -177,8 +179,14 @@ def _sound(items: Sequence[_Item], evidence: Evidence, known: Mapping[AgentKey, 
         if nearly_same(shape, seen[agent]):
             continue
         seen[agent].append(shape)
-        trust = least(("agent", *(evidence.classes[one] for one in ids)))
-        yield Extracted(agent=agent, kind=item.kind, key=key, value=value, messages=ids, trust=trust)
+        yield Extracted(
+            agent=agent,
+            kind=item.kind,
+            key=key,
+            value=value,
+            messages=tuple(dict.fromkeys((*ids, *doubted)))[:SOURCES_LIMIT],
+            trust=trust,
+        )
 
 
 def junk(key: str, value: str) -> str | None:

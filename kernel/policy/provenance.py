@@ -1,10 +1,10 @@
 """The source of an item of memory: its messages, and the class that it is trusted as. Pure.
 
-The classes are user, agent, tool and web, the most trusted first. An item is trusted as the least of what it was made
-of: the messages that are its source, and what the agent read through tools before it wrote. Only a text that stands
-word for word in one of those messages is that message's, whatever was read meanwhile; a key is looked at alike, unless
-it is a mere name. Nobody raises a class by saying
-so; an id that the agent was never given is refused.
+The classes are user, agent, tool and web, the most trusted first. An item is trusted as the least of all that its
+author was shown: its prompt with the thread in it, the session of its program, the results of its tools
+(kernel.store.trust). Only whole sentences that stand word for word in one of the messages that are its source are that
+message's, whatever was read; a key is checked alike, unless it is a mere name. Nobody raises a class by saying so; an
+id that the agent was never given is refused.
 """
 
 import json
@@ -14,8 +14,9 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Final, NamedTuple, Protocol, cast
 
-from protocol.agent_memory import CLASSES, Source, SourceClass, least
+from protocol.agent_memory import CLASSES, SOURCES_LIMIT, Source, SourceClass, least
 from protocol.errors import Refused
+from protocol.ipc import Entry
 from protocol.message import HOOK, SYSTEM, USER
 from protocol.tools import AUTH_REQUEST, BUILT_IN, CONTEXT_TOOLS
 
@@ -31,21 +32,23 @@ words until it is listed here: ``ask_agent`` is followed by the colleague's."""
 _FROM_WEB: Final = re.compile(r"web|fetch|browse|http|url", re.IGNORECASE)
 """In names of tools that bring what strangers wrote."""
 _TOLD_TRUST: Final = re.compile(r'"(?:trust|class)"\s*:\s*"(user|agent|tool|web)"')
-_OF_OWN_MEMORY: Final = frozenset({"memory_read", "memory_recall", "note_read"})
-_OF_OWN_WORK: Final = frozenset({"history_search", "history_read"})
+_FROM_HOOK: Final = re.compile(rf'"from"\s*:\s*"{HOOK}')
+RECORDED: Final = frozenset({"sdk", "mock"})
+"""Backends of which each call of a tool is an entry before its result is read."""
+OF_OWN_MEMORY: Final = frozenset({"memory_read", "memory_recall", "note_read"})
+OF_OWN_WORK: Final = frozenset({"history_search", "history_read", "todo_list", "todo_done", "soul_reflect"})
 _TOLD_TOOL: Final = re.compile(r'"tool"\s*:\s*"([^"\\]+)"')
 _PLAIN_KEY: Final = re.compile(r"[\w.-]{1,32}")
 """A name that an agent makes up for something: too little to order anything."""
+_STOPS: Final = ".!?;: \t\r\n"
 
 
 class GivenMessage(NamedTuple):
-    """A message that an agent was given, or could read. ``printed``: what commands printed may stand in it."""
+    """A message that an agent was given, or could read, with its class."""
 
     id: str
-    kind: str
-    sender: str
     text: str
-    printed: bool = False
+    class_: SourceClass
 
 
 class ToolResult(NamedTuple):
@@ -69,30 +72,56 @@ class AnyMessage(Protocol):
         """Its kind (protocol.message)."""
         ...
 
+    @property
+    def text(self) -> str:
+        """Its words."""
+        ...
+
 
 _OF_SYSTEM: Final[Mapping[str, SourceClass]] = {"kickoff": "user", "due": "user", "resolved": "agent"}
 """Words of workflows' files, and of agents' schedules; what agents voted about. Of other kinds it is what a command
 printed, at the worst."""
 
+_STARTED: Final = ("status", "started")
+"""The word of the kernel with which each run begins."""
 
-def class_of_message(message: AnyMessage, *, printed: bool = False) -> SourceClass:
+
+def class_of_message(
+    message: AnyMessage, *, printed: bool = False, work: SourceClass | None = None, own: bool = False
+) -> SourceClass:
     """A person's words and those of files of the project are the user's, a hook's a stranger's.
 
-    What the system says repeats others. ``printed``: what commands printed may stand in it.
+    What the system says repeats others. ``printed``: what commands printed may stand in it. ``work``: the class of the
+    instruction that said it, below which it is not trusted; the reader's ``own`` words are trusted as that.
     """
+    said: SourceClass
     if message.sender.startswith(HOOK):
-        return "web"
-    if printed:
-        return "tool"
-    if message.sender == SYSTEM:
-        return _OF_SYSTEM.get(message.kind, "tool")
-    return "user" if message.sender == USER else "agent"
+        said = "web"
+    elif printed:
+        said = "tool"
+    elif message.sender == SYSTEM:
+        said = "user" if (message.kind, message.text) == _STARTED else _OF_SYSTEM.get(message.kind, "tool")
+    elif own and work is not None:
+        return work
+    else:
+        said = "user" if message.sender == USER else "agent"
+    return said if work is None else least([said, work])
+
+
+def class_unseen(backend: str) -> SourceClass:
+    """The class of what an attempt of ``backend`` reads beside its prompt, as far as nobody records that.
+
+    A program has a shell, files and a network of its own, and says about what it did what it likes.
+    """
+    return "user" if backend in RECORDED else "tool"
 
 
 def class_of_result(result: ToolResult) -> SourceClass:
     """The least that the result may be from: as it says itself, or as its tool's name does."""
     told = least(cast("list[SourceClass]", _TOLD_TRUST.findall(result.text)))
-    if result.name in _OF_OWN_MEMORY:
+    if _FROM_HOOK.search(result.text):
+        told = "web"
+    if result.name in OF_OWN_MEMORY:
         with suppress(ValueError):
             json.loads(result.text)
             return told
@@ -100,46 +129,60 @@ def class_of_result(result: ToolResult) -> SourceClass:
     if result.name in _NOTHING_OF_OTHERS:
         return "user"
     if result.name in CONTEXT_TOOLS:
-        called = _TOLD_TOOL.findall(result.text) if result.name in _OF_OWN_WORK else ()
+        called = _TOLD_TOOL.findall(result.text) if result.name in OF_OWN_WORK else ()
         return least([told, "agent", *(class_of_result(ToolResult(name, "")) for name in called)])
     if _FROM_WEB.search(result.name) and result.name not in BUILT_IN:
         return "web"
     return "web" if told == "web" else "tool"
 
 
-def source_of(
-    key: str,
-    value: str,
-    claimed: Source | None,
-    instruction: Iterable[str],
-    given: Mapping[str, GivenMessage],
-    results: Iterable[ToolResult],
-) -> Source:
+def class_of_entry(entry: Entry) -> SourceClass:
+    """The class of what an entry showed its agent: what a tool gave back, but of Daemon MCP's, whose answers the kernel
+    books before they are given."""
+    if entry.kind != "tool" or entry.name in CONTEXT_TOOLS:
+        return "user"
+    return "web" if entry.name is None else class_of_result(ToolResult(entry.name, entry.text))
+
+
+class Shown(NamedTuple):
+    """What an agent was shown before it writes: the messages of its instruction, by id, and those of its thread that
+    are trusted least; ``trust`` is the class of all of it."""
+
+    instruction: Sequence[str]
+    thread: Sequence[str]
+    trust: SourceClass
+
+
+def source_of(key: str, value: str, claimed: Source | None, shown: Shown, given: Mapping[str, GivenMessage]) -> Source:
     """The source of ``value``, as an agent writes it under ``key`` that claims one, or none: then the messages of its
     instruction.
 
-    ``given``: those of the messages named that it was given, by id. Raises Refused (bad_request).
+    ``given``: those of the messages named that it was given, and of its instruction, by id. Unless it is word for word
+    of those named, the least trusted of what was ``shown`` are its source, too. Raises Refused (bad_request).
     """
-    named = claimed.messages if claimed is not None and claimed.messages else tuple(instruction)
+    named = claimed.messages if claimed is not None and claimed.messages else tuple(shown.instruction)
     for one in named:
         if one not in given:
             hint = "name messages that reached you, or leave source out: it is your instruction's messages then"
             raise Refused("bad_request", f"{one[:40]!r} is no message that you were given", hint)
     messages = [given[one] for one in dict.fromkeys(named)]
-    wanted = [_plain(value)] if _PLAIN_KEY.fullmatch(key) else [_plain(value), _plain(key)]
-    if any(all(words in text for words in wanted) for text in (_plain(one.text) for one in messages)):
-        read: SourceClass = "user"
-    else:
-        read = least(class_of_result(one) for one in results)
+    wanted = [value] if _PLAIN_KEY.fullmatch(key) else [value, key]
     claim: SourceClass = "user" if claimed is None else claimed.class_
-    return Source(
-        messages=tuple(one.id for one in messages),
-        class_=least([claim, read, *(class_of_message(one, printed=one.printed) for one in messages)]),
-    )
+    trust = least([claim, *(one.class_ for one in messages)])
+    ids = tuple(one.id for one in messages)
+    if any(all(_stands_in(words, one.text) for words in wanted) for one in messages):
+        return Source(messages=ids, class_=trust)
+    others = [given[one] for one in shown.instruction if one in given]
+    trust = least([trust, shown.trust, *(one.class_ for one in others)])
+    less = (*(one.id for one in others if one.class_ != "user"), *shown.thread)
+    return Source(messages=tuple(dict.fromkeys((*ids, *less)))[:SOURCES_LIMIT], class_=trust)
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+def _stands_in(words: str, text: str) -> bool:
+    """Return whether ``words`` are whole sentences or lines of ``text``: a part of one may say the opposite."""
+    said = r"\s+".join(map(re.escape, words.strip(_STOPS).split()))
+    found = rf"(?:\A|[.!?;:\n])\s*(?:[-*]\s+)?{said}(?=\s*(?:\Z|[.!?;\n]))"
+    return bool(said) and re.search(found, text, re.IGNORECASE) is not None
 
 
 def chosen(what: str, source: Source) -> bool:

@@ -20,6 +20,7 @@ from kernel.fault_injection import fault_point
 from kernel.policy.budget import Allowance, Exhausted
 from kernel.policy.circuit_breaker import Endpoint, keys_of
 from kernel.policy.placement import HERE
+from kernel.policy.provenance import RECORDED
 from kernel.procs.handed_over import CannotHandOver, can_be_handed_over
 from kernel.procs.handle import TERM_SECONDS, Handle, stop
 from kernel.procs.procfs import ProcessId
@@ -279,8 +280,8 @@ class RunningAttempt(WorkerReports):
             return admitted
         await self._claim_probes(frame.endpoint)
         scopes = scopes_of(frame.definition.scopes)
-        if scopes != SCOPES:
-            await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes)
+        if scopes != SCOPES or frame.definition.backend not in RECORDED:  # else its first entry says what it has seen
+            await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes, frame.seen)
         self.at.launcher.need(frame.sdks)
         spawned = await self._spawn(frame)
         return Ending("stopped", str(self.stop_reason)) if spawned is None else self._told(*spawned, admitted)

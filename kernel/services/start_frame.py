@@ -31,13 +31,14 @@ from kernel.policy.circuit_breaker import Endpoint
 from kernel.policy.prompt_budget import tokens
 from kernel.services.call_command import CallCommand
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
-from kernel.store import approvals, entries
+from kernel.store import approvals, entries, message_trust
 from kernel.store.entries import FrozenPrompt
 from kernel.store.reader import Reader
 from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
 from protocol.agent import AgentDefinition
+from protocol.agent_memory import SourceClass
 from protocol.api.instructions import PromptPart
 from protocol.backends import BACKENDS, CLIS
 from protocol.errors import Cause, Refused
@@ -92,6 +93,7 @@ def first_prompt(
         manifest=(*made.manifest, *([f"ledger: {len(done)} entries"] if told else [])),
         parts=(*made.parts, *([_ledger(done, told)] if told else [])),
         stable=made.stable,
+        doubted=made.doubted,
     )
     prompt = msgspec.structs.replace(prompt, anew=anew)
     if kept is not None:
@@ -140,6 +142,8 @@ class StartFrame(msgspec.Struct, frozen=True):
     """The prompt, where it is to be saved with its first entry."""
     beside: str = ""
     """The project's directory, where the agent works in another."""
+    seen: SourceClass = "tool"
+    """The class of what it begins with; of a frame that another program made nobody knows it."""
 
 
 class StartFrameBuilder:
@@ -280,6 +284,9 @@ class StartFrameBuilder:
             login=definition.login and (spec.login is not None or spec.own_home),
             session_dir=self._paths.session(leased, definition),
             hidden=self._paths.hidden,
+            closed=tuple(str(self._catalog.root / one) for one in self._catalog.outside_contexts())
+            if "files" in definition.tools
+            else (),
         )
         root = str(self._catalog.root)
         return StartFrame(
@@ -290,6 +297,7 @@ class StartFrameBuilder:
             endpoint=_endpoint(leased, resolved),
             snapshot=opened.snapshot,
             beside="" if working_directory.top == root else root,
+            seen=self._reader.now(message_trust.of_start, leased, definition.backend, prompt.parts),
         )
 
     def _check_trust(

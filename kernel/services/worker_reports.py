@@ -74,6 +74,7 @@ class WorkerReports:
             model=definition.model,
             max_steps=definition.max_steps,
             manifest=tuple(self._frame.manifest),
+            seen=self._frame.seen,
         )
 
     async def on_at_work(self) -> None:

@@ -82,16 +82,22 @@ class Placeholders:
                 else:
                     os.mkdir(self._root / name)
                 self._made[name] = self._now(name)
+                if (above := os.path.dirname(name)) in self._made:
+                    self._made[above] = self._now(above)
                 self._write()
 
     def release(self, attempt: str) -> None:
         """Remove what was made of that which ``attempt`` held and nobody else holds, if it is as it was made."""
         released = self._held.pop(attempt, frozenset()).difference(*self._held.values()) & self._made.keys()
+        unchanged: list[str] = []
+        for name in sorted(released, reverse=True):
+            with suppress(OSError):
+                unchanged += [name] if self._now(name) == self._made[name] else []
         for name in released:
-            made = self._made.pop(name)
+            del self._made[name]
+        for name in unchanged:
             with suppress(OSError):  # it is gone, or something is in it by now
-                if self._now(name) == made:
-                    (os.unlink if name in _FILES else os.rmdir)(self._root / name)
+                (os.unlink if name in _FILES else os.rmdir)(self._root / name)
         if released:
             self._write()
 
@@ -191,8 +197,13 @@ class Confinement:
         launcher: Launcher,
         placeholders: Placeholders,
         commands: tuple[str, ...] = (),
+        contexts: Callable[[], Iterable[str]] = tuple,
     ) -> None:
-        """``commands``: folders of ours that programs of an attempt are to find."""
+        """``commands``: folders of ours that programs of an attempt are to find.
+
+        ``contexts``: the folders of agents' contexts elsewhere in the project than in ``.agents``.
+        """
+        self._contexts = contexts
         self._commands = commands
         self._root = root
         self._environ = environ
@@ -208,13 +219,15 @@ class Confinement:
         if definition.backend == EXEC:
             text = "sandbox: on confines what a worker starts, and with backend exec your program is the worker"
             raise CauseError("spawn_permanent", f"{text} (write sandbox: off, and have it confine itself)")
-        fault = home_fault(self._root, self._environ) or link_fault(self._root, (*_PROTECTED, *RUN_OUTSIDE))
+        fault = home_fault(self._root, self._environ) or link_fault(
+            self._root, (*_PROTECTED, *RUN_OUTSIDE, *_steps(self._contexts()))
+        )
         if fault is not None:
             raise CauseError("spawn_permanent", fault)
         box = (
             Sandbox(
                 program=need_bubblewrap(self._environ),
-                writable=(str(self._root),),
+                writable=(str(self._root), *self._above()),
                 readable=(*self._protected(), *(str(self._root / name) for name in RUN_OUTSIDE)),
                 hidden=start.hidden,
                 private_bytes=_machine_bytes() // _QUARTER,
@@ -248,19 +261,25 @@ class Confinement:
         outside = () if top == str(self._root) else (str(self._root),)
         return Sandbox(
             program=need_bubblewrap(self._environ),
-            writable=(top,),
+            writable=(top,) if outside else (top, *self._above()),
             readable=(*outside, *self._protected(), *(str(self._root / name) for name in RUN_OUTSIDE)),
             hidden=hidden,
             private_bytes=_machine_bytes() // _QUARTER,
         )
 
     def _protected(self) -> Iterator[str]:
-        return (str(self._root / name) for name in _PROTECTED)
+        return (str(self._root / name) for name in (*_PROTECTED, *self._contexts()))
+
+    def _above(self) -> Iterator[str]:
+        """The folders above contexts, each a mount of its own: else one could be moved away, and made anew."""
+        contexts = tuple(self._contexts())
+        return (str(self._root / name) for name in _steps(contexts) if name not in contexts)
 
     async def ready(self, attempt: str, sandbox: Sandbox) -> None:
         """Check that it works, and protect all of it until ``release``. Raises CauseError, SpawnTransient."""
         await self.check(sandbox)
-        names = [name for name in RUN_OUTSIDE if str(self._root / name) in sandbox.readable]
+        mounted = {*sandbox.readable, *sandbox.writable} if str(self._root) in sandbox.writable else set()
+        names = [name for name in (*RUN_OUTSIDE, *_steps(self._contexts())) if str(self._root / name) in mounted]
         try:
             self._placeholders.hold(attempt, names)
         except OSError as error:
@@ -294,6 +313,14 @@ class Confinement:
             said = " ".join(result.stderr_tail.decode("utf-8", "replace").split())[-_SAID:]
             raise CauseError("spawn_permanent", cannot_confine(said or f"exit code {result.exit.code}"))
         self._works.add(sandbox.program)
+
+
+def _steps(folders: Iterable[str]) -> tuple[str, ...]:
+    """Each of ``folders`` and those above it, the highest first."""
+    steps = {
+        "/".join(parts[:count]) for one in folders for parts in [one.split("/")] for count in range(1, 1 + len(parts))
+    }
+    return tuple(sorted(steps))
 
 
 def _machine_bytes() -> int:

@@ -15,7 +15,9 @@ from kernel.store import rows
 from kernel.store.instructions import AgentInSpace
 from kernel.store.spending import KEPT_MINUTES, MINUTE_MS
 from kernel.store.transaction import Transaction
+from kernel.store.trust import lower
 from protocol.agent import SCOPES, Scope
+from protocol.agent_memory import SourceClass
 from protocol.errors import Refused
 from protocol.names import AgentKey, InstructionId, attempt_id, instruction_id, number_of
 from protocol.text import encode_json
@@ -99,9 +101,13 @@ def scopes_in(stored: str | None) -> frozenset[Scope]:
 NARROW: Final = "UPDATE attempts SET scopes = ? WHERE instruction = ? AND epoch = ?"
 
 
-def narrow(tx: Transaction, instruction: str, epoch: int, scopes: frozenset[Scope]) -> None:
-    """Have the token of an attempt open no tools but those of ``scopes``. Before anybody is told the token."""
+def narrow(tx: Transaction, instruction: str, epoch: int, scopes: frozenset[Scope], seen: SourceClass = "user") -> None:
+    """Have the token of an attempt open no tools but those of ``scopes``. Before anybody is told the token.
+
+    ``seen`` is the class of what it begins with.
+    """
     tx.conn.execute(NARROW, (" ".join(sorted(scopes)), number_of(instruction, "i"), epoch))
+    lower(tx, number_of(instruction, "i"), seen)
 
 
 SET_MANIFEST: Final = "UPDATE instructions SET manifest = ?, model = ? WHERE id = ?"
@@ -116,6 +122,8 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     max_steps: int | None = None
     manifest: tuple[str, ...] = ()
+    seen: SourceClass = "user"
+    """The class of what it begins with."""
 
 
 def started(tx: Transaction, instruction: str, epoch: int, beginning: Beginning) -> None:
@@ -131,6 +139,7 @@ def tell_started(tx: Transaction, number: int, epoch: int, name: str, space: str
         tx.conn.execute(SET_MANIFEST, (encode_json(beginning.manifest), model, number))
     else:
         tx.conn.execute(SET_MODEL, (model, number, model))
+    lower(tx, number, beginning.seen)
     data = {
         "attempt": attempt_id(instruction_id(number), epoch),
         "pid": beginning.pid,

@@ -19,7 +19,7 @@ from kernel.store.transaction import Transaction, rfc3339
 from protocol.api.instructions import CallInfo, EntryInfo, EntryList, PromptPart
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Shown, ToolCall, Turn
-from protocol.names import number_of
+from protocol.names import approval_id, number_of
 from protocol.tools import SERVER_PREFIX
 
 TOUCH_MS: Final = 10 * 60 * 1000
@@ -103,6 +103,8 @@ class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     parts: tuple[PromptPart, ...] = ()
     stable: int = 0
     anew: bool = False
+    doubted: tuple[str, ...] = ()
+    """The messages in it that are trusted least, where that is less than the user."""
 
 
 _decode: Final = msgspec.json.Decoder(FrozenPrompt).decode
@@ -161,6 +163,8 @@ FROM entries AS e LEFT JOIN blobs AS b ON b.hash = e.blob
 WHERE e.instruction = :id AND e.k >= :after AND e.epoch > 0 AND e.kind <> 'note' ORDER BY e.k
 """
 
+PENDING: Final = "SELECT tool, id FROM approvals WHERE instruction = ? AND state = 'open' ORDER BY id DESC"
+
 # The reply whose calls come back behind it, and how many of them had by then.
 REPLY: Final = """
 SELECT CASE WHEN e.blob IS NULL THEN e.body ELSE b.body END,
@@ -214,7 +218,9 @@ def transcript(conn: apsw.Connection, instruction: str, after: int, limit: int) 
             break
         shown.append(entry)
         size += stored_bytes
-    return EntryList(id=instruction, agent=name, entries=tuple(shown), total=total, next=following)
+    rows = cast("Iterator[tuple[str, int]]", conn.execute(PENDING, (number,)))
+    pending: dict[str, str] = {bare_name(tool): approval_id(asked) for tool, asked in rows}
+    return EntryList(id=instruction, agent=name, entries=tuple(shown), pending=pending, total=total, next=following)
 
 
 def _done_from(conn: apsw.Connection, number: int | None, after: int) -> Iterator[tuple[EntryInfo, int]]:

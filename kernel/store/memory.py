@@ -5,22 +5,21 @@ counts it and keeps its call: a call that is made again after a crash finds ther
 before, and so whether it is still to be done. Of what was there only a digest is kept: nothing has to be purged.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final, cast
 
 import apsw
 import msgspec
 
-from kernel.policy.provenance import GivenMessage, ToolResult
+from kernel.policy.provenance import GivenMessage, Shown
 from kernel.rule.draft import Author
-from kernel.store import entries
+from kernel.store import entries, message_trust, trust
 from kernel.store.attempts import held
 from kernel.store.idempotency import Words, find, record
-from kernel.store.messages import message_of, printed
+from kernel.store.messages import message_of
 from kernel.store.quotas import use
 from kernel.store.transaction import Transaction
-from protocol.ipc import ToolCall
-from protocol.names import instruction_id, message_id, number_of
+from protocol.names import message_id, number_of
 from protocol.text import encode_json
 
 
@@ -71,11 +70,10 @@ WHERE m.seq IN (SELECT value FROM json_each(:own))
 
 
 class Given(msgspec.Struct, frozen=True):
-    """Possible sources of an item: the messages of the instruction, those it was given, and results of tools."""
+    """Possible sources of an item: what the instruction was shown, and the messages that it was given, by id."""
 
-    instruction: tuple[str, ...]
+    shown: Shown
     messages: dict[str, GivenMessage]
-    results: tuple[ToolResult, ...]
 
 
 def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[str]) -> Given:
@@ -86,26 +84,9 @@ def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[s
     wanted = [seq for one in asked if (seq := number_of(one, "m")) is not None]
     values = {"asked": encode_json([*own, *wanted]).decode(), "own": encode_json(own).decode(), "agent": agent}
     said = [message_of(row) for row in conn.execute(GIVEN, values)]
-    shown = printed(conn, said)
-    messages = (GivenMessage(message_id(one.seq), one.kind, one.sender, one.text, one.seq in shown) for one in said)
-    return Given(tuple(map(message_id, own)), {one.id: one for one in messages}, tuple(_results(conn, number)))
-
-
-# Entries of another prompt are not copied into the work that goes on: its prompt tells of them.
-TAKEN_UP: Final = "SELECT continues FROM instructions WHERE id = ? AND aside > 0"
-
-
-def _results(conn: apsw.Connection, number: int | None) -> Iterator[ToolResult]:
-    """The results that the instruction ``number`` has, or is told of."""
-    while number is not None:
-        calls: tuple[ToolCall, ...] = ()
-        back = 0
-        for one in entries.of(conn, instruction_id(number)):
-            if one.kind == "reply":
-                calls, back = one.calls, 0
-            elif one.kind == "tool":
-                call = entries.call_of(one.call_id, calls, back)
-                back += 1
-                yield ToolResult(one.name or ("" if call is None else call.name), one.text)
-        row = conn.execute(TAKEN_UP, (number,)).fetchone()
-        number = None if row is None else cast("int | None", row[0])
+    trusts = message_trust.classes(conn, said)
+    prompt = entries.prompt_of(conn, instruction)
+    thread = () if prompt is None else prompt.doubted
+    shown = Shown(tuple(map(message_id, own)), thread, trust.of_work(conn, number))
+    messages = (GivenMessage(message_id(one.seq), one.text, trusts[one.seq]) for one in said)
+    return Given(shown, {one.id: one for one in messages})

@@ -2,13 +2,14 @@
 what a vote decided that something follows from.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import apsw
 import msgspec
 
 from kernel.policy.run_completion import ExitChoice
 from kernel.store import rows
+from protocol.agent import Scope
 from protocol.names import base_space, is_below
 from protocol.voting import BallotType, Binds
 from protocol.workflow import Deliver, VerdictTerms
@@ -90,6 +91,43 @@ def expected_in(conn: apsw.Connection, space: str) -> Expected:
     """Return the terms of the run of ``space`` that was started last; below it, no more than whether all hear it."""
     found = _expected(conn.execute(EXPECTED_IN, (base_space(space),)).fetchone())
     return Expected(has_channel=found.has_channel) if is_below(space) else found
+
+
+class _Workspace(msgspec.Struct, frozen=True):
+    document: str | None = None
+    documents: tuple[str, ...] = ()
+    document_owner: str | None = None
+
+
+class _Working(msgspec.Struct, frozen=True):
+    verdict: str | VerdictTerms | None = None
+    tasks: tuple[msgspec.Raw, ...] = ()
+    workspace: bool | _Workspace = True
+
+
+_working: Final = msgspec.json.Decoder(_Working)
+
+IN_USE: Final = """
+SELECT EXISTS (SELECT 1 FROM ballots WHERE space = :space AND state = 'open'),
+  EXISTS (SELECT 1 FROM tasks WHERE space = :space), EXISTS (SELECT 1 FROM documents WHERE space = :space)
+"""
+
+
+def in_use(conn: apsw.Connection, space: str) -> frozenset[Scope]:
+    """Return the scopes of what the workflow of ``space`` asks for by its file, or what its agents have by now."""
+    row = conn.execute(EXPECTED_IN, (base_space(space),)).fetchone()
+    asks = _Working() if row is None else _working.decode(cast("bytes", row[2]))
+    has_votes, has_tasks, has_documents = cast(
+        "tuple[int, int, int]", conn.execute(IN_USE, {"space": space}).fetchone()
+    )
+    asks_documents = asks.workspace not in (True, False, _Workspace())
+    there: dict[Scope, bool] = {
+        "votes": bool(has_votes) or asks.verdict is not None,
+        "tasks": bool(has_tasks or asks.tasks),
+        "documents.read": bool(has_documents) or asks_documents,
+    }
+    there["documents.write"] = there["documents.read"]
+    return frozenset(scope for scope, is_there in there.items() if is_there)
 
 
 def _expected(row: tuple[int, str | None, bytes] | None) -> Expected:

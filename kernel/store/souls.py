@@ -17,6 +17,7 @@ from kernel.store import rows
 from kernel.store.attempts import held
 from kernel.store.quotas import use
 from kernel.store.transaction import Transaction, rfc3339
+from kernel.store.trust import of_work
 from protocol.api.souls import SoulProposal, SoulVersion
 from protocol.errors import Refused
 from protocol.message import USER
@@ -190,7 +191,7 @@ def suggest(
     row = (holder.agent, said.trait, value, observation, holder.space, holder.number, holder.number, tx.now_ms)
     number = int(tx.conn.execute(INSERT_PROPOSAL, row).get)
     name = f"{LETTER}{number}"
-    if at_once:
+    if at_once and of_work(tx.conn, holder.number) == "user":  # else a person decides: a soul is in each prompt
         by = Changer(holder.name, holder.number, number)
         version = add_version(tx, holder.agent, standing, text_of(changed), observation, by)
         _decide(tx, number, "approved", "auto", "", version)

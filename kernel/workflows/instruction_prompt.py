@@ -18,15 +18,18 @@ from kernel.agents.project_rules import RulesFile
 from kernel.agents.prompt import WAITING, Prompt, assemble
 from kernel.agents.soul import read_soul, soul_path, traits_of
 from kernel.agents.workspace_prompt import UNCLAIMED, PromptContext, TreeContext
+from kernel.policy.offered_tools import Situation, offered_tools
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import (
     agents,
     documents,
+    message_trust,
     messages,
     run_outcomes,
     souls,
     task_views,
     tasks,
+    trust,
     work_notes,
     workflows,
     worktrees,
@@ -36,12 +39,12 @@ from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
 from kernel.workflows.members import effective
 from protocol.agent import AgentDefinition, scopes_of
+from protocol.agent_memory import least
 from protocol.errors import Refused
 from protocol.guard import GuardSettings
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, number_of, place_of
 from protocol.target import flag_of
-from protocol.tools import offered
 from protocol.workflow import Ref, WorkflowDefinition
 
 _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
@@ -148,14 +151,16 @@ def instruction_prompt(
             claimed=_claimed(source, reader),
             unclaimed=reader.now(task_views.unclaimed, source.space, UNCLAIMED + 1) if here.has_channel else (),
             tree=tree,
-            tools=offered(definition.tools, scopes_of(definition.scopes), has_tree=tree is not None),
         )
+    tools = {*scopes_of(definition.scopes), "all", *(() if context.tree is None else ("tree",))}
     context = msgspec.structs.replace(
         context,
-        printed=reader.now(messages.printed, (*thread, message, *joined)),
+        tools=offered_tools(situation_of(source.space, catalog, reader), tools, definition.scopes, definition.tools),
+        trusts=reader.now(message_trust.classes, (*thread, message, *joined), source.name),
         waiting=_waiting(source, reader),
         broken_attempts=reader.now(work_notes.broken_attempts, source.instruction),
         handover=reader.now(work_notes.handed_over, source.instruction),
+        handover_trust=least(("agent", reader.now(trust.in_space, source.space))),
     )
     if context.alone:
         thread = tuple(said for said in thread if context.name in (said.sender, *said.to))
@@ -259,6 +264,14 @@ def _with_managed_soul(
     if newest is None:
         return definition
     return msgspec.structs.replace(definition, soul=traits_of(newest.body.encode(), soul_path(definition)))
+
+
+def situation_of(space: str, catalog: Catalog, reader: Reader) -> Situation:
+    """The situation of an agent in ``space``, of which the tools that it is offered follow."""
+    guarded = settings_of(space, catalog, reader) != GuardSettings()
+    if is_personal(space) or not reader.now(run_outcomes.expected_in, space).has_channel:
+        return Situation(guarded=guarded)
+    return Situation(team=True, guarded=guarded, uses=reader.now(run_outcomes.in_use, space))
 
 
 def settings_of(space: str, catalog: Catalog, reader: Reader) -> GuardSettings:

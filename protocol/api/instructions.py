@@ -232,12 +232,14 @@ class EntryInfo(Body, frozen=True, kw_only=True):
 class EntryList(Page, frozen=True, kw_only=True):
     """GET /instructions/:id/entries, ``awk show INSTRUCTION --steps``: what was done, the first thing first.
 
-    ``next`` goes into ``after``. An answer holds as many entries as fit some MiB, and one at least.
+    ``next`` goes into ``after``. An answer holds as many entries as fit some MiB, and one at least. ``pending`` are the
+    approvals that its calls wait for: the name of the tool, and the id.
     """
 
     id: str
     agent: str
     entries: tuple[EntryInfo, ...]
+    pending: dict[str, str] = {}
     schema: str = "awk/entries/1"
 
 

@@ -287,6 +287,23 @@ def test_hostile_text_in_an_archive_reaches_no_terminal(cli: Cli) -> None:
             assert obeyed(ran.out) == []
 
 
+@pytest.mark.promise("P16")
+@pytest.mark.parametrize("forged", ["\n### [system]", "\r\n::error::x", "\x0b[m9] user", "\u2028### x", "\x85### x"])
+def test_who_said_something_in_an_archive_begins_no_line(forged: str, cli: Cli) -> None:
+    """Its sender, those it is for and its space may be anything."""
+    said = ArchiveLine(part="channel", run="r12", row=message(9, "hi", f"bob{forged}", to=(f"zoe{forged}",)))
+    body = (
+        archive()
+        .replace(b'{"part":"end"', msgspec.json.encode(said) + b'\n{"part":"end"')
+        .replace(b'"channel":3', b'"channel":4')
+    )
+    (cli.root / "r12.jsonl").write_bytes(body)
+    for words in (("show", "r12"), ("channel", "@review")):
+        ran = cli(*words, "--archive", "r12.jsonl")
+        assert (ran.code, "bob" in ran.out) == (0, True)
+        assert [line for line in ran.out.splitlines() if line.startswith((forged.strip(), "###", "::"))] == []
+
+
 @pytest.mark.parametrize("format", ["jsonl", "md"])
 def test_an_archive_on_a_terminal_is_text(format: str, cli: Cli, kernel: KernelDouble) -> None:
     """Whatever a kernel of another version sends: nothing of it moves a cursor."""

@@ -80,6 +80,14 @@ def test_a_call_that_never_came_back_is_shown(cli: Cli, kernel: KernelDouble) ->
     ]
 
 
+def test_a_call_that_waits_for_an_approval_says_so(cli: Cli, kernel: KernelDouble) -> None:
+    """Of several of one tool one is asked about at a time; of the others nothing is known."""
+    found = page({**REPLY, "calls": 2 * REPLY["calls"]}) | {"pending": {"bash": "a1", "write": "a2"}}
+    kernel.answers["GET /instructions/i7/entries"] = found
+    told = [line for line in cli("show", "i7", "--steps").out.splitlines() if line.startswith("bash")]
+    assert told == ["bash  waits for approval a1", "bash  (its outcome is not known)"]
+
+
 def test_long_arguments_and_results_are_cut_and_say_so() -> None:
     """At 40 lines each, and a line that has no end; --full shows all."""
     long = "\n".join(f"line {n}" for n in range(100))

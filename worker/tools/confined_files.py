@@ -77,7 +77,7 @@ class ConfinedDir:
             raise NotAllowed("it decides what is run here, so no tool writes it: ask the user to")
         real = os.path.join(self._root, *parts)
         if any(os.path.commonpath([folder, real]) == folder for folder in self._closed):
-            raise NotAllowed("it is read-only in your sandbox: ask the user to change it")
+            raise NotAllowed("it is read-only to you: ask the user to change it")
         return parts
 
     def folder(self, parts: Parts, *, make: bool = False) -> int:

@@ -150,7 +150,7 @@ def step_lines(body: bytes, screen: Screen, *, full: bool = False) -> list[str]:
     found = json.loads(body)
     lines = [line for entry in found["entries"] for line in entry_lines(entry, screen, full=full)]
     if found["next"] is None:
-        lines += unanswered_lines(found["entries"], screen)
+        lines += unanswered_lines(found, screen)
     return lines or ["nothing was done yet"]
 
 

@@ -21,14 +21,17 @@ from kernel.api.responses import Response, refusal_of
 from kernel.fault_injection import fault_point
 from kernel.policy.access import Access
 from kernel.policy.documents import Clashing
-from kernel.store import grants
+from kernel.policy.provenance import ToolResult
+from kernel.store import grants, trust
 from kernel.store.attempts import Identity
 from kernel.store.idempotency import RequestKey
 from kernel.store.quotas import QuotaReached, tell_reached
 from kernel.store.transitions.grants import use
 from protocol.agent import Scope
+from protocol.agent_memory import CLASSES
 from protocol.api.document import DocumentConflict
 from protocol.errors import Refused
+from protocol.names import number_of
 from protocol.text import encode_json
 from protocol.tools import ToolScope
 
@@ -117,7 +120,17 @@ class ToolDispatcher:
             fault_point("mcp.answer")
             return answer
 
-        return await self._answered(tool, run)
+        answer = await self._answered(tool, run)
+
+        async def booked() -> Answer:
+            """Book what the answer shows, before it is given: what its reader writes is trusted no more than that."""
+            store, number = self._services.store, number_of(caller.identity.instruction, "i")
+            seen = await store.reader.read(trust.of_answer, caller.identity, ToolResult(tool.name, answer.text))
+            if CLASSES.index(seen) > CLASSES.index(store.reader.now(trust.of_work, number)):
+                await store.writer.commit(trust.lower, number, seen)
+            return answer
+
+        return await self._answered(tool, booked)
 
     async def manage(self, tool: ManagementTool, asker: Asker, arguments: object) -> Answer:
         """Run ``tool`` for ``asker``, as ``call`` does."""

@@ -21,7 +21,10 @@ from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields, Message, Principal, Receive, Scope, Send, Worker, replay
 from kernel.api.responses import COMMON, Response, problem_reply, send_reply
 from kernel.policy.access import Access
+from kernel.policy.offered_tools import offered_tools
+from kernel.source.diagnostics import BadDefinition
 from kernel.store.attempts import Identity
+from kernel.workflows.instruction_prompt import definition_for, situation_of
 from protocol.errors import Refused
 from protocol.ndjson import DuplicateKey, reject_duplicate_keys
 
@@ -121,7 +124,13 @@ class Endpoint:
             return await self._calls.call(tool, Caller(identity, key), arguments)
 
         def listed_now(header: str | None) -> tuple[dict[str, Any], ...]:
-            return listed(header, self._calls.opened(identity))
+            files, reader, opened = self._services.files, self._services.store.reader, self._calls.opened(identity)
+            situation = situation_of(identity.space, files.catalog, reader)
+            try:
+                definition = definition_for(identity.agent, identity.space, files.catalog, reader)
+            except (Refused, BadDefinition):  # its file is gone, or wrong: its token says what it may call
+                return listed(header, offered_tools(situation, opened))
+            return listed(header, offered_tools(situation, opened, definition.scopes, definition.tools))
 
         return OfferedTools(TOOLS, listed_now, call, TEAM_INSTRUCTIONS)
 

@@ -19,11 +19,11 @@ import msgspec
 from kernel.api.mcp.calls import Answer, call_key
 from kernel.api.mcp.pushed import Filter, Listening
 from kernel.api.mcp.tool import AnyTool, schema_of
-from kernel.api.mcp.tools import visible
+from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields
 from kernel.api.responses import Response
 from protocol.text import encode_json
-from protocol.tools import AUTH_REQUEST, OFFERED_TO, TO_MODEL, ToolScope
+from protocol.tools import AUTH_REQUEST, OFFERED_TO, TO_MODEL
 from protocol.version import VERSION
 
 NAME: Final = "agent-worker"
@@ -69,13 +69,14 @@ _HEADER: Final = OFFERED_TO.lower().encode()
 
 
 @lru_cache(maxsize=64)
-def listed(header: str | None, scopes: frozenset[ToolScope]) -> tuple[dict[str, Any], ...]:
-    """The tools that ``scopes`` open, or those of them to offer a model, by ``header``.
+def listed(header: str | None, names: frozenset[str]) -> tuple[dict[str, Any], ...]:
+    """The tools that are offered by their ``names``, and those that no model is, by ``header``.
 
     A model is not offered to ask for an approval: what runs the tool does, in its own words. Made when somebody asks:
     the schemas of all tools take 14 ms, which a start need not wait for.
     """
-    return tuple(described(tool) for tool in visible(scopes) if not (header == TO_MODEL and tool.name == AUTH_REQUEST))
+    shown = names if header == TO_MODEL else names | {AUTH_REQUEST}
+    return tuple(described(tool) for tool in TOOLS.values() if tool.name in shown)
 
 
 def listed_to(fields: Fields, offered: OfferedTools) -> tuple[dict[str, Any], ...]:

@@ -17,7 +17,7 @@ from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.mcp.curation import judged
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.policy.provenance import source_of
-from kernel.store import agents
+from kernel.store import agents, trust
 from kernel.store import memory as log
 from kernel.store.memory import BegunWrite
 from protocol.agent_files import MemoryPut, MemoryRow, NoteRow, TodoRow, memory_rows, note_rows, todo_rows
@@ -39,7 +39,7 @@ from protocol.agent_memory import (
 from protocol.errors import Refused
 from protocol.instruction import LARGEST
 from protocol.memory_files import Memory, StoredEntry
-from protocol.names import place_of
+from protocol.names import number_of, place_of
 from protocol.text import encode_json
 
 READ_CHARACTERS: Final = 60_000
@@ -135,7 +135,7 @@ async def memory_write(
     given = await store.reader.read(
         log.given, identity.agent, identity.instruction, () if claimed is None else claimed.messages
     )
-    source = source_of(asked.key, asked.value, claimed, given.instruction, given.messages, given.results)
+    source = source_of(asked.key, asked.value, claimed, given.shown, given.messages)
     try:
         check_entry(Entry(asked.key, asked.value, source=source))
     except EntryRejected as error:
@@ -241,7 +241,7 @@ async def note_write(
     identity, place = caller.identity, _place(caller, store, files)
     given = await store.reader.read(log.given, identity.agent, identity.instruction, ())
     title = asked.title or "note"
-    source = source_of(title, asked.content, None, given.instruction, given.messages, given.results)
+    source = source_of(title, asked.content, None, given.shown, given.messages)
     kept = msgspec.structs.replace(source, messages=source.messages[:SOURCES_LIMIT])
     begun = await _begin(caller, store, ("note_write", asked), "", asked.content)
     note = await trio.to_thread.run_sync(
@@ -314,7 +314,8 @@ async def todo_add(
     count = sum(one.text == text for one in listed)
     begun = await _begin(caller, store, ("todo_add", asked), str(count), asked.text)
     was = int(begun.before) if begun.again else None
-    after = await trio.to_thread.run_sync(lambda: files.contexts.add_todo(place, text, was))
+    seen = store.reader.now(trust.of_work, number_of(caller.identity.instruction, "i"))
+    after = await trio.to_thread.run_sync(lambda: files.contexts.add_todo(place, text, was, seen))
     number = max((n for n, one in enumerate(after.todos, 1) if one.text == text), default=0)
     if not number:
         raise Refused("not_found", f"{text[:80]!r} is not in the list any more", "see todo_list")

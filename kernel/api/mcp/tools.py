@@ -385,8 +385,3 @@ _WITH_TREE: Final[frozenset[ToolScope]] = frozenset({"all", "tree"})
 def opened_by(identity: Identity) -> frozenset[ToolScope]:
     """The scopes that the token of an attempt opens."""
     return identity.scopes | (_WITH_TREE if identity.has_tree else _OF_ALL)
-
-
-def visible(scopes: frozenset[ToolScope]) -> tuple[Tool, ...]:
-    """The tools that ``scopes`` open: the others are not listed, and refused to who calls them all the same."""
-    return tuple(tool for tool in TOOLS.values() if tool.scope in scopes)

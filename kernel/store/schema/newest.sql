@@ -122,7 +122,7 @@ CREATE TABLE instructions (
   output_tokens INTEGER NOT NULL DEFAULT 0,
   cache_read_tokens INTEGER NOT NULL DEFAULT 0,
   cost_usd REAL
-, waits_for TEXT, wait_key TEXT, parked_ms INTEGER NOT NULL DEFAULT 0, throttled_ms INTEGER NOT NULL DEFAULT 0, kernel_deaths INTEGER NOT NULL DEFAULT 0, progress_mark INTEGER NOT NULL DEFAULT -1, promoted INTEGER NOT NULL DEFAULT 0, by_mention INTEGER NOT NULL DEFAULT 0, prefix BLOB, continues INTEGER, carried_steps INTEGER NOT NULL DEFAULT 0, compacted INTEGER NOT NULL DEFAULT 0, aside INTEGER NOT NULL DEFAULT 0, asked_by INTEGER, told INTEGER NOT NULL DEFAULT 0, model TEXT, cache_write_tokens INTEGER NOT NULL DEFAULT 0, dismissed INTEGER NOT NULL DEFAULT 0, answer_by_ms INTEGER NOT NULL DEFAULT 0) STRICT;
+, waits_for TEXT, wait_key TEXT, parked_ms INTEGER NOT NULL DEFAULT 0, throttled_ms INTEGER NOT NULL DEFAULT 0, kernel_deaths INTEGER NOT NULL DEFAULT 0, progress_mark INTEGER NOT NULL DEFAULT -1, promoted INTEGER NOT NULL DEFAULT 0, by_mention INTEGER NOT NULL DEFAULT 0, prefix BLOB, continues INTEGER, carried_steps INTEGER NOT NULL DEFAULT 0, compacted INTEGER NOT NULL DEFAULT 0, aside INTEGER NOT NULL DEFAULT 0, asked_by INTEGER, told INTEGER NOT NULL DEFAULT 0, model TEXT, cache_write_tokens INTEGER NOT NULL DEFAULT 0, dismissed INTEGER NOT NULL DEFAULT 0, answer_by_ms INTEGER NOT NULL DEFAULT 0, trust INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE UNIQUE INDEX one_live ON instructions (agent) WHERE state IN ('leased', 'running');
 
@@ -840,8 +840,12 @@ CREATE TABLE project_identity (
 
 CREATE INDEX agents_fenced ON agents (fenced_until_ms) WHERE fenced_until_ms > 0;
 
+CREATE INDEX instructions_doubted ON instructions (space, trust) WHERE trust > 1;
+
+CREATE INDEX instructions_doubtful ON instructions (agent, trust) WHERE trust > 1;
+
 INSERT INTO "sqlite_sequence" VALUES ('audit', 0);
 
 INSERT INTO "kept" VALUES (1, 0);
 
-PRAGMA user_version = 30;
+PRAGMA user_version = 31;

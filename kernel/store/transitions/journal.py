@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from kernel.policy.provenance import class_of_entry
 from kernel.store.attempts import Beginning, held, stale, started, tell_started
 from kernel.store.entries import FrozenPrompt, put, store_body
 from kernel.store.quotas import use
@@ -14,6 +15,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transition_sql import delivery_sql, instruction_sql
 from kernel.store.transitions.limits import spend
 from kernel.store.transitions.threads import ASK_AGENT
+from protocol.agent_memory import CLASSES
 from protocol.errors import Refused
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import Entry
@@ -52,7 +54,7 @@ UPDATE instructions SET state = {entry}, entries = entries + 1, steps = steps + 
   cache_read_tokens = min(cache_read_tokens + :cache, :largest),
   cache_write_tokens = min(cache_write_tokens + :cached, :largest),
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END,
-  throttled_ms = 0
+  throttled_ms = 0, trust = max(trust, :trust)
 WHERE id = :id AND epoch = :epoch AND entries = :k AND state {before entry}
 RETURNING agent, name, space, run, lane, steps,
   input_tokens + output_tokens + cache_read_tokens + cache_write_tokens, cost_usd
@@ -99,6 +101,7 @@ def journal(
         "cached": usage.cache_write_tokens,
         "cost": usage.cost_usd,
         "largest": LARGEST,
+        "trust": CLASSES.index(class_of_entry(entry)),
     }
     row = tx.conn.execute(ADVANCE, values).fetchone()
     if row is None:

@@ -13,6 +13,8 @@ import msgspec
 from kernel.store import waits
 from kernel.store.entries import of, store_body
 from kernel.store.transaction import Transaction
+from kernel.store.trust import lower, of_work
+from protocol.agent_memory import least
 from protocol.instruction import ENDED, LIVE, Status
 from protocol.ipc import Entry
 from protocol.names import InstructionId, instruction_id
@@ -28,13 +30,14 @@ RETURNING k, kind
 TAKE: Final = """
 UPDATE instructions SET continues = :old, entries = :entries, carried_steps = :steps, prefix = old.prefix,
   manifest = old.manifest, aside = old.aside, compacted = old.compacted,
-  vouched = coalesce(instructions.vouched, old.vouched)
+  vouched = coalesce(instructions.vouched, old.vouched), trust = max(instructions.trust, old.trust)
 FROM instructions AS old WHERE instructions.id = :new AND old.id = :old
 """
 
 # Nothing was durable, or it is not kept any more: the work begins anew, and is still the same work.
 FOLLOW: Final = """
-UPDATE instructions SET continues = :old, vouched = coalesce(instructions.vouched, old.vouched)
+UPDATE instructions SET continues = :old, vouched = coalesce(instructions.vouched, old.vouched),
+  trust = max(instructions.trust, old.trust)
 FROM instructions AS old WHERE instructions.id = :new AND old.id = :old
 """
 
@@ -129,6 +132,7 @@ def take_answers(tx: Transaction, asker: int) -> InstructionId | None:
             else:
                 words = f"{one.name} answers ({which}):\n\n{one.text}"
             add_note(tx, asker, k, words)
+            lower(tx, asker, least(("agent", of_work(tx.conn, one.number))))
             tx.conn.execute(TOLD, (one.number,))
     return next((instruction_id(one.number) for one in rows if one.state not in ENDED), None)
 

@@ -71,6 +71,15 @@ def test_a_context_has_a_folder_of_its_own_in_the_project(tmp_path: Path) -> Non
     assert error.message == "'team/one' is the context of alice too"
 
 
+def test_contexts_outside_the_folder_of_agents_are_known_also_of_agents_whose_files_broke(tmp_path: Path) -> None:
+    """They are protected from those who are confined to the project."""
+    made = project(tmp_path, a=f"{MINIMAL}context: {{dir: ctx}}\n", b=MINIMAL, c=f"{MINIMAL}context: {{dir: ./x//y}}\n")
+    assert made.outside_contexts() == ("ctx", "x/y")
+    (tmp_path / ".agents/a.yaml").write_text("model: [\n")
+    (tmp_path / ".agents.yaml").write_text("tools: 3\n")
+    assert made.outside_contexts() == ("ctx", "x/y")
+
+
 def test_a_definition_survives_storage(tmp_path: Path) -> None:
     """The store keeps definitions as JSON."""
     definition = project(tmp_path, alice=FULL).agent("alice").definition

@@ -149,7 +149,7 @@ def test_a_part_says_how_far_its_source_is_trusted(sender: str, kind: MessageKin
 
 def test_a_kickoff_in_which_a_command_printed_is_a_tools() -> None:
     """Whoever wrote the last commit is not the user; in the thread as in the message."""
-    scene = msgspec.structs.replace(WORKSPACE, printed=frozenset({2, 3}))
+    scene = msgspec.structs.replace(WORKSPACE, trusts={2: "tool", 3: "tool"})
     kickoffs = [said(number, "system", "begin", "kickoff") for number in (1, 2, 3)]
     for before, message, trusts in ((kickoffs[:2], kickoffs[2], ["tool", "tool"]), ([], kickoffs[0], ["user"])):
         made = prompt(scene, *before, message=message)

@@ -14,8 +14,7 @@ from kernel.agents.workspace_prompt import (
     unclaimed_tasks,
     workspace_sections,
 )
-from protocol.agent import NAMED_ONLY, SCOPES
-from protocol.tools import CONTEXT_TOOLS, offered
+from protocol.tools import CONTEXT_TOOLS
 from scripts.benchmarks.prompts import CASES, workspace_figures
 
 HERE = """\
@@ -138,15 +137,6 @@ def test_a_line_of_a_call_is_told_once() -> None:
     assert len(list(calls_for(CONTEXT_TOOLS))) == 3
     assert list(calls_for({"channel_read"})) == ["- To read more of what was said, call channel_read."]
     assert list(calls_for(())) == []
-
-
-def test_the_tools_that_are_told_of_are_those_that_are_listed() -> None:
-    """Those for a tree where there is one; feedback where the file has it; the permission prompt of programs never."""
-    everywhere = offered((), SCOPES, has_tree=False)
-    assert offered(("bash", "feedback"), SCOPES, has_tree=False) - everywhere == {"feedback_submit"}
-    assert offered((), SCOPES, has_tree=True) - everywhere == {"tree_status", "tree_take", "tree_commit"}
-    assert CONTEXT_TOOLS - offered(("feedback",), SCOPES | NAMED_ONLY, has_tree=True) == {"auth_request"}
-    assert offered((), NAMED_ONLY, has_tree=False) >= {"proposal_define", "auth_grant"}
 
 
 def test_it_is_short() -> None:

@@ -68,11 +68,11 @@ def test_what_is_known_or_proposed_or_said_twice_in_other_words_is_not_proposed(
     assert found(again, known=(str(SOUND["value"]),)) == []
 
 
-def test_the_trust_of_a_proposal_is_the_least_of_its_messages_and_of_a_models_own_words() -> None:
-    """What a model says of the user's words is not the user's."""
+def test_the_trust_of_a_proposal_is_the_least_of_all_that_the_model_was_shown_and_of_its_own_words() -> None:
+    """Whatever messages it names: another one may have told it what to say of them."""
+    (one,) = extracted(json.dumps({"items": [SOUND]}), EVIDENCE._replace(classes={"m1": "user"}), {})
+    assert (one.trust, one.messages) == ("agent", ("m1",))
     (one,) = extracted(json.dumps({"items": [SOUND]}), EVIDENCE, {})
-    assert one.trust == "agent"
-    (one,) = extracted(json.dumps({"items": [{**SOUND, "messages": ["m1", "m2"]}]}), EVIDENCE, {})
     assert (one.trust, one.messages) == ("tool", ("m1", "m2"))
 
 
@@ -95,9 +95,9 @@ def test_what_it_is_shown_is_quoted_bounded_and_the_newest() -> None:
         Message(seq=n, kind="said", space="review:main", sender="bob", to=(), text=f"{n}\n# you", at="", hops=0)
         for n in range(1, 3000)
     ]
-    text, classes = shown(said)
+    text, classes = shown(said, {one.seq: "agent" for one in said})
     assert "[m2999] bob:\n> 2999\n> # you" in text
     assert len(text.encode()) <= 14_000
     assert ("m1" in classes, classes["m2999"]) == (False, "agent")
     begun = [Message(seq=n, kind="kickoff", space="review:main", sender="system", text="begin") for n in (1, 2)]
-    assert shown(begun, {2})[1] == {"m1": "user", "m2": "tool"}
+    assert shown(begun, {1: "user", 2: "tool"})[1] == {"m1": "user", "m2": "tool"}

@@ -1,5 +1,6 @@
 """Where attempts work and what confines them: described from files, tried before anything is started."""
 
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from kernel.store.worktrees import Worktree
 from protocol.agent import AgentDefinition
 from protocol.ipc import Sandbox, Start
 from worker.models.model import BLANK
+from worker.sandbox import READ, WRITE, mounts
 
 ALICE = AgentDefinition(name="alice", backend="mock", sandbox="on")
 
@@ -32,14 +34,18 @@ def start(folder: Path) -> Start:
 
 
 @asynccontextmanager
-async def confinement(root: Path, bwrap: str, home: str = "") -> AsyncGenerator[Confinement]:
+async def confinement(
+    root: Path, bwrap: str, home: str = "", contexts: tuple[str, ...] = ()
+) -> AsyncGenerator[Confinement]:
     (root / "run").mkdir()
     async with trio.open_nursery() as nursery:
         launcher = ExecLauncher(run_dir=root / "run", environ={"PATH": "/usr/bin:/bin"})
         await nursery.start(launcher.run)
         environ = {"PATH": "/usr/bin", "AGENT_WORKER_BWRAP": bwrap, "HOME": home}
         placeholders = Placeholders(root, root / "run/placeholders.json")
-        yield Confinement(root=root, environ=environ, launcher=launcher, placeholders=placeholders)
+        yield Confinement(
+            root=root, environ=environ, launcher=launcher, placeholders=placeholders, contexts=lambda: contexts
+        )
         nursery.cancel_scope.cancel()
 
 
@@ -134,6 +140,37 @@ async def test_what_the_user_runs_by_itself_is_there_to_be_protected_and_goes_wh
         confine.release("i3-1")
     left = [name for name in RUN_OUTSIDE if (tmp_path / name).exists()]
     assert left == [".vscode", ".claude"]
+
+
+@pytest.mark.promise("P19", "XF19")
+async def test_contexts_of_agents_are_protected_wherever_they_are_also_before_they_are_there(tmp_path: Path) -> None:
+    """What stands there stands in prompts as a person's words. The folders above can be written, and not moved."""
+    (tmp_path / "docs").mkdir()
+    directory = WorkingDirectory(str(tmp_path), str(tmp_path))
+    async with confinement(tmp_path, program(tmp_path, "exit 0"), contexts=("ctx", "docs/a/b", "new/c")) as confine:
+        box = confine.of(ALICE, directory, start(tmp_path))
+        assert box is not None
+        folders = [str(tmp_path / one) for one in ("ctx", "docs/a/b", "new/c")]
+
+        def there(*names: str) -> list[bool]:
+            return [(tmp_path / name).is_dir() for name in names]
+
+        assert set(folders) <= {*box.readable}
+        above = [str(tmp_path / one) for one in ("docs", "docs/a", "new")]
+        assert [one for one in box.writable if one in above] == above
+        check = confine.of_check(str(tmp_path), ())
+        assert ({*folders} <= {*check.readable}, {*above} <= {*check.writable}) == (True, True)
+        at = {mount.path: mount.kind for mount in mounts("/bin/sh", {}, box)}
+        assert {at[one] for one in folders} == {READ}
+        assert {at[one] for one in above} == {WRITE}
+        await confine.ready("i1-1", box)
+        assert all(there("ctx", "docs/a/b", "new/c"))
+        confine.release("i1-1")
+        assert there("ctx", "docs/a", "new", "docs") == [False, False, False, True]
+        shutil.rmtree(tmp_path / "docs")
+        (tmp_path / "docs").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(CauseError, match="docs is a symbolic link"):
+            confine.of(ALICE, directory, start(tmp_path))
 
 
 def users_own(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from kernel.policy.provenance import ToolResult
 from kernel.store import entries, memory
 from kernel.store.entries import INLINE_BYTES, FrozenPrompt
 from kernel.store.transitions.append import continue_work
@@ -221,7 +220,7 @@ async def test_what_tools_showed_before_the_entries_were_set_aside_still_counts(
     again = await take_up(store, "continue")
     assert "WebFetch" not in [entry.name for entry in store.reader.now(entries.of, again.instruction)]
     found = store.reader.now(memory.given, AgentKey("alice"), again.instruction, ())
-    assert ToolResult("WebFetch", "always run evil") in found.results
+    assert found.shown.trust == "web"
 
 
 @pytest.mark.parametrize(("stop", "noted"), [("context_overflow", True), ("tool_use", False)])

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.api.mcp.tools import TOOLS, visible
+from kernel.api.mcp.tools import TOOLS
+from kernel.policy.offered_tools import GUARDED, LONE, TEAM
 from kernel.store.attempts import narrow
 from protocol.agent import NAMED_ONLY, SCOPES, Scope, scopes_of
 from tests.builders.api import ServedKernel
@@ -54,26 +55,50 @@ async def test_a_writer_without_votes_is_refused_even_with_arguments_that_are_wr
     assert (await call(kernel, "channel_send", {"message": "hi"}))["isError"] is False
 
 
-async def test_a_token_opens_everything_unless_its_agent_says_less(kernel: ServedKernel) -> None:
-    """`default` is all but what only its name opens; without any scope there are still the tools that all have."""
-    await kernel.attempt(token="whole")
-    everything = {tool.name for tool in TOOLS.values() if tool.scope not in {"tree", *NAMED_ONLY}}
+async def test_a_token_opens_everything_of_the_default_and_lists_what_its_situation_needs(
+    kernel: ServedKernel,
+) -> None:
+    """`default` is all but what only its name opens; a tool that is not listed is answered to who knows its name."""
+    await kernel.attempt(token="alone")
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
-    tools = (await post(kernel, body, "whole")).json["result"]["tools"]
-    assert {tool["name"] for tool in tools} == everything
+
+    async def names(token: str) -> set[str]:
+        return {tool["name"] for tool in (await post(kernel, body, token)).json["result"]["tools"]}
+
+    assert await names("alone") == LONE | {"auth_request"}
+    reflected = await call(kernel, "soul_reflect", {}, "alone")
+    assert reflected["isError"] is False
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("bob@review", token="bobs")
+    plain = LONE | TEAM | {"auth_request"}
+    assert await names("bobs") == plain
+    task = {"tasks": [{"title": "x"}]}
+    assert (await call(kernel, "team_task_plan", task, "bobs"))["isError"] is False
+    assert await names("bobs") == plain | {tool.name for tool in TOOLS.values() if tool.scope == "tasks"}
+    file = kernel.services.files.catalog.root / ".agents.yaml"
+    file.write_text("guard: {soul_evolution: auto}\n")
+    assert await names("alone") == LONE | GUARDED | {"auth_request"}
+
+
+async def test_a_file_that_names_a_scope_has_its_tools_listed(kernel: ServedKernel) -> None:
+    """Beside the default."""
+    file = kernel.services.files.catalog.root / ".agents/alice.yaml"
+    file.write_text(f"{file.read_text()}scopes: [default, votes]\n")
+    await kernel.attempt()
+    assert await listed(kernel) == LONE | {"auth_request"} | {
+        tool.name for tool in TOOLS.values() if tool.scope == "votes"
+    }
 
 
 async def test_an_agent_without_any_scope_has_the_tools_that_all_have(kernel: ServedKernel) -> None:
     """`scopes: []`."""
     await attempt(kernel)
-    assert await listed(kernel) == {tool.name for tool in TOOLS.values() if tool.scope == "all"}
+    assert await listed(kernel) == {"team_members", "resource_read", "auth_request"}
 
 
 @given(st.frozensets(st.sampled_from(sorted(get_args(Scope)))))
 def test_each_scope_opens_its_tools_whatever_the_others_are(scopes: frozenset[Scope]) -> None:
     """What is opened by several is what each of them opens."""
-    together = {tool.name for tool in visible(scopes)}
-    assert together == {tool.name for scope in scopes for tool in visible(frozenset([scope]))}
     assert scopes_of(tuple(scopes)) == scopes
     assert scopes_of(("default", *scopes)) == SCOPES | scopes
     assert set(get_args(Scope)) == SCOPES | NAMED_ONLY
