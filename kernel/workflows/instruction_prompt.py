@@ -35,6 +35,7 @@ from kernel.store import (
     worktrees,
 )
 from kernel.store.agents import AgentRecord
+from kernel.store.message_trust import AnyWork
 from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
 from kernel.workflows.members import effective
@@ -64,37 +65,12 @@ _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
 """What keeps other work of the agent, as its model is source."""
 
 
-class PromptSource(Protocol):
+class PromptSource(AnyWork, Protocol):
     """An instruction that a prompt is for: leased already or not."""
 
     @property
     def instruction(self) -> str:
         """Its id."""
-        ...
-
-    @property
-    def agent(self) -> str:
-        """Its key."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The agent's name in the space."""
-        ...
-
-    @property
-    def space(self) -> str:
-        """The space that it works in."""
-        ...
-
-    @property
-    def message_seq(self) -> int:
-        """The message it was made of."""
-        ...
-
-    @property
-    def joined(self) -> Sequence[int]:
-        """Further messages that were made part of it."""
         ...
 
 
