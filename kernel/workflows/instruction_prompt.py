@@ -46,6 +46,7 @@ from protocol.guard import GuardSettings
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, number_of, place_of
 from protocol.target import flag_of
+from protocol.tools import ToolScope
 from protocol.workflow import Ref, WorkflowDefinition
 
 _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
@@ -128,7 +129,7 @@ def instruction_prompt(
             unclaimed=reader.now(task_views.unclaimed, source.space, UNCLAIMED + 1) if here.has_channel else (),
             tree=tree,
         )
-    tools = {*scopes_of(definition.scopes), "all", *(() if context.tree is None else ("tree",))}
+    tools: set[ToolScope] = {*scopes_of(definition.scopes), "all", *(() if context.tree is None else ("tree",))}
     context = msgspec.structs.replace(
         context,
         tools=offered_tools(situation_of(source.space, catalog, reader), tools, definition.scopes, definition.tools),
