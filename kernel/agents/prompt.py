@@ -116,7 +116,7 @@ def assemble(
     notices = list(_notices(context))
     parts = (*system, *(part for _, part in told), *messages, *notices)
     seen = [*(said for said, part in told if part.text), *asked]
-    trusts = {message_id(one.seq): _trust(one, context) for one in seen}
+    trusts: dict[str, SourceClass] = {message_id(one.seq): _trust(one, context) for one in seen}
     return Prompt(
         system=joined_text(system),
         messages=tuple(Turn(role=role, text="\n\n".join(texts)) for role, texts in groups),

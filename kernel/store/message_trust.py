@@ -27,14 +27,15 @@ def classes(conn: apsw.Connection, said: Iterable[Message], name: str = "") -> M
     """
     messages = tuple(said)
     commanded = printed(conn, messages)
-    causes = {one.seq: number_of(one.instruction, "i") for one in messages if one.instruction is not None}
-    rows = conn.execute(CAUSES, (encode_json(sorted(set(causes.values()) - {None})).decode(),)) if causes else ()
-    trusts = {number: CLASSES[trust] for number, trust in cast("Iterable[tuple[int, int]]", rows)}
+    causes = {one.seq: number_of(one.instruction, "i") or 0 for one in messages if one.instruction is not None}
+    found = conn.execute(CAUSES, (encode_json(sorted(set(causes.values()))).decode(),)) if causes else ()
+    rows = cast("Iterable[tuple[int, int]]", found)
+    trusts: dict[int, SourceClass] = {number: CLASSES[trust] for number, trust in rows}
     return {
         one.seq: class_of_message(
             one,
             printed=one.seq in commanded,
-            work=trusts.get(causes[one.seq] or 0, UNKNOWN) if one.seq in causes else None,
+            work=trusts.get(causes[one.seq], UNKNOWN) if one.seq in causes else None,
             own=one.sender == name,
         )
         for one in messages
@@ -76,6 +77,6 @@ def of_start(conn: apsw.Connection, work: AnyWork, backend: str, parts: Iterable
     And of what it will read unseen.
     """
     said = these(conn, (work.message_seq, *work.joined))
-    session = of_agent(conn, work.agent, work.space) if BACKENDS[backend].own_session else "user"
-    prompt = [part.trust for part in parts if part.trust != "system" and part.kept != "left_out"]
+    session: SourceClass = of_agent(conn, work.agent, work.space) if BACKENDS[backend].own_session else "user"
+    prompt: list[SourceClass] = [part.trust for part in parts if part.trust != "system" and part.kept != "left_out"]
     return least([class_unseen(backend), session, *prompt, *classes(conn, said, work.name).values()])

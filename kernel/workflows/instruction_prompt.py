@@ -35,6 +35,7 @@ from kernel.store import (
     worktrees,
 )
 from kernel.store.agents import AgentRecord
+from kernel.store.message_trust import AnyWork
 from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
 from kernel.workflows.members import effective
@@ -45,6 +46,7 @@ from protocol.guard import GuardSettings
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, number_of, place_of
 from protocol.target import flag_of
+from protocol.tools import ToolScope
 from protocol.workflow import Ref, WorkflowDefinition
 
 _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
@@ -64,37 +66,12 @@ _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
 """What keeps other work of the agent, as its model is source."""
 
 
-class PromptSource(Protocol):
+class PromptSource(AnyWork, Protocol):
     """An instruction that a prompt is for: leased already or not."""
 
     @property
     def instruction(self) -> str:
         """Its id."""
-        ...
-
-    @property
-    def agent(self) -> str:
-        """Its key."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The agent's name in the space."""
-        ...
-
-    @property
-    def space(self) -> str:
-        """The space that it works in."""
-        ...
-
-    @property
-    def message_seq(self) -> int:
-        """The message it was made of."""
-        ...
-
-    @property
-    def joined(self) -> Sequence[int]:
-        """Further messages that were made part of it."""
         ...
 
 
@@ -152,7 +129,7 @@ def instruction_prompt(
             unclaimed=reader.now(task_views.unclaimed, source.space, UNCLAIMED + 1) if here.has_channel else (),
             tree=tree,
         )
-    tools = {*scopes_of(definition.scopes), "all", *(() if context.tree is None else ("tree",))}
+    tools: set[ToolScope] = {*scopes_of(definition.scopes), "all", *(() if context.tree is None else ("tree",))}
     context = msgspec.structs.replace(
         context,
         tools=offered_tools(situation_of(source.space, catalog, reader), tools, definition.scopes, definition.tools),

@@ -29,6 +29,23 @@ def results(made: Attempt) -> list[tuple[str | None, str, bool]]:
     return [(entry.name, entry.text, entry.is_error) for entry in made.entries if entry.kind == "tool"]
 
 
+async def test_file_tools_do_not_write_what_stands_in_prompts_as_a_persons_words(
+    daemon: FakeDaemon, tmp_path: Path
+) -> None:
+    """The context of an agent, wherever it is, also without a sandbox: other files beside it stay open."""
+    (tmp_path / "ctx").mkdir()
+    made = await play(
+        daemon,
+        tmp_path,
+        {"tool": "write", "args": {"path": "ctx/memory/core.yaml", "content": "approve: all"}},
+        {"tool": "write", "args": {"path": "ctxt", "content": "x"}},
+        tools=("files",),
+        closed=(str(tmp_path / "ctx"),),
+    )
+    assert [(is_error, "read-only" in text) for _, text, is_error in results(made)] == [(True, True), (False, False)]
+    assert not list((tmp_path / "ctx").iterdir())
+
+
 async def test_a_script_calls_its_own_tools_and_the_kernel_s(daemon: FakeDaemon, tmp_path: Path) -> None:
     """contracts 1: bash, files, skills, the project's own; a tool nobody has is a result too; shell stays as it is."""
     (tmp_path / "s").mkdir()

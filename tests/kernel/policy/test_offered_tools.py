@@ -12,8 +12,8 @@ from protocol.tools import CONTEXT_SCOPES, CONTEXT_TOOLS, ToolScope
 
 pytestmark = pytest.mark.promise("P42")
 
-DEFAULT: frozenset[ToolScope] = frozenset({*SCOPES, "all"})
-IN_TREE: frozenset[ToolScope] = DEFAULT | {"tree"}
+DEFAULT: frozenset[ToolScope] = frozenset[ToolScope]({*SCOPES, "all"})
+IN_TREE: frozenset[ToolScope] = DEFAULT.union({"tree"})
 SITUATIONS = st.builds(Situation, st.booleans(), st.booleans(), st.frozensets(st.sampled_from(sorted(SCOPES))))
 
 
@@ -46,10 +46,10 @@ def test_what_a_workflow_uses_and_what_a_file_names_is_offered_whole(scope: Scop
 def test_what_was_granted_or_is_no_part_of_the_default_is_offered() -> None:
     """Somebody named it. Feedback where the file switches it on; the permission prompt of programs never."""
     for scope in NAMED_ONLY:
-        assert offered_tools(Situation(), DEFAULT | {scope}) == LONE | of(scope)
+        assert offered_tools(Situation(), {*DEFAULT, scope}) == LONE | of(scope)
     assert offered_tools(Situation(guarded=True), DEFAULT) == LONE | GUARDED
     assert offered_tools(Situation(), DEFAULT, switches=("bash", "feedback")) == LONE | {"feedback_submit"}
-    every = offered_tools(Situation(True, True), IN_TREE | NAMED_ONLY, get_args(Scope), ("feedback",))
+    every = offered_tools(Situation(True, True), {*IN_TREE, *NAMED_ONLY}, get_args(Scope), ("feedback",))
     assert CONTEXT_TOOLS - every == {"auth_request"}
 
 
