@@ -580,7 +580,7 @@ async def test_what_is_asked_for_while_others_are_merged_is_checked_with_them(
 
 
 @pytest.mark.promise("P33")
-@pytest.mark.long("test_a_kernel_killed_while_files_move_leaves_the_next_one_to_land_them")
+@pytest.mark.long("tests/kernel/services/test_landing_faults.py")
 async def test_a_kernel_may_die_at_every_point_of_a_landing(
     tmp_path: Path, launcher: Launcher, subtests: pytest.Subtests
 ) -> None:
