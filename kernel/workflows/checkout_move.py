@@ -123,8 +123,8 @@ async def move_checkout(
         async with git.view(checkout) as view:
             if await merging.tip(branch) != expected:
                 return False
-            words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", expected, tip)
-            fields = os.fsdecode(await git.said(view, *words)).split("\0")
+            listing = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", expected, tip)
+            fields = os.fsdecode(await git.said(view, *listing)).split("\0")
             changed = dict(zip(fields[1::2], fields[:-1:2], strict=True))
             seen = {path: facts_of(f"{checkout.top}/{path}") for path in changed}
             await _check_clean(git, checkout, view)
