@@ -133,7 +133,10 @@ class Landings:
     async def run_once(self) -> float:
         """Land all that is in the queue. Returns the seconds until it is to be looked at again."""
         try:
-            await self._settle()
+            exchange = recorded(self._git.place)
+            if exchange is not None:  # of a kernel that died, or that could not go back
+                async with merging_in(self._git, exchange.repository) as merging:
+                    await settle_exchange(self._git, merging, exchange)
             left = self._reader.now(landings.unfinished)
             checked = tuple(one for one in left if one.state == "checked")
             if checked:
@@ -160,13 +163,6 @@ class Landings:
             logger.error("landing.half_moved %s", error)
             return STUCK_SECONDS
         return 0.0
-
-    async def _settle(self) -> None:
-        """Finish the move of a checkout that an earlier kernel began, or go back. Raises HalfMoved."""
-        exchange = recorded(self._git.place)
-        if exchange is not None:
-            async with merging_in(self._git, exchange.repository) as merging:
-                await settle_exchange(self._git, merging, exchange)
 
     async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
         """The outcome that a landing would have, without its check. Changes nothing. Raises Refused."""

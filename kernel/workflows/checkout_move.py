@@ -19,7 +19,6 @@ from kernel.fault_injection import fault_point
 from kernel.procs.spec import SpawnTransient
 from kernel.workflows.file_exchange import (
     Exchange,
-    FilesChanged,
     end,
     exchange_files,
     facts_of,
@@ -111,15 +110,21 @@ async def move_checkout(
     The new files are written first, beside the old ones; the branch moves last. Raises NotClean or Refused where it
     cannot be done: then nothing has changed. Raises HalfMoved where files could not be put back.
     """
-    stage = await trio.to_thread.run_sync(_lock, checkout, tip)
-    moved = False
+    moved, path = False, f"{checkout.own}/index.lock"
+    try:
+        stage = stage_of(checkout)
+        await trio.to_thread.run_sync(lock, checkout.own, tip)
+    except FileExistsError:
+        raise NotClean(f"another git is at work in {checkout.top} ({path} is there)") from None
+    except OSError as error:
+        raise NotClean(f"{path} cannot be made: {error.strerror}") from error
     try:
         fault_point("landing.locked")
         async with git.view(checkout) as view:
             if await merging.tip(branch) != expected:
                 return False
-            words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", expected, tip)
-            fields = os.fsdecode(await git.said(view, *words)).split("\0")
+            listing = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", expected, tip)
+            fields = os.fsdecode(await git.said(view, *listing)).split("\0")
             changed = dict(zip(fields[1::2], fields[:-1:2], strict=True))
             seen = {path: facts_of(f"{checkout.top}/{path}") for path in changed}
             await _check_clean(git, checkout, view)
@@ -160,35 +165,34 @@ async def _exchange(git: ProjectGit, merging: Merging, view: View, expected: str
         fault_point("landing.index")
         await merging.move(exchange.branch, expected, exchange.tip)
         fault_point("landing.moved")
-    except (OSError, FilesChanged) as error:
+    except OSError as error:
         failed = NotClean(f"files of {exchange.top} cannot be replaced: {error}")
         failed.__cause__ = error
     except (NotMoved, Refused, SpawnTransient) as error:
         failed = error
-    now = await settle_exchange(git, merging, exchange)
-    if failed is not None and now != exchange.tip:
+    moved = await settle_exchange(git, merging, exchange)
+    if failed is not None and not moved:
         raise failed
-    return now == exchange.tip
+    return moved
 
 
-async def settle_exchange(git: ProjectGit, merging: Merging, exchange: Exchange) -> str | None:
-    """End an exchange of files: they stay if the branch was moved, else they go back. Returns where the branch is.
+async def settle_exchange(git: ProjectGit, merging: Merging, exchange: Exchange) -> bool:
+    """End an exchange of files: they stay if the branch was moved, else they go back. Returns whether it was moved.
 
     Raises HalfMoved where files cannot be put back; it may be tried again.
     """
     now = await merging.tip(exchange.branch)
-    unlike = frozenset[str]()
-    if now is not None and now != exchange.tip and not await merging.has(exchange.tip, now):
-        unlike = await merging.different(exchange.tip, now)
-    elif now is None:
-        unlike = frozenset(file.path for file in exchange.files)
+    moved = now == exchange.tip or (now is not None and await merging.has(exchange.tip, now))
+    unlike = frozenset[str]() if moved else frozenset(file.path for file in exchange.files)
+    if now is not None and not moved:  # what somebody has committed of it meanwhile stays
+        unlike &= await merging.different(exchange.tip, now)
     try:
         await trio.to_thread.run_sync(go_back, recorded(git.place) or exchange, unlike)
         await trio.to_thread.run_sync(end, git.place, exchange)
     except OSError as error:
         raise HalfMoved(f"files of {exchange.top} cannot be put back: {error}") from error
     release(exchange.own, exchange.tip)
-    return now
+    return moved
 
 
 def check_room(checkout: GitDirectory, ignored: tuple[str, ...]) -> None:
@@ -211,14 +215,3 @@ async def _check_clean(git: ProjectGit, checkout: GitDirectory, view: View) -> N
     if changed:
         text = f"{checkout.top} has changes that are not committed ({len(changed)})"
         raise NotClean(f"{text}: commit or stash them, or name another branch (--into)", tuple(changed[:FILES_SHOWN]))
-
-
-def _lock(checkout: GitDirectory, tip: str) -> str:
-    """Take git's lock on the index. Returns the folder for new files. Raises NotClean where another git has it."""
-    try:
-        stage, taken = stage_of(checkout), lock(checkout.own, tip)
-    except OSError as error:
-        raise NotClean(f"{checkout.own}/index.lock cannot be made: {error.strerror}") from error
-    if not taken:
-        raise NotClean(f"another git is at work in {checkout.top} ({checkout.own}/index.lock is there)")
-    return stage

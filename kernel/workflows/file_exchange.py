@@ -5,12 +5,12 @@ before it starts, so the next kernel can go back after a crash. A file that the 
 Every function blocks.
 """
 
+import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import partial
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -29,10 +29,6 @@ _FOLDER_MODE: Final = 0o777
 
 Facts = tuple[int, int, int] | None
 """Inode, size and time of modification, which a rename keeps; None: no file."""
-
-
-class FilesChanged(Exception):
-    """A file was changed by another program, and has not been replaced."""
 
 
 class FileChange(msgspec.Struct, frozen=True, array_like=True):
@@ -124,40 +120,40 @@ def recorded(place: Path) -> Exchange | None:
 
 
 def exchange_files(exchange: Exchange) -> None:
-    """Set the old files aside, and put the new ones in their places. Raises OSError, FilesChanged."""
+    """Set the old files aside, and put the new ones in their places. Raises OSError."""
     # First what is removed: a folder may become a file, and a file a folder.
     for number, file in sorted(enumerate(exchange.files), key=lambda one: one[1].new is not None):
         if file.old is not None:
             aside = exchange.aside(number)
-            _in_folder(exchange.top, file.path, partial(_set_aside, aside))
+            with _folder_of(exchange.top, file.path) as (name, folder):
+                os.rename(name, aside, src_dir_fd=folder)
             fault_point("landing.aside")
-            if facts_of(aside) != file.old:
-                raise FilesChanged(f"{file.path!r} was changed meanwhile")
+            _check_aside(exchange, number, file)
         if file.new is not None:
             source = f"{exchange.stage}/new/{file.path}"
-            _in_folder(exchange.top, file.path, partial(_put_new, source), make=_FOLDER_MODE)
+            with _folder_of(exchange.top, file.path, make=_FOLDER_MODE) as (name, folder):
+                _remove_empty(name, folder)
+                os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)  # a rename would replace another file
             os.unlink(source)
             fault_point("landing.file")
 
 
-Act = Callable[[str, int], None]
-"""Does something to a name in a folder."""
+def _check_aside(exchange: Exchange, number: int, file: FileChange) -> None:
+    if file.old is not None and facts_of(exchange.aside(number)) != file.old:
+        raise OSError(errno.EBUSY, "changed by another program meanwhile", file.path)
 
 
-def _in_folder(top: str, path: str, act: Act, *, make: int = 0) -> None:
-    """Do something to the name of ``path`` in its folder, which is reached through no link. Raises OSError."""
+@contextmanager
+def _folder_of(top: str, path: str, *, make: int = 0) -> Generator[tuple[str, int]]:
+    """The name of ``path`` in its folder, which is reached through no link. An OSError of the block names the path."""
     *parts, name = path.split("/")
     folder = open_parts(top, parts, make=make)
     try:
-        act(name, folder)
+        yield name, folder
     except OSError as error:
         raise OSError(error.errno, error.strerror, f"{top}/{path}") from error
     finally:
         os.close(folder)
-
-
-def _set_aside(aside: str, name: str, folder: int) -> None:
-    os.rename(name, aside, src_dir_fd=folder)
 
 
 def _remove_empty(name: str, folder: int) -> None:
@@ -170,36 +166,14 @@ def _remove_empty(name: str, folder: int) -> None:
             os.rmdir(name, dir_fd=folder)
 
 
-def _put_new(source: str, name: str, folder: int) -> None:
-    _remove_empty(name, folder)
-    os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)  # a rename would replace another file
-
-
-def _put_back(aside: str, name: str, folder: int) -> None:
-    with suppress(OSError):
-        _remove_empty(name, folder)
-    if not os.access(name, os.F_OK, dir_fd=folder, follow_symlinks=False):
-        os.rename(aside, name, dst_dir_fd=folder)
-
-
-def _remove_new(new: Facts, name: str, folder: int) -> None:
-    if facts_of(name, folder) == new:
-        os.unlink(name, dir_fd=folder)
-
-
-def _remove_folder(name: str, folder: int) -> None:
-    os.rmdir(name, dir_fd=folder)
-
-
 def install_index(place: Path, exchange: Exchange, index: str) -> None:
-    """Make ``index`` that of the checkout. Raises OSError; FilesChanged where a program still wrote to an old file."""
+    """Make ``index`` that of the checkout. Raises OSError, also where a program still wrote to an old file."""
     new = f"{exchange.own}/{_OWN}.index"
     with suppress(FileNotFoundError):
         _copy(f"{exchange.own}/index", f"{exchange.own}/{_OWN}.old")
     _copy(index, new)
     for number, file in enumerate(exchange.files):
-        if file.old is not None and facts_of(exchange.aside(number)) != file.old:
-            raise FilesChanged(f"{file.path!r} was changed meanwhile")
+        _check_aside(exchange, number, file)
     _write(place, msgspec.structs.replace(exchange, index=facts_of(new)))
     os.replace(new, f"{exchange.own}/index")
 
@@ -212,14 +186,17 @@ def go_back(exchange: Exchange, unlike: frozenset[str]) -> None:
     back = tuple((number, file) for number, file in enumerate(exchange.files) if file.path in unlike)
     taken = suppress(NotADirectoryError, FileNotFoundError)  # a file or a link of somebody's in place of a folder
     for _, file in back:
-        if file.new is not None:
-            with taken:
-                _in_folder(exchange.top, file.path, partial(_remove_new, file.new))
+        with taken, _folder_of(exchange.top, file.path) as (name, folder):
+            if file.new is not None and facts_of(name, folder) == file.new:
+                os.unlink(name, dir_fd=folder)
     for number, file in back:
         aside = exchange.aside(number)
         if os.path.lexists(aside):
-            with taken:
-                _in_folder(exchange.top, file.path, partial(_put_back, aside), make=_FOLDER_MODE)
+            with taken, _folder_of(exchange.top, file.path, make=_FOLDER_MODE) as (name, folder):
+                with suppress(OSError):
+                    _remove_empty(name, folder)
+                if not os.access(name, os.F_OK, dir_fd=folder, follow_symlinks=False):
+                    os.rename(aside, name, dst_dir_fd=folder)
     index, old = f"{exchange.own}/index", f"{exchange.own}/{_OWN}.old"
     if unlike and exchange.index is not None and facts_of(index) == exchange.index and os.path.lexists(old):
         os.replace(old, index)
@@ -231,7 +208,8 @@ def end(place: Path, exchange: Exchange) -> None:
         above = os.path.dirname(file.path)
         with suppress(OSError):
             while above:
-                _in_folder(exchange.top, above, _remove_folder)
+                with _folder_of(exchange.top, above) as (name, folder):
+                    os.rmdir(name, dir_fd=folder)
                 above = os.path.dirname(above)
     shutil.rmtree(exchange.stage, ignore_errors=True)
     for name in ("index", "old"):
@@ -242,18 +220,18 @@ def end(place: Path, exchange: Exchange) -> None:
 # -- git's lock on the index, which is ours while files move ---------------------------------------------
 
 
-def lock(own: str, tip: str) -> bool:
-    """Take git's lock on the index in ``own``, also where it is ours. False: another git has it. Raises OSError."""
+def lock(own: str, tip: str) -> None:
+    """Take git's lock on the index in ``own``, also where it is ours. Raises OSError (FileExistsError: it is taken)."""
     path, new = f"{own}/index.lock", f"{own}/{_OWN}.lock"
     with os.fdopen(_new_file(new, 0o600), "w", encoding="utf-8") as target:
         target.write(f"{_OURS}{tip}\n{_ADVICE}")
     try:
         os.link(new, path)  # with its content, or not at all
     except FileExistsError:
-        return _is_ours(path, tip)
+        if not _is_ours(path, tip):
+            raise
     finally:
         os.unlink(new)
-    return True
 
 
 def release(own: str, tip: str) -> None:

@@ -126,7 +126,7 @@ def test_what_conflicts_goes_back_to_its_author_as_work(project: Project) -> Non
     assert run["status"] == "done", run
 
 
-@pytest.mark.long("tests/kernel/services/test_landings.py")
+@pytest.mark.long("tests/kernel/services/test_landing_faults.py, tests/kernel/policy/test_landing.py")
 def test_a_run_delivers_its_work_and_its_exit_code_says_so(project: Project) -> None:
     """`deliver`: trust is asked for the check; merged where it is green; red is exit code 1, and the target stays."""
     team(project, more="deliver: {check: 'test -f a.txt && test ! -f bad'}\n")
@@ -149,8 +149,8 @@ def test_a_run_delivers_its_work_and_its_exit_code_says_so(project: Project) -> 
 
 
 @pytest.mark.promise("P33")
-@pytest.mark.parametrize("place", ["checked", "moved"])
-@pytest.mark.long("tests/kernel/services/test_landings.py")
+@pytest.mark.parametrize("place", ["checked", "file", "moved"])
+@pytest.mark.long("tests/kernel/services/test_landing_faults.py")
 def test_a_kernel_may_die_anywhere_over_a_merge(project: Project, place: str) -> None:
     """What was asked for is done by the next kernel, once; ref, index and files agree; no lock is left."""
     team(project)

@@ -84,7 +84,11 @@ class Watch:
                 self.waiting.append(self.acts.pop(self.total))
             quiet = name.startswith("landing.") or name.endswith(" ended")
         while quiet and self.waiting:
-            self.waiting.pop()()
+            act = self.waiting.pop()
+            if threading.current_thread() is threading.main_thread():
+                act()
+            else:
+                trio.from_thread.run_sync(act)
         doom = self.doom
         if doom is not None and (self.seen.get(doom.name, 0) if doom.name else self.total) == doom.nth:
             self.doom = None

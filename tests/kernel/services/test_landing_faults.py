@@ -236,7 +236,7 @@ async def test_a_program_that_still_writes_to_an_old_file_keeps_its_words(place:
 
         place.interference.acts["files"] = [write]
         info = await place.land(await place.run_of("alice"))
-    assert (info.state, "'a.txt' was changed meanwhile" in info.why, file.read_text()) == (
+    assert (info.state, "changed by another program meanwhile: 'a.txt'" in info.why, file.read_text()) == (
         "refused",
         True,
         "one\nmore\n",
