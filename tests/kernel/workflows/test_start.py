@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.procs.launcher import Launcher
@@ -169,7 +170,7 @@ async def test_a_step_of_git_outside_a_repository_says_what_to_do(catalog: Catal
         error = await on.refused(checked(catalog))
         assert error.text == "Workflow 'review' needs a git repository: setup step 1 (git diff HEAD) failed"
         assert error.hint == "Run: git init"
-        subprocess.run(("git", "init", "--quiet", str(catalog.root)), check=True)
+        await trio.run_process(("git", "init", "--quiet", str(catalog.root)))
         error = await on.refused(checked(catalog))
         assert error.text.startswith("setup[0] failed: exit code 128: git diff HEAD")
         write(catalog, STEP + "{shell: git frobnicate, as: out}")
