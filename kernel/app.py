@@ -26,6 +26,7 @@ from kernel.procs.launcher import LauncherUnknown
 from kernel.procs.reaper import reap
 from kernel.procs.sweep import sweep
 from kernel.services.handover import HandedUpgrade, Handover
+from kernel.services.project_root import watch_root
 from kernel.services.shutdown import ShutdownRequest, stop_on_signals
 from kernel.services.version_trial import Program
 from kernel.store.database import Database
@@ -242,6 +243,7 @@ async def _start_services(kernel: Kernel, nursery: trio.Nursery) -> None:
     keep = kernel.boundary.keep
     await nursery.start(keep, "runs", kernel.runs.run)
     nursery.start_soon(keep, "standby", kernel.standby.run)
+    nursery.start_soon(keep, "project root", partial(watch_root, str(kernel.services.files.catalog.root)))
     nursery.start_soon(keep, "upgrade", kernel.upgrade.run)
     if kernel.safe_mode.is_set():
         logger.warning("kernel.safe_mode %s", WAY_OUT)

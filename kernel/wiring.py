@@ -80,6 +80,7 @@ from kernel.services.webhooks import Webhooks
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths, Confinement, Placeholders
 from kernel.services.worktrees import Worktrees, WorktreeSweep
+from kernel.source.safe_paths import keep_root, root_fault
 from kernel.store.database import Database
 from kernel.store.idempotency import SingleFlight
 from kernel.store.transaction import rfc3339
@@ -141,6 +142,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     """Make everything and start nothing."""
     base = foundation_of(boot, database)
     clock, feed, reader, writer, catalog = base.clock, base.feed, base.reader, base.writer, base.catalog
+    keep_root(str(catalog.root))
     budgets = BudgetEnforcer(reader=reader, now_ms=clock.now_ms)
     repository = Repository(
         catalog.root, base.state_dir / WORKTREES, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
@@ -488,6 +490,7 @@ def _dispatcher(base: Foundation, attempts: Attempts) -> Dispatcher:
         pressed=partial(MemoryPressure(clock=time.monotonic).pressed, limits.memory_reserve),
         now_ms=base.clock.now_ms,
         asking=base.guard.asking,
+        project_fault=partial(root_fault, str(base.catalog.root)),
     )
 
 

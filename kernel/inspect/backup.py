@@ -28,7 +28,7 @@ from kernel.source.backup_file import (
     write_backup,
 )
 from kernel.source.restore_journal import ASIDE, STAGED, Journal, Move, ProjectFile, ProjectFolder
-from kernel.source.safe_paths import NotInside, folder_fault, open_file, open_folder
+from kernel.source.safe_paths import NotInside, folder_fault, open_file, open_folder, open_path
 from kernel.store.snapshot import (
     SnapshotRefused,
     TreePlaces,
@@ -280,7 +280,7 @@ def _has_branch(common: str | None, branch: str) -> bool:
     if os.path.exists(f"{common}/refs/heads/{branch}"):
         return True
     try:
-        packed = Path(common, "packed-refs").read_text("utf-8", "replace")
+        with open(open_path(f"{common}/packed-refs"), encoding="utf-8", errors="replace") as packed:
+            return any(line.endswith(f" refs/heads/{branch}\n") for line in packed)
     except OSError:
         return False
-    return any(line.endswith(f" refs/heads/{branch}") for line in packed.splitlines())

@@ -169,6 +169,8 @@ class StuckWebhook(msgspec.Struct, frozen=True, kw_only=True):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that may need a person. ``dead`` may be only a part of ``dead_total``."""
 
+    lost: str = ""
+    """Why nothing is begun in the project; "": its folder is there."""
     requests: tuple[Request, ...] = ()
     questions: tuple[Question, ...] = ()
     votes: tuple[PendingProposal, ...] = ()

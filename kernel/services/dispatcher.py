@@ -40,7 +40,7 @@ ROOM_GRACE_SECONDS: Final = 10.0
 REFUSED_PAUSE_SECONDS: Final = 1.0
 """Pause before an agent's next lease, where the store could not take the last one, or we went wrong with it."""
 PRESSED_NAP_SECONDS: Final = 1.0
-"""Memory that gets free wakes nobody: so look again."""
+"""Neither memory that gets free nor a project's folder that is back wakes anybody: so look again."""
 LOOKED_AT: Final = 1000
 """The most agents whose work is weighed at once, where providers have limits of their own."""
 
@@ -64,9 +64,11 @@ class Dispatcher:
         now_ms: Callable[[], int],
         asking: Callable[[], Set[str]] = frozenset,
         search: NodeSearch | None = None,
+        project_fault: Callable[[], str | None] = lambda: None,
     ) -> None:
         """``pressed`` tells that memory is so short that no worker should be added; ``asking`` are agents whose call
-        waits for a guard. ``search`` knows the machines; without it there is this one.
+        waits for a guard. ``search`` knows the machines; without it there is this one. With a ``project_fault`` nothing
+        is leased.
         """
         self._reader = reader
         self._wake = wake
@@ -76,6 +78,7 @@ class Dispatcher:
         self._now_ms = now_ms
         self._asking = asking
         self._search = search
+        self._project_fault = project_fault
         self._busy: dict[str, Place] = {}
         """Agents with an attempt under way, from its choice until its tree is gone."""
         self._less_busy = trio.Event()
@@ -117,7 +120,7 @@ class Dispatcher:
     def run_once(self, nursery: trio.Nursery) -> int:
         """Start what may start now; the attempts run in ``nursery``. Returns how many were started."""
         self._stop_orphaned()
-        if self._held_back:
+        if self._held_back or self._project_fault() is not None:
             return 0
         machines = self._machines()
         counted, loads = self._counted(everything=len(machines) > 1)
@@ -194,7 +197,8 @@ class Dispatcher:
 
     def _has_place(self, agent: AgentKey) -> bool:
         """Return whether ``agent`` may begin at once, before whom nobody else waits."""
-        if self._wake.is_set() or self._some_wait or self._limits.by_provider:
+        waits = self._wake.is_set() or self._some_wait or self._limits.by_provider
+        if waits or self._project_fault() is not None:
             return False
         last = self._busy.get(agent)
         if last is not None:
@@ -328,7 +332,8 @@ class Dispatcher:
         """Return the time until something can become ready by itself: the next ``not_before``, at most a minute."""
         now_ms = self._now_ms()
         due_ms = self._reader.now(instructions.next_due_ms, now_ms)
-        longest = PRESSED_NAP_SECONDS if self._short_of_memory else LONGEST_NAP_SECONDS
+        looks = self._short_of_memory or self._project_fault() is not None
+        longest = PRESSED_NAP_SECONDS if looks else LONGEST_NAP_SECONDS
         sought_ms = None if self._search is None else self._search.due_ms()
         times = [one for one in (due_ms, sought_ms) if one is not None]
         return max(0.0, min((min(times) - now_ms) / 1000, longest)) if times else longest

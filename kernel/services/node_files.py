@@ -12,6 +12,7 @@ import trio
 
 from kernel.agents.providers import CauseError
 from kernel.agents.sandbox import cannot_confine
+from kernel.source.safe_paths import open_path
 from kernel.workflows.node_clone import NodeGit
 from kernel.workflows.project_git import failed
 from protocol.backends import BACKENDS, COMMANDED
@@ -123,7 +124,8 @@ def _packed(skill: Skill) -> bytes:
         for name, digest in sorted(skill.files.items()):
             path = Path(skill.folder, name)
             try:
-                data, runs = path.read_bytes(), os.access(path, os.X_OK)
+                with open(open_path(str(path)), "rb") as file:
+                    data, runs = file.read(SENT_BYTES + 1), os.fstat(file.fileno()).st_mode & 0o100
             except OSError as error:
                 raise failed(f"the skill {skill.name} cannot be sent: {error}", "see the file") from error
             if hashlib.sha256(data).hexdigest() != digest:

@@ -19,6 +19,7 @@ import trio
 
 from kernel.agents.catalog import AGENTS, AgentScan, Catalog
 from kernel.agents.registration import forget, gone, made_at_run_time, register, take_over
+from kernel.source.safe_paths import root_fault
 from kernel.store.reader import Reader
 from kernel.store.transaction import emit_broken
 from kernel.store.writer import Writer
@@ -150,6 +151,8 @@ class Reload:
         """
         if self._sure and self._watch is not None and not self._watch.pending():
             return self._found
+        if root_fault(str(self._catalog.root)) is not None:
+            return self._found
         if self._unread and self._watch is not None:
             return None
         return await self._look()
@@ -180,6 +183,8 @@ class Reload:
 
     async def run_once(self) -> None:
         """Take over what the files say now, and tell what is wrong with them that was not told yet."""
+        if root_fault(str(self._catalog.root)) is not None:
+            return
         stamp = await trio.to_thread.run_sync(self._stamp)
         if stamp == self._seen:  # some other file of the root
             self._sure = True

@@ -8,6 +8,7 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
@@ -21,6 +22,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.working_directory import WorkingDirectory
 from kernel.store import workflows, worktrees
+from kernel.store.database import ROOM_BYTES
 from kernel.store.feed import Feed, Wake
 from kernel.store.reader import Reader
 from kernel.store.transitions.lease import Leased
@@ -138,7 +140,13 @@ class Worktrees:
                     text = f"the working tree of {tree.name} was made for sandbox: on, and what is in it stays confined"
                     raise Refused("setup_failed", text, "write sandbox: on again, or start the workflow again")
                 await self._repository.confine(tree)
-        except Refused as refused:
+        except (Refused, OSError) as refused:
+            full = await trio.to_thread.run_sync(_full, tree)
+            if full is not None:
+                text = f"No space left on the disk of {full}, so the working tree of {tree.name} is not made: {refused}"
+                raise SpawnTransient(text) from refused
+            if isinstance(refused, OSError):
+                raise
             if refused.code == "busy":
                 raise SpawnTransient(refused.text) from refused
             hint = f" ({refused.hint})" if refused.hint else ""
@@ -445,3 +453,13 @@ class WorktreeSweep:
                 raise
             return refused.text
         return None
+
+
+def _full(tree: Worktree) -> str | None:
+    """The folder that ``tree`` is written to whose disk is full; None: neither is. Blocks."""
+    for place in (tree.repository, os.path.dirname(os.path.dirname(os.path.dirname(tree.path)))):
+        with suppress(OSError):
+            room = os.statvfs(place)
+            if room.f_bavail * room.f_frsize < ROOM_BYTES or 0 == room.f_favail < room.f_files:
+                return place
+    return None

@@ -65,10 +65,33 @@ def folder_fault(path: str, root: Path | None = None) -> str | None:
     return None
 
 
+_roots: Final[dict[str, tuple[int, int]]] = {}
+"""Device and inode of the projects that kernels of this process began with."""
+
+
+def keep_root(root: str) -> None:
+    """Remember which folder is at ``root`` now: another one in its place is not written to. Raises OSError."""
+    found = os.stat(root)
+    _roots[root] = found.st_dev, found.st_ino
+
+
+def root_fault(path: str) -> str | None:
+    """The reason why the project that ``path`` is in is not the one that was there; None: it is. Blocks."""
+    root = next((root for root in _roots if path == root or path.startswith(f"{root}/")), "")
+    try:
+        found = os.stat(root) if root else None
+    except OSError:
+        return f"the project's folder {root} is not there any more"
+    if found is None or (found.st_dev, found.st_ino) == _roots[root]:
+        return None
+    return f"the project's folder {root} was replaced by another folder"
+
+
 def open_folder(root: str, path: str, *, make: bool = False) -> int:
     """A descriptor of the folder ``path`` below ``root``, which with ``make`` is made.
 
-    Raises NotInside, and OSError: ENOENT, or ENOTDIR where a part of it is a link or no folder.
+    Raises NotInside, and OSError: ENOENT, ENOTDIR where a part of it is a link or no folder, ESTALE where ``root`` was
+    replaced.
     """
     return open_parts(root, plain_path(path).split("/"), make=0o755 if make else 0)
 
@@ -76,6 +99,10 @@ def open_folder(root: str, path: str, *, make: bool = False) -> int:
 def open_parts(root: str, parts: Sequence[str], *, make: int = 0) -> int:
     """As ``open_folder``, of names that are plain; folders are made in the mode ``make``. Raises OSError."""
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    found = os.fstat(descriptor)
+    if _roots.get(root, (found.st_dev, found.st_ino)) != (found.st_dev, found.st_ino):
+        os.close(descriptor)
+        raise OSError(errno.ESTALE, "was replaced by another folder", root)
     for part in parts:
         above = descriptor
         try:

@@ -18,6 +18,7 @@ import trio
 from kernel.agents.environment import worker_environment
 from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
+from kernel.source.safe_paths import root_fault
 from kernel.workflows.git import GitCommand, GitMissing, Setting
 from kernel.workflows.git_directory import GitDirectory, NoRepository
 from kernel.workflows.git_view import (
@@ -165,6 +166,8 @@ class ProjectGit:
 
     async def manner(self, directory: GitDirectory) -> Manner:
         """The formats of the repository's data. Raises Refused (bad_definition) where it is none that we use."""
+        if (lost := root_fault(directory.common)) is not None:
+            raise unusable(NoRepository(lost, "put the folder back"))
         try:
             read: dict[ConfigFile, dict[str, str]] = {}
             for file in await trio.to_thread.run_sync(config_files, directory):

@@ -4,9 +4,11 @@ bounded in time and output (CF15, T49)."""
 import itertools
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import msgspec
+import trio
 
 from kernel.procs.command import CommandResult, run_command
 from kernel.procs.launcher import Launcher
@@ -22,6 +24,8 @@ VALUE_LIMIT_BYTES: Final = 120_000
 """Of one value in a command: Linux refuses a string of the environment over 131,071 bytes."""
 
 _TAIL_LINES: Final = 20
+_NOT_FOUND: Final = 127
+"""Exit code of a shell whose command is not installed."""
 _numbers: Final = itertools.count(1)
 """Attempt directories of setup commands are distinct for the life of a kernel, which sweeps older ones."""
 
@@ -58,6 +62,10 @@ async def run_setup(
             raise Refused("busy", f"setup[{index}] could not be started now: {error}", "try again") from error
         fault = command_fault(result, step.timeout, OUTPUT_LIMIT_BYTES)
         if fault is not None:
+            if result.exit.code != _NOT_FOUND and await trio.to_thread.run_sync(_lacks_repository, step.shell, cwd):
+                name = values.get("workflow.name", "")
+                text = f"Workflow {name!r} needs a git repository: setup step {index + 1} ({_shown(step)}) failed"
+                raise Refused("setup_failed", text, "Run: git init")
             raise _failed(index, step, fault, result.stderr_tail)
         if step.bind is not None:
             try:
@@ -128,8 +136,19 @@ def command_fault(result: CommandResult, timeout_seconds: float, limit_bytes: in
     return f"exit code {result.exit.code}" if result.exit.code else None
 
 
-def _failed(index: int, step: SetupStep, why: str, stderr: bytes = b"") -> Refused:
+def _lacks_repository(command: str, cwd: str) -> bool:
+    """Return whether ``command`` is git's and ``cwd`` is in no repository. Blocks."""
+    real = Path(os.path.realpath(cwd))
+    return command.split()[:1] == ["git"] and not any((top / ".git").exists() for top in (real, *real.parents))
+
+
+def _shown(step: SetupStep) -> str:
     command = " ".join(step.shell.split())
-    shown = command if len(command) <= 100 else f"{command[:97]}..."
+    return command if len(command) <= 100 else f"{command[:97]}..."
+
+
+def _failed(index: int, step: SetupStep, why: str, stderr: bytes = b"") -> Refused:
     said = "\n".join(stderr.decode("utf-8", "replace").strip().splitlines()[-_TAIL_LINES:])
-    return Refused("setup_failed", f"setup[{index}] failed: {why}: {shown}", f"it said:\n{said}" if said else None)
+    return Refused(
+        "setup_failed", f"setup[{index}] failed: {why}: {_shown(step)}", f"it said:\n{said}" if said else None
+    )

@@ -12,7 +12,7 @@ import msgspec
 from kernel.agents.environment import worker_environment
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft
-from kernel.source.safe_paths import open_folder
+from kernel.source.safe_paths import open_folder, root_fault
 from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.runs import StartedRun, start_run
 from kernel.store.transitions.worktrees import TreePlan
@@ -53,6 +53,8 @@ async def start(
     nothing has started; cancelled later, the workflow may run.
     """
     definition = prepared.loaded.definition
+    if (lost := root_fault(str(prepared.root))) is not None:
+        raise Refused("busy", lost, "put the folder back")
     trees = None
     if wants_worktrees(definition):
         trees = _Trees(repository, paths)

@@ -145,7 +145,10 @@ def _copy_one(name: str, project: Path, cwd: str) -> int:
     folder, base = os.path.split(name)
     with ExitStack() as opened:
         source, target = _folder(str(project), folder, opened), _folder(cwd, folder, opened, make=True)
-        mode = os.lstat(base, dir_fd=source).st_mode
+        facts = os.lstat(base, dir_fd=source)
+        mode = facts.st_mode
+        if facts.st_size > BYTES:
+            raise _too_much(f"more than {BYTES // 2**20} MiB")
         with suppress(FileExistsError):
             if stat.S_ISLNK(mode):
                 os.symlink(os.readlink(base, dir_fd=source), base, dir_fd=target)

@@ -65,7 +65,7 @@ class Ready(Body, frozen=True, kw_only=True):
     """GET /ready: whether work that is accepted now is also begun."""
 
     ready: bool
-    status: Literal["starting", "ok", "stopping", "safe_mode", "storage_full", "busy"]
+    status: Literal["starting", "ok", "stopping", "safe_mode", "storage_full", "busy", "project_lost"]
 
 
 class KernelInfo(Body, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from typing import Literal
 from protocol.api.document import Body, Page
 
 NeedKind = Literal[
+    "project",
     "approval",
     "vote",
     "agent_error",

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.processes import survivors
+from tests.e2e.processes import survivors, wait_until
 from tests.project import Project
 
 TRUST = {"AGENT_WORKER_TRUST": "1"}
@@ -258,6 +258,52 @@ def test_a_database_that_was_removed_and_saved_is_told_of_and_can_be_put_back(ke
     assert project.awk("start").code == 0
     assert "saved-1" not in project.awk("status").out
     assert "kept" in project.awk("peek", "alice").out
+
+
+@pytest.mark.promise("P15", "SF23")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "link",
+        pytest.param("other", marks=pytest.mark.long("[link]")),
+        pytest.param("gone", marks=pytest.mark.long("[link]")),
+    ],
+)
+def test_a_project_that_was_replaced_is_told_of_and_nothing_is_written_there(
+    kernel_process: Project, tmp_path: Path, kind: str
+) -> None:
+    """Work waits until the folder is back, and what is asked for meanwhile is refused with the reason."""
+    project, moved, stranger = kernel_process, tmp_path / "moved", tmp_path / "stranger"
+    project.agent("alice", "sleep: 3s", "text: hi")
+    project.agent("bob", "text: done")
+    first, second = project.send("alice"), project.send("alice")
+    project.until("attempt.started")
+    stranger.mkdir()
+    project.root.rename(moved)
+    if kind == "link":
+        project.root.symlink_to(stranger)
+    elif kind == "other":
+        stranger = project.root
+        stranger.mkdir()
+    log = project.state / "kernel.log"
+    assert project.ended(first)["status"] == "done", "it goes on where its folder is now"
+    wait_until(lambda: "WARNING kernel.services.mirror" in log.read_text() and "project.lost" in log.read_text())
+    why = f"the project's folder {project.root} {'is not there any more' if kind == 'gone' else 'was replaced'}"
+    assert project.ask("GET", f"/instructions/{second}")["status"] == "queued"
+    status = project.ask("GET", "/status")
+    assert (status["state"], status["notice"].startswith(why)) == ("degraded", True)
+    for method, path, body in (("GET", "/ready", None), ("POST", "/messages", {"to": "bob", "text": "y"})):
+        with pytest.raises(AssertionError, match="project"):
+            project.ask(method, path, body)
+    assert "project" in [one["kind"] for one in project.ask("GET", "/needs")["items"]]
+    assert list(stranger.iterdir()) == []
+    if kind == "link":
+        project.root.unlink()
+    elif kind == "other":
+        stranger.rmdir()
+    moved.rename(project.root)
+    assert project.ask("GET", "/ready")["ready"]
+    assert project.ended(second)["status"] == project.ended(project.send("bob"))["status"] == "done"
 
 
 @pytest.mark.promise("HF14")

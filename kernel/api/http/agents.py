@@ -407,7 +407,7 @@ async def ps(call: Request[None], store: StoreAccess, files: ProjectFiles, proce
     notices = (UNREAD if definitions is None else None, needs.untrusted_notice(waiting))
     return Ps(
         agents=tuple(rows),
-        needs=await needs.number(store, waiting),
+        needs=await needs.number(store, files, waiting),
         notice="; ".join(part for part in notices if part) or None,
     )
 

@@ -22,6 +22,7 @@ from kernel.fault_injection import fault_point
 from kernel.policy.access import ADMIN, Access
 from kernel.policy.webhooks import Signed
 from kernel.source.diagnostics import BadDefinition
+from kernel.source.safe_paths import root_fault
 from kernel.store import tokens
 from kernel.store.idempotency import RequestKey
 from kernel.store.writer import CommitWriter
@@ -63,6 +64,9 @@ async def dispatch(services: Services, route: Route, asked: RawRequest) -> Respo
     """The answer of ``route``. Never raises but by cancellation: refusals and failures are answers too."""
     try:
         route.check(asked.access)
+        changes = route.method != "GET" and route.path != "/shutdown"
+        if changes and (lost := root_fault(str(services.files.catalog.root))) is not None:
+            raise Refused("busy", lost, "put the folder back, or awk stop")
         result = await perform(services, route, route.handler, decode(route, asked), asked.client_port)
     except Exception as error:  # noqa: BLE001 - the boundary: a handler that fails is answered
         return problem_reply(refusal_of(error))

@@ -15,7 +15,7 @@ async def expose(
 
     counted = await kernel.numbers.counters.look()
     now = await store.reader.read(gauges)
-    needed = await needs.number(store, await needs.untrusted_schedules(store, files.trust))
+    needed = await needs.number(store, files, await needs.untrusted_schedules(store, files.trust))
     live = processes.attempts.activity()
     body, content_type = expose_text(
         Scrape(

@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import apsw
+import msgspec
 
 from kernel.agents.webhooks import host_of, outgoing_unit
 from kernel.api.context import ProjectFiles, ProjectTrust, StoreAccess
 from kernel.api.http.route import Request, page_of
 from kernel.policy.needs import count, needs
 from kernel.policy.open_items import Snapshot, Untrusted
+from kernel.source.safe_paths import root_fault
 from kernel.store import timers
 from kernel.store.needs import dead, snapshot
 from kernel.store.rows import Page
@@ -27,13 +29,19 @@ async def list_(call: Request[None], store: StoreAccess, files: ProjectFiles) ->
     """
     untrusted = _by_file(await untrusted_schedules(store, files.trust))
     hosts = {outgoing_unit(hook).digest: host_of(hook.url) for hook in files.catalog.kept_project().webhooks}
-    return await store.reader.read(_page, store.now_ms(), untrusted, hosts, page_of(call, "after", "n"))
+    lost = root_fault(str(files.catalog.root)) or ""
+    return await store.reader.read(_page, store.now_ms(), untrusted, hosts, page_of(call, "after", "n"), lost)
 
 
 def _page(
-    conn: apsw.Connection, now_ms: int, untrusted: tuple[Untrusted, ...], hosts: Mapping[str, str], page: Page
+    conn: apsw.Connection,
+    now_ms: int,
+    untrusted: tuple[Untrusted, ...],
+    hosts: Mapping[str, str],
+    page: Page,
+    lost: str,
 ) -> NeedList:
-    state = snapshot(conn, now_ms, untrusted, hosts)
+    state = msgspec.structs.replace(snapshot(conn, now_ms, untrusted, hosts), lost=lost)
     skipped = page.after or 0
     pressing = needs(state)
     shown = pressing[skipped : skipped + page.limit]
@@ -43,9 +51,10 @@ def _page(
     return NeedList(items=shown, total=total, next=f"n{given}" if shown and given < total else None)
 
 
-async def number(store: StoreAccess, waiting: Sequence[Scheduled]) -> int:
+async def number(store: StoreAccess, files: ProjectFiles, waiting: Sequence[Scheduled]) -> int:
     """Return how many needs there are. ``waiting`` are the untrusted schedules."""
-    return count(await store.reader.read(snapshot, store.now_ms(), _by_file(waiting)))
+    lost = root_fault(str(files.catalog.root)) is not None
+    return count(await store.reader.read(snapshot, store.now_ms(), _by_file(waiting))) + lost
 
 
 def _by_file(waiting: Sequence[Scheduled]) -> tuple[Untrusted, ...]:

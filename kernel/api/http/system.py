@@ -24,6 +24,7 @@ from kernel.policy.access import ADMIN
 from kernel.policy.restart import WAY_OUT
 from kernel.policy.standby import standby_notice
 from kernel.source.diagnostics import remote_error
+from kernel.source.safe_paths import root_fault
 from kernel.store import agents, spending, tokens, traces
 from kernel.store.spending import Period
 from kernel.store.transaction import rfc3339
@@ -55,6 +56,7 @@ from protocol.events import Event
 from protocol.names import place_of
 from protocol.trust import TrustList
 
+PUT_BACK: Final = "nothing is started or written there until the folder is back"
 NONCE_LIMIT: Final = 200
 MOST_PARTS: Final = 2
 """By so many things work can be parted at once."""
@@ -86,7 +88,7 @@ def _stops(kernel: KernelControl) -> bool:
     return kernel.shutdown.begun() or kernel.shutdown.closing.is_set()
 
 
-async def ready(_call: Request[None], store: StoreAccess, kernel: KernelControl) -> Response:
+async def ready(_call: Request[None], store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Response:
     """GET /ready: 200 once work is accepted and begun; 503 before, while stopping or in safe mode, and where the last
     commit failed and another one does too.
     """
@@ -94,6 +96,8 @@ async def ready(_call: Request[None], store: StoreAccess, kernel: KernelControl)
         return json_reply(Ready(ready=False, status="stopping"), 503)
     if kernel.state.safe_mode():
         return json_reply(Ready(ready=False, status="safe_mode"), 503)
+    if root_fault(str(files.catalog.root)) is not None:
+        return json_reply(Ready(ready=False, status="project_lost"), 503)
     if not kernel.state.ready():
         return json_reply(Ready(ready=False, status="starting"), 503)
     trouble = await store.writer.trouble()
@@ -131,7 +135,8 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
     workflows = await store.reader.read(rows_of_running)
     here = tuple(row for row in workflows if meant is None or space == f"{row.name}:{row.tag}")
     trouble = await store.writer.trouble()
-    degraded = states.get("error") or kernel.state.safe_mode() or trouble is not None
+    lost = root_fault(str(files.catalog.root))
+    degraded = states.get("error") or kernel.state.safe_mode() or trouble is not None or lost is not None
     definitions = NOTHING_WRONG if meant is not None else await files.definitions()
     wrong = () if definitions is None else definitions.errors
     saved = await trio.to_thread.run_sync(kernel.state.saved_notice)
@@ -140,6 +145,8 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
     notice: str | None
     if kernel.state.safe_mode():
         notice = WAY_OUT
+    elif lost is not None:
+        notice = f"{lost}; {PUT_BACK}"
     elif trouble is not None:
         notice = f"{trouble.text}; {trouble.hint}"
     else:
@@ -166,7 +173,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
         term=identity.term,
         standby=standby,
         agents=states,
-        needs=await needs.number(store, waiting),
+        needs=await needs.number(store, files, waiting),
         held=tuple(
             HeldAgent(name=row.name, space=row.space, state=row.state, reason=row.reason, until=row.until)
             for row in rows

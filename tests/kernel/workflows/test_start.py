@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.procs.launcher import Launcher
@@ -160,6 +161,20 @@ async def test_a_failed_step_starts_nothing(catalog: Catalog, tmp_path: Path, st
     assert error.code == "setup_failed"
     assert f"setup[0] failed: {why}" in error.text
     assert error.hint == hint
+
+
+async def test_a_step_of_git_outside_a_repository_says_what_to_do(catalog: Catalog, tmp_path: Path) -> None:
+    """One sentence, not git's usage; in a repository git's own words stay."""
+    write(catalog, STEP + "{shell: git diff  HEAD, as: out}")
+    async with stage(tmp_path) as on:
+        error = await on.refused(checked(catalog))
+        assert error.text == "Workflow 'review' needs a git repository: setup step 1 (git diff HEAD) failed"
+        assert error.hint == "Run: git init"
+        await trio.run_process(("git", "init", "--quiet", str(catalog.root)))
+        error = await on.refused(checked(catalog))
+        assert error.text.startswith("setup[0] failed: exit code 128: git diff HEAD")
+        write(catalog, STEP + "{shell: git frobnicate, as: out}")
+        assert "frobnicate" in str((await on.refused(checked(catalog))).hint)
 
 
 @pytest.mark.promise("P18", "CF15")
