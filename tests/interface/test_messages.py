@@ -218,9 +218,7 @@ def test_an_approval_is_waited_for_only_by_who_may_give_it(terminal: bool, cli: 
     assert ("approve" in ran.err) is not terminal
 
 
-@pytest.mark.parametrize(
-    ("terminal", "typed", "code"), [(True, "yes\n\n", 0), (True, "\n", 7), (False, "yes\n\n", 7)]
-)
+@pytest.mark.parametrize(("terminal", "typed", "code"), [(True, "yes\n\n", 0), (True, "\n", 7), (False, "yes\n\n", 7)])
 def test_who_sends_to_a_person_answers_in_place(
     terminal: bool, typed: str, code: int, cli: Cli, kernel: KernelDouble
 ) -> None:
