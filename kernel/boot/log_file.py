@@ -15,7 +15,7 @@ import select
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -126,7 +126,8 @@ class DroppingStderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
     def __init__(self) -> None:
         self._raw = _Stderr()
-        sys.stderr = io.TextIOWrapper(self._raw, errors="backslashreplace", write_through=True)
+        raw = cast(BinaryIO, self._raw)  # of which a text needs less than the type says
+        sys.stderr = io.TextIOWrapper(raw, errors="backslashreplace", write_through=True)
         super().__init__(sys.stderr)
 
     def emit(self, record: logging.LogRecord) -> None:

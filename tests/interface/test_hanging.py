@@ -132,8 +132,11 @@ def test_who_would_start_one_hears_of_it(
     cli: Cli, hanging: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault F3: `awk send` hints at the kernel that is in the way, not at a log that says there is one."""
-    gives_way = [sys.executable, "-c", ""]
-    monkeypatch.setattr(autostart, "command", lambda project, *flags: gives_way)
+
+    def command(project: Project, *flags: str) -> list[str]:
+        return [sys.executable, "-c", ""]  # it finds the lock taken
+
+    monkeypatch.setattr(autostart, "command", command)
     monkeypatch.setattr(autostart, "START_SECONDS", 2.0)
     ran = cli("send", "alice", "hi")
     assert (ran.code, f"does not answer (pid {hanging.pid}): no answer within 2 s" in ran.err) == (69, True), ran

@@ -14,8 +14,7 @@ import pytest
 
 from interface.clock import Clock
 from interface.discovery import Project as Found
-from interface.discovery import recorded_endpoint
-from interface.projects import lives
+from interface.discovery import lives, recorded_endpoint
 from interface.service import RESTARTS, WINDOW_SECONDS
 from interface.user_service import Observation, UserService, to_start
 from tests.e2e.processes import wait_until

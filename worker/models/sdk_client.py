@@ -129,11 +129,12 @@ class EventBytes:
                 if len(head) > _READ_LIMIT:
                     break
         if head:
-            raise _no_stream(self._provider, self._headers, head)
+            raise no_stream(self._provider, self._headers, head)
         raise StopAsyncIteration
 
 
-def _no_stream(provider: Provider, headers: httpx2.Headers, body: bytes) -> Failed:
+def no_stream(provider: Provider, headers: httpx2.Headers, body: bytes) -> Failed:
+    """The failure that a body stands for which came in the place of an event stream."""
     try:
         said: object = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):

@@ -57,8 +57,13 @@ def _ended(context: Context, client: Client, upgrade: str) -> bytes:
         try:
             told = client.get("/upgrade")
         except Unreachable:  # it comes back, unless it was killed
-            if not given_endpoint(context.environ):
-                _check_goes_on(context, client)
+            if not given_endpoint(context.environ):  # token and lock pass from one version to the next
+                newer = recorded_endpoint(context.project)
+                if newer is not None and newer.token != client.endpoint.token:
+                    raise Failure("failed", _ANEW, _HINT) from None
+                if not is_locked(context.project):
+                    hint = f"{context.program} start; {_HINT}"
+                    raise Failure("no_kernel", "the kernel ended during the upgrade", hint) from None
         else:
             found = json.loads(told)
             if found["id"] != upgrade:
@@ -67,15 +72,6 @@ def _ended(context: Context, client: Client, upgrade: str) -> bytes:
                 return told
         context.clock.pause(_PAUSE_SECONDS)
     raise Failure("timeout", "nobody says how it ended", f"ask again: {context.program} upgrade --status")
-
-
-def _check_goes_on(context: Context, client: Client) -> None:
-    """Raise Failure where no version of the kernel that was asked is left: token and lock pass from one to the next."""
-    newer = recorded_endpoint(context.project)
-    if newer is not None and newer.token != client.endpoint.token:
-        raise Failure("failed", _ANEW, _HINT)
-    if not is_locked(context.project):
-        raise Failure("no_kernel", "the kernel ended during the upgrade", f"{context.program} start; {_HINT}")
 
 
 def upgrade_lines(body: bytes, _screen: Screen) -> list[str]:
