@@ -1,6 +1,6 @@
 """``trust``: the demands of files, verbatim. Grants are not known here."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import apsw
@@ -73,20 +73,13 @@ def trust_demands(
         except BadDefinition as error:
             skipped.append(f"agent {loaded.definition.name}: {error.text}")
     try:
-        units += _of_database(catalog, state)
+        for definition in () if state is None else untrusted_definitions(str(state / DATABASE)):
+            agent = msgspec.json.decode(definition, type=AgentDefinition)
+            units += agent_units(agent, project, resources_of(agent, project, catalog.root))
     except (apsw.Error, msgspec.MsgspecError, BadDefinition) as error:
         skipped.append(f"agents of the database: {error}")
     skipped += dict.fromkeys(f"{error.path}: {error.where} {error.message}" for error in survey.errors)
     return Demands(units=_distinct(units), skipped=tuple(skipped))
-
-
-def _of_database(catalog: Catalog, state: Path | None) -> Iterator[TrustUnit]:
-    database = None if state is None else state / DATABASE
-    if database is not None and database.exists():
-        project = catalog.project()
-        for definition in untrusted_definitions(str(database)):
-            agent = msgspec.json.decode(definition, type=AgentDefinition)
-            yield from agent_units(agent, project, resources_of(agent, project, catalog.root))
 
 
 def _of_agent(definition: AgentDefinition, catalog: Catalog) -> tuple[TrustUnit, ...]:

@@ -109,7 +109,23 @@ def write_backup(file: str, fill: Callable[[BackupWriter], BackupHead], *, force
                 for _data in unpacked(archive, one):
                     pass
         fault_point("backup.written")
-        _name(made, out.fileno(), file, force=force)
+        # With a descriptor of a place, which an absolute path does not use, Python has the system follow links.
+        link = partial(os.link, made, src_dir_fd=out.fileno())
+        named = os.path.join(above, f"{_PART}{os.getpid()}")
+        try:
+            if made != named:
+                with suppress(FileNotFoundError):
+                    os.unlink(named)
+            if made != named or not force:
+                link(named if force else file)
+        except OSError as error:
+            if isinstance(error, FileExistsError) or made != named:
+                raise
+            if os.path.lexists(file):  # this file system has no second names
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file) from None
+            force = True
+        if force:
+            os.replace(named, file)
     fault_point("backup.named")
     sync_folder(above)
     return manifest
@@ -134,25 +150,6 @@ def _nameless(above: str) -> Generator[tuple[str, IO[bytes]]]:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(named)
-
-
-def _name(made: str, descriptor: int, file: str, *, force: bool) -> None:
-    """Give the file its name: that of another one only with ``force``. Raises FileExistsError, OSError."""
-    # With a descriptor of a place, which an absolute path does not use, Python has the system follow links.
-    link = partial(os.link, made, src_dir_fd=descriptor)
-    named = os.path.join(os.path.dirname(os.path.abspath(file)), f"{_PART}{os.getpid()}")
-    if not force:
-        try:
-            link(file)
-            return
-        except FileExistsError:
-            raise
-        except OSError:  # this file system has no second names
-            if made != named or os.path.lexists(file):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), file) from None
-    elif made != named:
-        link(named)
-    os.replace(named, file)
 
 
 @contextmanager

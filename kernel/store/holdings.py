@@ -25,10 +25,6 @@ _MOVED: Final = frozenset({"space", "home", "work"})
 DELETE: Final = "DELETE"
 
 
-def _join(*parts: str) -> str:
-    return " ".join(parts)
-
-
 class Holding(NamedTuple):
     """One table.
 
@@ -62,11 +58,11 @@ class Holding(NamedTuple):
     def clearing(self) -> str:
         """Return the statement that removes what was said in the listed spaces."""
         act = ("DELETE FROM", self.table) if self.clear == DELETE else ("UPDATE", self.table, "SET", self.clear)
-        return _join(*act, "WHERE", self.in_spaces(), *(("AND", self.only) if self.only else ()))
+        return " ".join((*act, "WHERE", self.in_spaces(), *(("AND", self.only) if self.only else ())))
 
     def deleting(self, condition: str) -> str:
         """Return the statement that deletes rows that meet ``condition``."""
-        return _join("DELETE FROM", self.table, "WHERE", condition)
+        return " ".join(("DELETE FROM", self.table, "WHERE", condition))
 
     def renaming(self) -> Iterator[str]:
         """Yield the statements that give rows of the agent ``old`` in its space ``here`` to ``new`` in ``there``."""
@@ -75,7 +71,7 @@ class Holding(NamedTuple):
         moves += [("home" if self.place == "home" else "space", ":here", ":there")] if self.place in _MOVED else []
         for column, before, after in moves:
             changed = ", ".join((f"{column} = {after}", *names))
-            yield _join("UPDATE OR REPLACE", self.table, "SET", changed, "WHERE", column, "=", before)
+            yield " ".join(("UPDATE OR REPLACE", self.table, "SET", changed, "WHERE", column, "=", before))
 
 
 _RESULT: Final = """result_text = '', manifest = NULL, prefix = NULL, vouched = NULL, entries = 0, aside = 0,
@@ -94,7 +90,7 @@ WHERE origin = 'ephemeral'
 """
 # What they say was agreed to was agreed to elsewhere; calls of such runs are asked about as their files say.
 _AGREED_RUNS: Final = """
-UPDATE workflows SET vouched = x'5b5d', approval = NULL, attended = 0 WHERE vouched <> x'5b5d' OR approval IS NOT NULL
+UPDATE workflows SET vouched = x'5b5d', approval = NULL WHERE vouched <> x'5b5d' OR approval IS NOT NULL
 """
 _AGREED: Final = "UPDATE instructions SET vouched = NULL WHERE vouched IS NOT NULL"
 

@@ -94,11 +94,12 @@ def take_snapshot(source: str, target: str) -> SnapshotMark:
 def forget(connection: apsw.Connection) -> list[str]:
     """Delete the rows that no copy may have. Returns what was deleted, for people."""
     there = {str(name) for (name,) in connection.execute(TABLES)}
-    return [
-        f"{connection.changes()} of {one.table}: {one.restored}"
-        for one in FORGETTING
-        if one.table in there and connection.execute(one.deleting("1")) and connection.changes()
-    ]
+    done: list[str] = []
+    for one in FORGETTING:
+        if one.table in there:
+            connection.execute(one.deleting("1"))
+            done += [f"{connection.changes()} of {one.table}: {one.restored}"] if connection.changes() else []
+    return done
 
 
 def check_snapshot(path: str) -> SnapshotMark:
@@ -182,6 +183,8 @@ WHERE a.origin <> 'file' AND a.definition IS NOT NULL AND i.vouched IS NULL AND 
 
 def untrusted_definitions(path: str) -> tuple[bytes, ...]:
     """Return definitions that only the database at ``path`` has, and whose work waits for trust. Raises apsw.Error."""
+    if not os.path.exists(path):
+        return ()
     connection = open_beside(path)
     try:
         return tuple(bytes(cast("bytes", definition)) for (definition,) in connection.execute(UNTRUSTED))
@@ -250,22 +253,14 @@ def _park(connection: apsw.Connection) -> list[str]:
         done += [f"{connection.changes()} of {one.table}: {one.restored}"] if connection.changes() else []
     changed = 0
     for number, definition in connection.execute(RUNS).fetchall():
-        disarmed = _disarmed(cast("bytes", definition))
-        if disarmed is not None:
-            connection.execute(DISARM, (disarmed, number))
+        found = msgspec.json.decode(cast("bytes", definition), type=dict[str, Any])
+        place = found.get("workspace")
+        steps: dict[str, Any] = place if isinstance(place, dict) else {}
+        if found.pop("deliver", None) or steps.get("setup") or steps.get("teardown"):
+            steps |= {"setup": [{"shell": REFUSAL}] if steps.get("setup") else [], "teardown": []}
+            connection.execute(DISARM, (msgspec.json.encode(found), number))
             changed += 1
     return [*done, f"{changed} of workflows: no setup of trees, no merge at the end"] if changed else done
-
-
-def _disarmed(definition: bytes) -> bytes | None:
-    """Return the definition of a workflow without commands that run outside of agents; None: there are none."""
-    found = msgspec.json.decode(definition, type=dict[str, Any])
-    place = found.get("workspace")
-    steps = place if isinstance(place, dict) else {}
-    if not (found.pop("deliver", None) or steps.get("setup") or steps.get("teardown")):
-        return None
-    steps |= {"setup": [{"shell": REFUSAL}] if steps.get("setup") else [], "teardown": []}
-    return msgspec.json.encode(found)
 
 
 def fit_snapshot(

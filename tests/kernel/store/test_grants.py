@@ -5,6 +5,7 @@ import pytest
 from kernel.policy.grants import Wanted
 from kernel.store import grants
 from kernel.store.transitions.grants import give
+from protocol.names import AgentKey
 from tests.kernel.store.grant_chains import attacks, trial
 from tests.kernel.store.running_store import Store
 from tests.kernel.store.test_runs import begin, end
@@ -27,7 +28,7 @@ async def test_a_grant_of_an_earlier_run_does_not_count_in_a_run_that_continues_
     """Both have the space and its members in common."""
     first = await begin(store, "helper", kickoff="@helper one")
     await store.writer.commit(give, first.space, Wanted("votes", None, None), "helper")
-    [(key,)] = store.database.writer().execute("SELECT agent FROM grants").fetchall()
+    key = AgentKey(str(store.database.writer().execute("SELECT agent FROM grants").get))
     assert len(store.reader.now(grants.book, key, first.space, first.run)) == 1
     await end(store, first)
     again = await begin(store, "helper", continues=True)

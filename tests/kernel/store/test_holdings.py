@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
@@ -77,6 +78,7 @@ def schema(store: Store) -> dict[str, str]:
 
 
 def test_every_holding_is_a_table_once_and_children_come_first() -> None:
+    """Rows are found by those that they belong to."""
     names = [one.table for one in HOLDINGS]
     assert len(names) == len(set(names))
     parents = {"ballot": "ballots", "task": "tasks", "document": "documents"}
@@ -123,7 +125,7 @@ def plant(conn: apsw.Connection, sql: str, one: Holding, space: str, agent: str,
         elif (needed or key) and default is None:
             values[name] = 7000 if kind in ("INTEGER", "REAL") else b"planted" if kind == "BLOB" else "planted"
     names, marks = ", ".join(values), ", ".join("?" * len(values))
-    conn.execute(f"INSERT OR IGNORE INTO {one.table} ({names}) VALUES ({marks})", tuple(values.values()))  # type: ignore[arg-type]
+    conn.execute(f"INSERT OR IGNORE INTO {one.table} ({names}) VALUES ({marks})", tuple(values.values()))
 
 
 OWN = frozenset(
@@ -153,11 +155,13 @@ def kept_words(store: Store) -> set[str]:
 async def worked(store: Store) -> tuple[str, str, int]:
     """The space of a run that has ended, its agent and its instruction."""
     run = await begin(store, "helper", kickoff=f"@helper {WORD}")
-    [(number, agent)] = store.database.writer().execute("SELECT id, agent FROM instructions").fetchall()
+    [(number, agent)] = cast(
+        "list[tuple[int, str]]", store.database.writer().execute("SELECT id, agent FROM instructions").fetchall()
+    )
     await store.take(f"i{number}")
     await store.writer.commit(close, f"i{number}", 1, status="done", text=WORD)
     await end(store, run)
-    return run.space, str(agent), int(number)
+    return run.space, agent, number
 
 
 STAYS = {
@@ -224,6 +228,7 @@ async def tmp(store: Store) -> int:
 
 
 async def test_a_deleted_agent_leaves_no_word_in_any_byte(store: Store, tmp_path: Path) -> None:
+    """What it was told, what it keeps, and what it was allowed."""
     number = await tmp(store)
     await store.writer.commit(plant_all, "dm:tmp", "tmp", number)
     await store.writer.commit(delete_agent, AgentKey("tmp"))
