@@ -135,7 +135,7 @@ def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
     """``parser``, and those of the commands below it."""
     yield parser
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
+        if isinstance(action.choices, dict):  # the commands below it, by their words
             for below in action.choices.values():
                 yield from _parsers(below)
 

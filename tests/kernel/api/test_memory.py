@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from msgspec.structs import force_setattr
 
 from kernel.policy.provenance import CHUNK_CHARACTERS, SHORTEST_CHARACTERS, Traces
+from kernel.store import agents
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transitions import purge as purge_module
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import PromptSnapshot, journal
 from kernel.store.transitions.lease import lease
 from protocol.ipc import Entry, Json, ToolCall, Turn
+from protocol.names import AgentKey
 from protocol.text import encode_json
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
@@ -203,6 +205,21 @@ async def test_a_purge_tells_of_the_copies_of_the_database_that_a_kernel_saved(
     assert (await kernel.ask("POST", purge, {"source": "web"})).json["left"] == []
     left = (await kernel.ask("POST", purge, {"source": "m1"})).json["left"]
     assert left == [f"the copy of the database {database}.saved-1"]
+
+
+@pytest.mark.promise("P46")
+@pytest.mark.parametrize("state", ["active", "paused"])
+async def test_a_purge_leaves_an_agent_as_it_was(kernel: ServedKernel, state: str) -> None:
+    """One that a person paused before is not resumed by it."""
+    instruction = await kernel.attempt("alice", text="we use port 7001 for the gateway")
+    await call(kernel, "memory_write", {"key": "port", "value": "port 7001", "source": {"messages": ["m1"]}})
+    await kernel.end(instruction)
+    if state == "paused":
+        await kernel.ask("POST", "/agents/alice/pause")
+    assert (await kernel.ask("POST", "/agents/alice/memory/purge", {"source": "m1"})).json["entries"] == 1
+    found = kernel.services.store.reader.now(agents.row, AgentKey("alice"))
+    assert found is not None
+    assert found.state == state
 
 
 @pytest.mark.promise("P46")

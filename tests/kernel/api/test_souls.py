@@ -124,6 +124,25 @@ async def test_a_suggestion_is_rejected_once_and_said_again_while_it_is_open_it_
     assert (await kernel.ask("POST", f"{SOUL}/p99/approve")).status == 404
 
 
+async def test_the_same_suggestion_of_another_agent_is_its_own(
+    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is decided for whom it is about; and only its own open ones keep an agent from another."""
+    monkeypatch.setattr("kernel.store.souls.MOST_OPEN", 1)
+    assert (
+        await kernel.ask("POST", "/agents", {"name": "bob", "model": "mock/x", "mock": [{"text": "hi"}]})
+    ).status == 201
+    await kernel.attempt("bob", token="bobs-token")
+    made = await suggested(kernel, observation="Be bold")
+    words = {"observation": "Be bold"}
+    theirs = (await call(kernel, "soul_suggest", words, "bobs-token"))["structuredContent"]
+    assert theirs["id"] != made["id"]
+    assert (await suggested(kernel, observation="Be brief"))["code"] == "conflict"
+    await kernel.ask("POST", f"{SOUL}/{made['id']}/reject", {"reason": "no"})
+    kept = (await kernel.ask("GET", "/agents/bob/soul")).json["proposals"]
+    assert [(row["id"], row["state"]) for row in kept] == [(theirs["id"], "open")]
+
+
 @pytest.mark.parametrize(("mode", "state"), [("auto", "approved"), ("disabled", None)])
 async def test_soul_evolution_says_what_becomes_of_it(
     kernel: ServedKernel, tmp_path: Path, mode: str, state: str | None

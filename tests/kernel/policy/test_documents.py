@@ -27,7 +27,7 @@ BASE = "one\ntwo\nthree\nfour\nfive\n"
 @pytest.mark.parametrize(
     "name",
     ["", "/", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "./a", ".git/config", "a/.b", "a\0b", "a\nb", "C:\\x",
-     "~/x", "e\u0301.md", "a b ", "x" * 101, "a/" * 8 + "b", "\u202egnp.md", "a/..", "..."],
+     "~/x", "e\u0301.md", "a b ", "x" * 101, "a/" * 8 + "b", "\u202egnp.md", "a/..", "...", "a.", "a./b"],
 )  # fmt: skip
 def test_names_that_lead_elsewhere_or_cannot_be_shown_are_refused(name: str) -> None:
     """Each with a reason."""

@@ -91,6 +91,7 @@ def test_only_a_whole_short_form_stands_for_when_and_then() -> None:
     """What is half of it stays as it is, for the check to refuse."""
     made = normal(spec(**SHORT))
     assert (made.name, made.on, made.assign, len(made.then)) == ("alice-done-bob", None, None, 1)
+    broken: dict[str, Any]
     for broken in ({"on": None}, {"assign": None}, {"when": {"said": {}}}, {"then": [SAY]}):
         half = spec(**{**SHORT, **broken})
         assert normal(half) is half

@@ -15,6 +15,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions import grants
 from kernel.store.transitions.append import append
 from kernel.store.transitions.runs import stop_workflow
+from protocol.agent import Scope
 from protocol.errors import Refused
 from protocol.message import USER
 from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace
@@ -38,9 +39,14 @@ def work() -> Iterator[BusyWorkspace]:
 
 
 def take(work: BusyWorkspace) -> None:
-    for name, scopes in (("alice", {"auth", "votes"}), ("bob", set()), ("carol", {"auth"})):
+    files: dict[str, frozenset[Scope]] = {
+        "alice": frozenset({"auth", "votes"}),
+        "bob": frozenset(),
+        "carol": frozenset({"auth"}),
+    }
+    for name, scopes in files.items():
         author = at(work, name)
-        work.commit(narrow, author.instruction, author.epoch, frozenset(scopes))
+        work.commit(narrow, author.instruction, author.epoch, scopes)
 
 
 def at(work: BusyWorkspace, name: str) -> Author:

@@ -1,6 +1,6 @@
 """Second conditions of rules: what belongs to another space, another author, another run, or was decided meanwhile."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -112,21 +112,23 @@ def test_what_waits_for_agreement_is_its_own_proposals(work: BusyWorkspace) -> N
     assert rows.held(conn, OTHER, found[1][1]) is None
 
 
-@pytest.mark.parametrize(
-    ("step", "code"),
-    [
-        (lambda work: work.commit(rules.invoke_rule, SPACE, "none", {}), "not_found"),
-        (lambda work: work.commit(rules.invoke_rule, SPACE, "off", {}), "conflict"),
-        (lambda work: work.commit(rules.invoke_rule, SPACE, "on", {"p": 1}), "bad_request"),
-        (lambda work: work.commit(rules.switch_off, SPACE, "none"), "not_found"),
-        (lambda work: work.commit(rules.switch_off, OTHER, "on"), "not_found"),
-        (lambda work: work.commit(rules.switch_off, "dm:alice", "on"), "not_a_participant"),
-        (lambda work: define(work, "alice", spec("on")), "forbidden"),
-        (lambda work: define(work, "alice", spec(then=[{"assign": "alice"}])), "forbidden"),
-        (lambda work: define(work, USER, spec(then=[{"assign": "dave"}])), "bad_request"),
-    ],
-)
-def test_what_a_rule_is_not_is_refused_and_says_nothing(work: BusyWorkspace, step: Any, code: str) -> None:
+REFUSED: Final[list[tuple[Callable[[BusyWorkspace], object], str]]] = [
+    (lambda work: work.commit(rules.invoke_rule, SPACE, "none", {}), "not_found"),
+    (lambda work: work.commit(rules.invoke_rule, SPACE, "off", {}), "conflict"),
+    (lambda work: work.commit(rules.invoke_rule, SPACE, "on", {"p": 1}), "bad_request"),
+    (lambda work: work.commit(rules.switch_off, SPACE, "none"), "not_found"),
+    (lambda work: work.commit(rules.switch_off, OTHER, "on"), "not_found"),
+    (lambda work: work.commit(rules.switch_off, "dm:alice", "on"), "not_a_participant"),
+    (lambda work: define(work, "alice", spec("on")), "forbidden"),
+    (lambda work: define(work, "alice", spec(then=[{"assign": "alice"}])), "forbidden"),
+    (lambda work: define(work, USER, spec(then=[{"assign": "dave"}])), "bad_request"),
+]
+
+
+@pytest.mark.parametrize(("step", "code"), REFUSED)
+def test_what_a_rule_is_not_is_refused_and_says_nothing(
+    work: BusyWorkspace, step: Callable[[BusyWorkspace], object], code: str
+) -> None:
     """Nothing is said in the channel either."""
     define(work, USER, spec("on"))
     define(work, USER, spec("off"))

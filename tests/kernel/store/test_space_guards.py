@@ -1,6 +1,6 @@
 """Second conditions of spaces below a run: of another run or member, closed or left meanwhile."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import pytest
@@ -72,16 +72,18 @@ def refused(step: Any) -> str:
     return caught.value.code
 
 
-@pytest.mark.parametrize(
-    ("step", "code"),
-    [
-        (lambda work: change(work, "carol"), "not_found"),
-        (lambda work: change(work, "alice", "none"), "not_found"),
-        (lambda work: change(work, USER, space="task:main"), "not_found"),
-        (lambda work: change(work, "alice", space="task:main"), "forbidden"),
-    ],
-)
-def test_a_space_that_is_not_the_callers_is_not_there(work: BusyWorkspace, step: Any, code: str) -> None:
+REFUSED: Final[list[tuple[Callable[[BusyWorkspace], object], str]]] = [
+    (lambda work: change(work, "carol"), "not_found"),
+    (lambda work: change(work, "alice", "none"), "not_found"),
+    (lambda work: change(work, USER, space="task:main"), "not_found"),
+    (lambda work: change(work, "alice", space="task:main"), "forbidden"),
+]
+
+
+@pytest.mark.parametrize(("step", "code"), REFUSED)
+def test_a_space_that_is_not_the_callers_is_not_there(
+    work: BusyWorkspace, step: Callable[[BusyWorkspace], object], code: str
+) -> None:
     """Nobody can tell whether there is none, or none for it."""
     assert refused(lambda: step(work)) == code
     assert set(change(work, USER).members) == {"alice", "bob"}, "a person sees all"

@@ -1,19 +1,21 @@
 """Second conditions of tasks: claimed, ended, given or planned by another one, elsewhere, or meanwhile."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
 import pytest
 
-from kernel.rule.draft import Author
+from kernel.rule.draft import Author, Draft
 from kernel.store import tasks as store_tasks
 from kernel.store.database import MEMORY
-from kernel.store.transitions import task_plans, task_work, tasks
+from kernel.store.transitions import rules, task_plans, task_work, tasks
+from kernel.store.transitions.append import append
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.runs import stop_workflow
 from protocol.message import USER
 from protocol.names import InstructionId
+from protocol.rules import RuleSpec
 from protocol.tasks import TaskSpec
 from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace
 from tests.kernel.store.migrated import open_migrated
@@ -46,27 +48,29 @@ def cancel(board: Board, name: str) -> tasks.Changed:
     return board.workspace.commit(tasks.cancel_task, SPACE, name, "no")
 
 
-@pytest.mark.parametrize(
-    ("act", "code"),
-    [
-        (lambda board: board.claim("bob", "t9"), "not_found"),
-        (lambda board: board.claim("bob", "elsewhere"), "not_found"),
-        (lambda board: cancel(board, "t9"), "not_found"),
-        (lambda board: board.claim("bob", "hers"), "forbidden"),
-        (lambda board: board.claim("bob", "claimed"), "conflict"),
-        (lambda board: board.claim(USER, "claimed"), "conflict"),
-        (lambda board: board.claim("bob", "over"), "conflict"),
-        (lambda board: board.done("bob", "claimed"), "conflict"),
-        (lambda board: board.fail("bob", "claimed"), "conflict"),
-        (lambda board: board.done("bob", "free"), "conflict"),
-        (lambda board: board.done("bob", "over"), "conflict"),
-        (lambda board: board.done(USER, "over"), "conflict"),
-        (lambda board: cancel(board, "over"), "conflict"),
-        (lambda board: board.workspace.commit(tasks.claim, "dm:alice", "t1"), "not_a_participant"),
-        (lambda board: board.workspace.commit(tasks.claim, "none:main", "t1"), "workflow_not_running"),
-    ],
-)
-def test_what_another_one_has_or_has_ended_is_refused_and_stays(board: Board, act: Any, code: str) -> None:
+REFUSED: Final[list[tuple[Callable[[Board], object], str]]] = [
+    (lambda board: board.claim("bob", "t9"), "not_found"),
+    (lambda board: board.claim("bob", "elsewhere"), "not_found"),
+    (lambda board: cancel(board, "t9"), "not_found"),
+    (lambda board: board.claim("bob", "hers"), "forbidden"),
+    (lambda board: board.claim("bob", "claimed"), "conflict"),
+    (lambda board: board.claim(USER, "claimed"), "conflict"),
+    (lambda board: board.claim("bob", "over"), "conflict"),
+    (lambda board: board.done("bob", "claimed"), "conflict"),
+    (lambda board: board.fail("bob", "claimed"), "conflict"),
+    (lambda board: board.done("bob", "free"), "conflict"),
+    (lambda board: board.done("bob", "over"), "conflict"),
+    (lambda board: board.done(USER, "over"), "conflict"),
+    (lambda board: cancel(board, "over"), "conflict"),
+    (lambda board: board.workspace.commit(tasks.claim, "dm:alice", "t1"), "not_a_participant"),
+    (lambda board: board.workspace.commit(tasks.claim, "none:main", "t1"), "workflow_not_running"),
+]
+
+
+@pytest.mark.parametrize(("act", "code"), REFUSED)
+def test_what_another_one_has_or_has_ended_is_refused_and_stays(
+    board: Board, act: Callable[[Board], object], code: str
+) -> None:
     """Whoever comes second changes nothing."""
     board.plan(*(TaskSpec(key=key, title=key, for_="carol" if key == "hers" else None) for key in KEYS))
     elsewhere(board, TaskSpec(key="elsewhere", title="Elsewhere"))
@@ -287,11 +291,12 @@ def test_a_task_for_one_who_left_or_whose_files_another_changes_is_not_given(boa
     conn.execute("DELETE FROM members WHERE name = 'carol'")
     row = store_tasks.find(conn, SPACE, "none")
     assert row is not None
-    for name, may in (("bob", True), ("carol", False), (None, False)):
+    for name, may in (("bob", True), ("carol", False)):
         board.workspace.commit(store_tasks.set_for, row, name)
         changed = store_tasks.find(conn, SPACE, "none")
         assert changed is not None
         assert board.workspace.commit(task_work.may_be_given, changed) == may
+    assert not board.workspace.commit(task_work.may_be_given, msgspec.structs.replace(row, for_name=None))
 
 
 def test_a_full_list_takes_no_more_until_some_are_over(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,6 +308,35 @@ def test_a_full_list_takes_no_more_until_some_are_over(board: Board, monkeypatch
     cancel(board, "a")
     board.plan(TaskSpec(title="one more"))
     assert refused(lambda: board.plan(TaskSpec(title="and one"))).code == "conflict"
+
+
+def test_what_is_on_its_way_is_not_given_again_and_a_next_run_gives_its_own_anew(board: Board) -> None:
+    """What a person has cancelled stays so, until another run begins; a run elsewhere gives nothing here."""
+    name = given(board, "bob")
+    elsewhere(board, TaskSpec(key="for", title="For one", for_="alice"))
+    conn = board.workspace.database.writer()
+    assert board.workspace.commit(tasks.give_out, SPACE) == []
+    conn.execute("UPDATE instructions SET state = 'cancelled', ended_ms = 1 WHERE id = ?", (int(name[1:]),))
+    assert board.workspace.commit(tasks.give_out, SPACE) == []
+    board.workspace.commit(tasks.give_out_again, OTHER)
+    assert board.work_of("for") == name
+    theirs = store_tasks.find(conn, OTHER, "for")
+    board.workspace.commit(tasks.give_out_again, SPACE)
+    assert (board.work_of("for") != name, store_tasks.find(conn, OTHER, "for")) == (True, theirs)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_task_of_a_rule_is_given_once_its_files_are_free(board: Board, *, held: bool) -> None:
+    """It is planned in any case."""
+    if held:
+        board.plan(TaskSpec(key="held", title="Held", files=("src/**",)))
+        board.claim("alice", "held")
+    task = {"task": {"title": "part", "for": "bob", "files": ["src/a.py"]}}
+    rule = msgspec.convert({"name": "one", "when": {"said": {"matches": "^go$"}}, "then": [task]}, RuleSpec)
+    board.workspace.commit(rules.define, SPACE, rule)
+    board.workspace.commit(append, Draft(kind="said", space=SPACE, sender=USER, text="go"))
+    name = "t2" if held else "t1"
+    assert (board[name].title, board.work_of(name) is None) == ("part", held)
 
 
 @pytest.mark.parametrize(("times", "reason", "is_said"), [(0, "why", False), (1, "", False), (1, "why", True)])
