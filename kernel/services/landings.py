@@ -280,6 +280,7 @@ class Landings:
     async def _move(self, merging: Merging, batch: Sequence[Landing]) -> None:
         """Move the branch of ``batch``, which is sound, unless that is done; its checkout goes with it."""
         repository, branch, expected, tip = batch[0].repository, batch[0].branch, batch[0].expected, batch[0].tip
+        await merging.unlock(branch, tip)
         now = await merging.tip(branch)
         inside = now is not None and now != expected and await merging.has(tip, now)
         standing = settle(now, expected, tip_is_in=inside)

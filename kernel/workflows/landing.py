@@ -200,17 +200,24 @@ class Merging:
         owned = {"GIT_OBJECT_DIRECTORY": f"{self.repository}/objects"}
         await self._git.said(self._view, "unpack-objects", "-q", given=pack, variables=owned)
 
+    def _lock_of(self, branch: str) -> str:
+        return f"{self.repository}/refs/heads/{branch}.lock"
+
+    async def unlock(self, branch: str, tip: str) -> None:
+        """Remove the lock of ``branch`` that a git of ours left, which was killed with its kernel."""
+        lock = trio.Path(self._lock_of(branch))
+        with suppress(OSError):
+            if first_line(str(lock)) == tip:  # nobody else knows that commit
+                await lock.unlink()
+
     async def move(self, branch: str, expected: str, tip: str) -> bool:
         """Move ``branch`` from ``expected`` to ``tip``; False: it is elsewhere. Raises NotMoved where it is locked."""
         await trio.to_thread.run_sync(_link_logs, self.repository, self._view.folder, branch)
-        lock = f"{self.repository}/refs/heads/{branch}.lock"
-        with suppress(OSError):
-            if first_line(lock) == tip:  # nobody else knows that commit: a git of ours, killed with its kernel
-                await trio.Path(lock).unlink()
         words = ("update-ref", "-m", "awk merge", f"refs/heads/{branch}", tip, expected)
         settings = (("core.logAllRefUpdates", "true"), ("core.filesRefLockTimeout", str(LOCKED_MS)))
         moved = await self._git.run(self._view, *words, settings=settings, variables=self._identity)
         if not moved.ok and await self.tip(branch) == expected:
+            lock = self._lock_of(branch)
             locked = f"another git is at work on it, or was killed: {lock} is there"
             raise NotMoved(f"{branch} cannot be moved: {locked if mode_of(lock) else self._git.why(moved)}")
         return moved.ok

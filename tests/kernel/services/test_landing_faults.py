@@ -264,6 +264,23 @@ async def test_a_kernel_killed_while_files_move_leaves_the_next_one_to_land_them
 
 
 @pytest.mark.promise("P33")
+async def test_the_lock_of_a_branch_goes_also_where_the_next_kernel_refuses_to_move_it(place: LandingProject) -> None:
+    """git was killed with its kernel as it moved the branch, and a file was changed since."""
+    place.branch("alice", FILES)
+    lock = place.git_project.root / ".git/refs/heads/main.lock"
+
+    def left() -> None:
+        [checked] = place.reader.now(landings.unfinished)
+        lock.write_text(f"{checked.tip}\n")
+        (place.git_project.root / "stays.txt").write_text("the user's\n")
+
+    place.interference.dies_at = "index:1"
+    place.interference.acts["index"] = [left]
+    info = await place.land(await place.run_of("alice"))
+    assert (info.state, info.files, lock.exists()) == ("refused", ("stays.txt",), False), info
+
+
+@pytest.mark.promise("P33")
 @pytest.mark.parametrize("kill", KILLS)
 async def test_who_removes_the_lock_of_a_dead_kernel_and_commits_takes_nothing_back(
     place: LandingProject, kill: str
