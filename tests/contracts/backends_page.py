@@ -5,6 +5,7 @@ from typing import Final
 
 from protocol.backends import BACKENDS, BackendSpec
 from tests.contracts.check_backend import SCENARIOS, Scenario
+from tests.worker.backends import measured
 from tests.worker.backends.subject import Subject
 from tests.worker.backends.test_contract import SUBJECTS
 
@@ -32,7 +33,7 @@ _ABLE: Final = """
 
 *steps*: each reply is booked as it comes, so that limits act between two of them. *asks*: a person can be asked
 before a tool runs (`approval:`); who cannot ask refuses instead. *notices*: it tells by itself where it could not
-connect to Daemon MCP. An attempt whose token never came there has failed in any case.
+connect to Daemon MCP. An attempt whose token never came there has failed in any case (except with `acp`).
 """
 _KEYS: Final = """
 ## What they show their provider
@@ -43,9 +44,9 @@ and `awk restart --kernel` from a shell that has it hands it on. Programs are gi
 that `claude`, `codex`, `opencode` or `cursor` keeps in your home is not used or opened, and neither is
 `CLAUDE_CODE_OAUTH_TOKEN`, unless the agent's file says so.
 
-Requests of codex and opencode, and those of claude to an endpoint that the agent or the project names, pass their
-worker on the way (on loopback, unchanged): what each answer cost is booked, also of an attempt that is cancelled, and
-no request is made that a budget has nothing left for.
+Requests of codex and opencode, those of claude to an endpoint that the agent or the project names, and those of the
+ACP programs gemini, opencode and claude-agent-acp pass their worker on the way (on loopback, unchanged): what each
+answer cost is booked, also of an attempt that is cancelled, and no request is made that a budget has nothing left for.
 """
 _LOGINS: Final = """
 ## Your own login
@@ -55,6 +56,8 @@ backend: claude          # or codex, opencode
 model: sonnet
 login: true              # instead of a key
 project_rules: true      # what CLAUDE.md and AGENTS.md say, see docs/tools.md
+prompt:
+  system: You review changes.
 ```
 
 `login: true` has the program work with the login that you keep at home. That needs trust of its own (`awk trust`): the
@@ -135,13 +138,30 @@ The program is one of the project or on the `PATH` of workers, and needs trust l
 directory, the agent's MCP servers and Daemon MCP (over HTTP where it says it can, so that the token is in no file; else
 over our bridge), and a private home in the state directory. Variables that are not named under `env` do not reach it.
 
-- **What it asks leave for is an approval** like any other: `auto` grants it, `deny` refuses, else it waits in `awk
-  pending`, with the whole call. Leave is given once, never for good. The kernel's own tools are not asked about. What a
-  program does without asking nobody is asked about; `sandbox: on` holds for all that it does.
-- **gemini** gets private settings (no telemetry, no `.env` of the project), and asks about all that its own rules do
-  not take for reading; with `approval: all` about everything. A project with a `.gemini` folder is not opened.
+- **Approval holds or the agent is refused.** A program asks in one of its session modes, and decides by itself in
+  others. The worker chooses the asking mode when it opens the session and ends a program that leaves that mode. Known
+  are `claude-agent-acp` and `gemini` (mode `default`) and `opencode` (asks by its settings). Any other program has to
+  offer a mode `ask`; without one it works with `approval: auto` alone, best with `sandbox: on`. `approval: all` needs
+  a known program.
+- **A request for permission is an approval** like any other: `auto` grants it, `deny` refuses, else it waits in `awk
+  pending`, with the whole call. Permission is given once, never permanently. Tools of Daemon MCP are granted where the
+  program names the tool in a field of its own (`_meta.claudeCode.toolName`) or is configured not to ask about them;
+  a title proves nothing, so a person is asked.
+- **Settings of the project need trust.** A program may load hooks, plugins and MCP servers from the working directory:
+  `.claude` and `.mcp.json` (claude-agent-acp), `.gemini` (gemini), `.opencode` and `opencode.json` (opencode), all of
+  these and `.codex`, `.cursor`, `.goose`, `.qwen` (any other). `awk trust` lists each file with its digest. An attempt
+  does not start where its working directory holds another content, a link, or settings in a folder above the project.
+  claude-agent-acp and opencode are also told to ignore them.
+- **Budgets.** `budget: {tokens: ...}` needs a metered program: gemini (`GOOGLE_GEMINI_BASE_URL`), claude-agent-acp
+  (`ANTHROPIC_BASE_URL`), or opencode with `model: provider/name` (the address that `OPENCODE_CONFIG` gives, or the
+  vendor's own for `anthropic` and `openai`). With any other program, with `login: true` and in USD a budget is a
+  mistake in the file (`awk validate`). `wall_time` always holds.
+- **Cancellation** sends `session/cancel`; the program has 2 s to answer, and what it says it used is booked.
+- **gemini** gets private settings: no telemetry, no `.env` of the project. With `approval: all` it asks about every
+  call.
 - **opencode** gets the rules of its approval in `OPENCODE_CONFIG_CONTENT`; providers and models come with a file that
   `OPENCODE_CONFIG` names (`env: [OPENCODE_CONFIG]`), or with a key in the environment.
+- A program may connect to Daemon MCP only when it needs a tool, so work without any connection is believed.
 - `login: true` leaves the program your home as it is, since nobody knows which file of it is the login.
 - Effort, thinking, temperature and `provider` are nothing that the protocol can tell: a mistake in the file.
 """
@@ -150,7 +170,8 @@ _PROVED: Final = """
 
 One suite is run against all of them (`tests/contracts/check_backend.py`), with a scripted provider: each time against
 recordings of these versions, and with `scripts/test-backends`, which installs them, against the programs themselves.
-`acp` is a small agent of the tests, and `gemini` and `opencode-acp` are programs behind that backend.
+That run writes the results down, and this table is made of those. `acp` is a small agent of the tests; `gemini`,
+`opencode-acp` and `claude-agent-acp` are programs behind that backend.
 What is *weaker* does less, and safely. A *no* is insisted on, too: where its check begins to pass, the suite fails.
 """
 
@@ -214,7 +235,7 @@ def _notes() -> Iterator[str]:
 
 
 def _proved() -> Iterator[str]:
-    heads = [f"{subject.name} {subject.version}".strip() for subject in SUBJECTS]
+    heads = [measured.titled(subject) for subject in SUBJECTS]
     rows = ([scenario.shows, *(_result(scenario, one) for one in SUBJECTS)] for scenario in SCENARIOS)
     yield from _table(["", *heads], rows)
 
@@ -222,7 +243,7 @@ def _proved() -> Iterator[str]:
 def _result(scenario: Scenario, subject: Subject) -> str:
     if not scenario.of(subject):
         return "–"
-    return "no" if scenario.name in subject.lacks else "weaker" if scenario.name in subject.weaker else "yes"
+    return measured.results()[measured.titled(subject)][scenario.name]
 
 
 def _remarks() -> Iterator[str]:

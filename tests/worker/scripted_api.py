@@ -142,6 +142,11 @@ class ScriptedApi:
         self._server.server_close()
         self._thread.join()
 
+    def add(self, *moves: Move) -> None:
+        """Have these played behind those that are left."""
+        with self._lock:
+            self._moves.extend(moves)
+
     def take(self, request: Request) -> Move:
         """Note ``request`` and say what answers it."""
         with self._lock:

@@ -38,7 +38,7 @@ from worker.backends.backend import (
     Spent,
     unserved,
 )
-from worker.backends.entry_recorder import EntryRecorder, ended_between_turns
+from worker.backends.entry_recorder import BOOK_SECONDS, EntryRecorder, ended_between_turns
 from worker.backends.meter import metered
 from worker.backends.private_files import absent, opened
 from worker.backends.process import Process, Slipped, launched
@@ -200,6 +200,7 @@ async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: St
             finally:
                 asking.cancel_scope.cancel()
                 await told.part(program, teller)
+                await teller.close()  # a program may take longer to end than this worker is given
                 await process.aclose()
                 await teller.close()
     if not isinstance(ended, Result):
@@ -246,14 +247,18 @@ class ProgramInput:
         words = self._words()
         if not words or teller.over:
             return
-        with trio.move_on_after(PART_SECONDS, shield=True), suppress(Failed, LinkLost, TooLarge):
+        spent: list[Spent] = []
+        with trio.move_on_after(PART_SECONDS, shield=True), suppress(Failed):
             self._process.say(words)
-            while (line := await self._process.line()) is not None:
-                for event in () if callable(line) else program.read(line):
-                    if isinstance(event, Spent):
-                        await teller.tell(event)
-                    elif isinstance(event, LastEvent):
-                        return
+            over = False
+            while not over and (line := await self._process.line()) is not None:
+                events = () if callable(line) else tuple(program.read(line))
+                spent += (one for one in events if isinstance(one, Spent))
+                over = any(isinstance(one, LastEvent) for one in events)
+        # Not within the limit: what is taken from the meter has to be booked.
+        with trio.move_on_after(BOOK_SECONDS, shield=True), suppress(Failed, LinkLost, TooLarge):
+            for one in spent:
+                await teller.tell(one)
 
     async def _ask(self, ask: Ask, key: str) -> None:
         """Ask, and slip what follows from the answer in between what the program says."""

@@ -108,7 +108,7 @@ class Agent:
                     return
                 self.session = f"s-{uuid.uuid4()}"
                 self._open(params)
-                models = (
+                models: dict[str, Any] = (
                     {"models": {"availableModels": [], "currentModelId": "preset"}} if "--models" in self.words else {}
                 )
                 if "--modeless" not in self.words:

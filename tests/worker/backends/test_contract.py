@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from tests.contracts.check_backend import SCENARIOS, Scenario
+from tests.worker.backends import measured
 from tests.worker.backends.scenario import RECORD, made
 from tests.worker.backends.subject import ProgramSubject, Subject, Where
 from tests.worker.backends.subject_acp import ACP, CLAUDE_ACP, GEMINI, OPENCODE_ACP
@@ -73,9 +74,17 @@ async def test_a_backend_keeps_its_contract(
     async with made(subject, where, scenario.name, tmp_path) as run:
         with lacking:
             await scenario.by(subject)(run)
+    measured.note(subject, where, scenario)
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_what_is_weaker_or_missing_is_a_scenario(subject: Subject) -> None:
     """The documents name no row that is not there."""
     assert {*subject.weaker, *subject.lacks} <= {scenario.name for scenario in SCENARIOS}
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+def test_the_matrix_of_the_documents_is_what_programs_did(subject: Subject) -> None:
+    """Of these versions, in each scenario: scripts/test-backends writes it anew where one of them changes."""
+    wanted = {one.name: measured.expected(subject, one) for one in SCENARIOS if one.of(subject)}
+    assert measured.results().get(measured.titled(subject)) == wanted
