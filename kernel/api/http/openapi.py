@@ -17,7 +17,7 @@ from protocol.api.kernel import OpenApi
 from protocol.version import VERSION
 
 PROBLEM: Final = {"$ref": "#/components/responses/Problem"}
-_VARIABLE: Final = re.compile(r"([\w-]+)/<(?:path:)?(\w+)>")
+_VARIABLE: Final = re.compile(r"([\w-]*)/<(?:path:)?(\w+)>")
 _VARIABLES: Final = {
     "space": "Space, such as review:main or dm:alice.",
     "run": "Id of the run, such as r12, or review:main for the newest of a workflow and tag.",

@@ -111,7 +111,7 @@ class Route(msgspec.Struct, frozen=True):
     @property
     def secret(self) -> bool:
         """Return whether its answer tells a secret, once."""
-        return self.method == "POST" and self.path in ("/tokens", "/nodes", "/page/keys")
+        return self.path in ("/tokens", "/nodes", "/page/keys")
 
     @property
     def needs(self) -> RouteScope:
