@@ -100,6 +100,8 @@ class KeyedAnswers:
         return await self._flights.once(asked.key, lambda _key: self._before(asked), answer)
 
     def _before(self, asked: Answering) -> Response | None:
+        if self._flights.has(asked.key):  # what it has recorded so far may not be all
+            return None
         found = asked.reader.now(find_response, asked.key, asked.now_ms())
         if found is None or found.status == BEGUN:
             return None

@@ -185,6 +185,10 @@ class SingleFlight(Generic[T]):
     def __init__(self) -> None:
         self._flights: dict[tuple[str, str], _Launch] = {}
 
+    def has(self, key: RequestKey) -> bool:
+        """Return whether a request with ``key`` is under way."""
+        return (key.principal, key.key) in self._flights
+
     async def once(
         self, key: RequestKey | None, before: Callable[[RequestKey], T | None], launch: Callable[[], Awaitable[T]]
     ) -> T:

@@ -19,7 +19,7 @@ async def list_(call: Request[None], store: StoreAccess) -> Pending:
 
 
 async def show(call: Request[None], store: StoreAccess) -> ApprovalInfo:
-    """GET /approvals/:id, with all of its input."""
+    """GET /approvals/:id: return one request for approval, with all of its input."""
     found = await store.reader.read(approvals.info, call.args["id"])
     if found is None:
         raise Refused("not_found", f"there is no request {call.args['id'][:40]!r}", "awk pending lists them")
@@ -27,7 +27,7 @@ async def show(call: Request[None], store: StoreAccess) -> ApprovalInfo:
 
 
 async def approve(call: Request[ApproveRequest], store: StoreAccess) -> ApprovalInfo:
-    """POST /approvals/:id/approve."""
+    """POST /approvals/:id/approve: allow a call that waits."""
     asked = call.body
     if asked.all_agents and call.access.agents is not None:
         raise Refused("forbidden", "this token decides for some agents only, and this would be for all")
@@ -39,7 +39,7 @@ async def approve(call: Request[ApproveRequest], store: StoreAccess) -> Approval
 
 
 async def deny(call: Request[DenyRequest], store: StoreAccess) -> ApprovalInfo:
-    """POST /approvals/:id/deny."""
+    """POST /approvals/:id/deny: deny a call that waits."""
     reason = call.body.reason
 
     def change(tx: Transaction, approval: str) -> tuple[str, ...]:
@@ -74,6 +74,6 @@ async def list_rules(call: Request[None], store: StoreAccess) -> ApprovalRules:
 
 
 async def delete_rule(call: Request[None], store: StoreAccess) -> ApprovalRules:
-    """DELETE /approvals/rules/:id. Returns those that are left."""
+    """DELETE /approvals/rules/:id: delete a rule. Returns those that are left."""
     await store.writer.commit(transitions.drop_rule, call.args["id"])
     return store.reader.now(approvals.rules)

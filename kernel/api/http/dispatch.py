@@ -14,6 +14,7 @@ import trio
 from msgspec.inspect import DictType, ListType, Metadata, StructType, Type, UnionType, VarTupleType
 
 from kernel.api.context import Services, StoreAccess
+from kernel.api.http.parameters import check_query
 from kernel.api.http.route import Handler, Request, Route, Stream
 from kernel.api.keyed_answers import Answering
 from kernel.api.requests import Fields
@@ -189,6 +190,7 @@ def decode(route: Route, asked: RawRequest) -> Request[Any]:
             query = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=QUERY_FIELDS))
         except ValueError as error:
             raise Refused("bad_request", f"the query string cannot be read: {error}") from error
+        check_query(route.method, route.path, query)
     key, request_key = fields.get(b"idempotency-key"), None
     if key is not None and route.method == "POST" and not route.tokenless:
         if not key or len(key) > KEY_LIMIT or not key.isascii():

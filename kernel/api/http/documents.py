@@ -32,7 +32,7 @@ from protocol.errors import Refused
 async def list_documents(call: Request[None], store: StoreAccess, files: ProjectFiles) -> DocumentList:
     """GET /spaces/:space/documents: in the order of their names, with their versions and owners."""
     space = known_space(store, files, call.args["space"])
-    limit, after = call.number("limit", LONGEST, low=1, high=LONGEST), call.query.get("after", "")
+    limit, after = call.number("limit", LONGEST), call.query.get("after", "")
     found = await store.reader.read(documents.listing, space)
     rows = [row for row in found.documents if row.file > after]
     following = rows[limit - 1].file if len(rows) > limit else None
@@ -42,7 +42,7 @@ async def list_documents(call: Request[None], store: StoreAccess, files: Project
 async def read_document(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
     """GET /spaces/:space/documents/*path?version=: the newest version, or an older one. Its ETag goes into If-Match."""
     space = known_space(store, files, call.args["space"])
-    version = call.number("version", 1, low=1) if "version" in call.query else None
+    version = call.number("version", 1) if "version" in call.query else None
     found = await store.reader.read(documents.read, space, call.args["path"], version)
     return Response(200, msgspec.json.encode(found), headers=((b"etag", b'"%d"' % found.version),))
 
@@ -107,15 +107,14 @@ async def document_diff(call: Request[None], store: StoreAccess, files: ProjectF
 
 async def list_suggestions(call: Request[None], store: StoreAccess, files: ProjectFiles) -> SuggestionList:
     """GET /spaces/:space/suggestions: the oldest first; ``state=open`` leaves out what is decided."""
-    state = call.query.get("state")
-    if state not in (None, "open"):
-        raise Refused("bad_request", "state can only be open", "leave it out for all of them")
     space = known_space(store, files, call.args["space"])
-    return await store.reader.read(documents.suggestions, space, page_of(call, "after", "s"), open_only=state == "open")
+    return await store.reader.read(
+        documents.suggestions, space, page_of(call, "after", "s"), open_only="state" in call.query
+    )
 
 
 async def show_suggestion(call: Request[None], store: StoreAccess, files: ProjectFiles) -> SuggestionInfo:
-    """GET /spaces/:space/suggestions/:id."""
+    """GET /spaces/:space/suggestions/:id: return one suggestion."""
     space = known_space(store, files, call.args["space"])
     return await store.reader.read(documents.suggestion_info, space, call.args["id"])
 
@@ -131,6 +130,6 @@ async def accept_suggestion(
 async def reject_suggestion(
     call: Request[SuggestionVerdict], store: StoreAccess, files: ProjectFiles
 ) -> SuggestionMade:
-    """POST /spaces/:space/suggestions/:id/reject."""
+    """POST /spaces/:space/suggestions/:id/reject: reject a suggestion; the document stays as it is."""
     space, name, reason = known_space(store, files, call.args["space"]), call.args["id"], call.body.reason
     return await store.writer.commit(transitions.reject, space, name, reason)

@@ -27,7 +27,7 @@ async def list_grants(call: Request[None], store: StoreAccess) -> GrantList:
 
 
 async def show_grant(call: Request[None], store: StoreAccess) -> GrantInfo:
-    """GET /grants/:id, and what it comes to now."""
+    """GET /grants/:id: return one grant, and what it comes to now."""
     found = await store.reader.read(grants.info, call.args["id"], store.now_ms())
     if found is None:
         raise Refused("not_found", f"there is no grant {call.args['id'][:40]!r}", "awk grant list shows them")
@@ -46,7 +46,7 @@ async def give_scope(call: Request[GrantRequest], store: StoreAccess, files: Pro
 
 
 async def revoke_grant(call: Request[None], store: StoreAccess) -> GrantInfo:
-    """DELETE /grants/:id, whoever gave it."""
+    """DELETE /grants/:id: revoke a grant, whoever gave it."""
 
     def change(tx: Transaction) -> GrantInfo:
         return _info(tx, transitions.revoke(tx, None, call.args["id"]).id)

@@ -5,9 +5,8 @@ import trio
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request
 from kernel.api.http.spaces import agent_key, known_space
-from kernel.api.recalled import QUERY_CHARACTERS, READ_LIMIT, SEARCH_LIMIT, SEARCHED_TIERS, recalled, time_of
+from kernel.api.recalled import QUERY_CHARACTERS, SEARCHED_TIERS, recalled, time_of
 from kernel.store import agents
-from kernel.store.recall_index import CANDIDATES
 from kernel.store.turn_index import END, TurnFilter
 from protocol.agent_files import MemoryReport
 from protocol.agent_memory import TIERS
@@ -23,7 +22,7 @@ async def thread(call: Request[None], store: StoreAccess, files: ProjectFiles, m
     space = None if "space" not in call.query else known_space(store, files, call.query["space"])
     since, until = time_of(call.query.get("since"), 0), time_of(call.query.get("until"), END)
     before = call.number("before", 0) if "before" in call.query else None
-    limit = call.number("limit", 20, low=1, high=READ_LIMIT)
+    limit = call.number("limit", 20)
     return await memory.history.read(TurnFilter(key, since, until, space), limit, before)
 
 
@@ -34,7 +33,7 @@ async def search_thread(
     return await memory.history.search(
         _known(call.args["name"], store, files),
         _query(call),
-        limit=call.number("limit", 20, low=1, high=SEARCH_LIMIT),
+        limit=call.number("limit", 20),
         offset=call.number("offset", 0),
         since_ms=time_of(call.query.get("since"), 0),
         until_ms=time_of(call.query.get("until"), END),
@@ -56,7 +55,7 @@ async def search_memory(
     """GET /agents/:name/memory/search?query=&limit=&archive=1: what it keeps that answers it best."""
     key = _known(call.args["name"], store, files)
     place = files.contexts.place(key, store.reader.now(agents.row, key))
-    limit = call.number("limit", 10, low=1, high=CANDIDATES)
+    limit = call.number("limit", 10)
     tiers = TIERS if call.query.get("archive") == "1" else SEARCHED_TIERS
     return await recalled(memory, files.contexts, place, _query(call), limit, tiers)
 

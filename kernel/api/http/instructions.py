@@ -12,7 +12,6 @@ from kernel.api.http.route import Request, page_of
 from kernel.api.http.spaces import known_space, space_of
 from kernel.store import agents, entries, instruction_views, instructions
 from kernel.store.entries import FrozenPrompt
-from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import bulk, close, people, steering
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
@@ -39,7 +38,7 @@ DEFAULT_ENTRIES: Final = 100
 
 
 async def show(call: Request[None], store: StoreAccess) -> InstructionInfo:
-    """GET /instructions/:id."""
+    """GET /instructions/:id: return one instruction, with its attempts and result."""
     found = await store.reader.read(instruction_views.info, call.args["id"], store.now_ms())
     if found is None:
         raise _unknown(call.args["id"])
@@ -66,7 +65,7 @@ async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles, m
 
 async def entries_(call: Request[None], store: StoreAccess) -> EntryList:
     """GET /instructions/:id/entries?after=&limit=: what was done, from the beginning or behind the entry ``after``."""
-    limit = call.number("limit", DEFAULT_ENTRIES, low=1, high=LONGEST)
+    limit = call.number("limit", DEFAULT_ENTRIES)
     found = await store.reader.read(entries.transcript, call.args["id"], call.number("after", 0), limit)
     if found is None:
         raise _unknown(call.args["id"])
@@ -119,12 +118,12 @@ async def list_(call: Request[None], store: StoreAccess) -> InstructionList:
 
 
 async def dead(call: Request[None], store: StoreAccess) -> Dead:
-    """GET /dead?limit=&before=."""
+    """GET /dead: list the instructions that failed permanently, the newest first."""
     return await store.reader.read(instructions.dead, page_of(call, "before", "i"))
 
 
 async def cancel(call: Request[None], store: StoreAccess) -> InstructionInfo:
-    """POST /instructions/:id/cancel. A worker that has it is stopped; it can write no more from this commit on."""
+    """POST /instructions/:id/cancel: cancel an instruction. A worker that has it is stopped, and writes no more."""
     return await _change(store, call, close.cancel)
 
 

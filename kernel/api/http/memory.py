@@ -59,7 +59,7 @@ async def read_memory(call: Request[None], store: StoreAccess, files: ProjectFil
     found = [one for one in memory.kept if key in (None, one.entry.key) and matches(one.entry, query)]
     if key is not None and not found:
         raise _unknown(place, key)
-    after, limit = call.query.get("after"), call.number("limit", LONGEST, low=1, high=LONGEST)
+    after, limit = call.query.get("after"), call.number("limit", LONGEST)
     first = 1 + next((n for n, one in enumerate(found) if one.entry.key == after), -1)
     shown = found[first : first + limit]
     more = first + len(shown) < len(found)
@@ -202,7 +202,7 @@ async def write_note(call: Request[NotePut], store: StoreAccess, files: ProjectF
 
 
 async def forget_note(call: Request[None], store: StoreAccess, files: ProjectFiles) -> NotesReport:
-    """DELETE /agents/:name/notes/:file."""
+    """DELETE /agents/:name/notes/:file: delete a note."""
     place = _place(call, store, files)
     await trio.to_thread.run_sync(files.contexts.remove_note, place, call.args["file"])
     return _notes(place, await trio.to_thread.run_sync(files.contexts.notes, place))
@@ -231,7 +231,7 @@ async def finish_todo(call: Request[TodoState], store: StoreAccess, files: Proje
 
 
 async def forget_todo(call: Request[None], store: StoreAccess, files: ProjectFiles) -> TodoReport:
-    """DELETE /agents/:name/todo/:n."""
+    """DELETE /agents/:name/todo/:n: delete an item."""
     place, number = _place(call, store, files), _item(call)
     left = await trio.to_thread.run_sync(files.contexts.change_todos, place, partial(without, number=number))
     return _todo(place, left)

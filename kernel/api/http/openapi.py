@@ -1,7 +1,6 @@
 """The OpenAPI description of the REST API, made of the table of routes: what it says is what is served.
 
-Query parameters are read off the first lines of handlers, which name them (``GET /runs?limit=&before=``); a test has
-each of those named there answered.
+A summary is the text of a handler's docstring after the route: ``GET /runs: list the runs.``
 """
 
 import re
@@ -11,13 +10,27 @@ from typing import Any, Final
 
 import msgspec
 
+from kernel.api.http.parameters import parameters_of
 from kernel.api.http.route import Route
 from protocol.api.document import Problem
 from protocol.api.kernel import OpenApi
 from protocol.version import VERSION
 
 PROBLEM: Final = {"$ref": "#/components/responses/Problem"}
-_VARIABLE: Final = re.compile(r"<(?:path:)?(\w+)>")
+_VARIABLE: Final = re.compile(r"([\w-]*)/<(?:path:)?(\w+)>")
+_VARIABLES: Final = {
+    "space": "Space, such as review:main or dm:alice.",
+    "run": "Id of the run, such as r12, or review:main for the newest of a workflow and tag.",
+    "tag": "Tag of the workflow.",
+    "path": "Path of the document, or key of the memory entry.",
+    "n": "Number of the item, from 1.",
+}
+_HEADERS: Final = {
+    "Idempotency-Key": "Text of at most 200 ASCII characters; a repeat with the same key gets the same answer.",
+    "If-Match": "Version that the change is based on.",
+    "If-None-Match": "`*`: only where nothing exists yet. Of a file: the ETag of the copy that the client has.",
+    "Last-Event-ID": "Id of the last event that was received.",
+}
 _SCOPES: Final = "The scope of the token that an operation needs is its x-scope: read, operate, approve or admin."
 
 
@@ -32,13 +45,13 @@ def describe(routes: tuple[Route, ...]) -> OpenApi:
     schema_of = dict(zip(structs, schemas, strict=True))
     for route in routes:
         operation = _operation(route, schema_of)
-        paths.setdefault(_VARIABLE.sub(r"{\1}", route.path), {})[route.method.lower()] = operation
+        paths.setdefault(re.sub(r"<(?:path:)?(\w+)>", r"{\1}", route.path), {})[route.method.lower()] = operation
     return OpenApi(
         openapi="3.1.0",
         info={"title": "agent-worker", "version": VERSION, "description": _SCOPES},
         paths=paths,
         components={
-            "schemas": components,
+            "schemas": _with_const(components),
             "responses": {
                 "Problem": {
                     "description": "Refused: RFC 9457, with a stable code.",
@@ -53,14 +66,15 @@ def describe(routes: tuple[Route, ...]) -> OpenApi:
 
 def _operation(route: Route, schema_of: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[str, Any]:
     text = " ".join((route.handler.__doc__ or "").split())
+    summary = text.partition(": ")[2].partition(". ")[0].rstrip(".:")
     module = route.handler.__module__.rpartition(".")[2]
     path = "_".join(re.findall(r"\w+", route.path.replace("<path:", "")))
     found: dict[str, Any] = {
         "operationId": f"{route.method.lower()}_{path}".replace(".", "_"),
-        "summary": text.partition(": ")[2].partition(". ")[0] or text,
+        "summary": summary[:1].upper() + summary[1:],
         "tags": [module],
         "x-scope": route.needs,
-        "parameters": list(_parameters(route, text)),
+        "parameters": list(_parameters(route)),
         "responses": {**_responses(route, schema_of), "default": PROBLEM},
     }
     if route.open:
@@ -71,20 +85,31 @@ def _operation(route: Route, schema_of: dict[type[msgspec.Struct], dict[str, Any
     return found
 
 
-def _parameters(route: Route, text: str) -> Iterable[dict[str, Any]]:
-    for name in _VARIABLE.findall(route.path):
-        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-    for name in dict.fromkeys(re.findall(r"[?&](\w+)=", text)):
-        number = {"type": "integer", "minimum": 1}
-        yield {"name": name, "in": "query", "schema": number if name == "limit" else {"type": "string"}}
+def _parameters(route: Route) -> Iterable[dict[str, Any]]:
+    for above, name in _VARIABLE.findall(route.path):
+        what = _VARIABLES.get(name) or f"{name.capitalize()} of the {above.removesuffix('s')}."
+        schema = {"type": "integer" if name == "n" else "string", **({} if name == "n" else {"minLength": 1})}
+        yield {"name": name, "in": "path", "required": True, "description": what, "schema": schema}
+    for name, one in parameters_of(route.method, route.path).items():
+        yield {"name": name, "in": "query", "description": one.description, "schema": one.schema}
     headers = {
-        "Idempotency-Key": route.method == "POST",
-        "If-Match": "documents/<path" in route.path and route.method != "GET",
-        "If-None-Match": "documents/<path" in route.path and route.method == "PUT",
+        "Idempotency-Key": route.method == "POST" and not route.tokenless,
+        "If-Match": "documents/<path" in route.path and route.method in ("PUT", "DELETE"),
+        "If-None-Match": route.file or ("documents/<path" in route.path and route.method == "PUT"),
         "Last-Event-ID": route.path == "/events",
     }
     for name in (name for name, given in headers.items() if given):
-        yield {"name": name, "in": "header", "schema": {"type": "string"}}
+        yield {"name": name, "in": "header", "description": _HEADERS[name], "schema": {"type": "string"}}
+
+
+def _with_const(schema: Any) -> Any:
+    """Return ``schema`` with ``const`` in place of an enumeration of one value."""
+    if isinstance(schema, dict):
+        only = schema.get("enum")
+        if isinstance(only, list) and len(only) == 1:
+            schema = {**{key: value for key, value in schema.items() if key != "enum"}, "const": only[0]}
+        return {key: _with_const(value) for key, value in schema.items()}
+    return [_with_const(one) for one in schema] if isinstance(schema, list | tuple) else schema
 
 
 def _responses(route: Route, schema_of: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[str, Any]:

@@ -24,11 +24,8 @@ from protocol.voting import (
 
 async def list_all(call: Request[None], store: StoreAccess) -> ProposalList:
     """GET /proposals: of all workspaces, the newest first; ``state=open`` leaves out what has ended."""
-    state = call.query.get("state")
-    if state not in (None, "open"):
-        raise Refused("bad_request", "state can only be open", "leave it out for all of them")
     page = page_of(call, "before", "p")
-    return await store.reader.read(voting.everywhere, open_only=state == "open", page=page)
+    return await store.reader.read(voting.everywhere, open_only="state" in call.query, page=page)
 
 
 async def list_in_space(call: Request[None], store: StoreAccess, files: ProjectFiles) -> ProposalList:
@@ -38,7 +35,7 @@ async def list_in_space(call: Request[None], store: StoreAccess, files: ProjectF
 
 
 async def show(call: Request[None], store: StoreAccess, files: ProjectFiles) -> ProposalInfo:
-    """GET /spaces/:space/proposals/:id."""
+    """GET /spaces/:space/proposals/:id: return one proposal."""
     space, name = known_space(store, files, call.args["space"]), call.args["id"]
     found = await store.reader.read(voting.one, space, name)
     if found is None:
@@ -61,7 +58,7 @@ async def vote(call: Request[VoteRequest], store: StoreAccess, files: ProjectFil
 
 
 async def cancel(call: Request[CallOffRequest], store: StoreAccess, files: ProjectFiles) -> ProposalInfo:
-    """POST /spaces/:space/proposals/:id/cancel."""
+    """POST /spaces/:space/proposals/:id/cancel: cancel a vote."""
     space, name, reason = known_space(store, files, call.args["space"]), call.args["id"], call.body.reason
     return await _change(store, lambda tx: transitions.cancel_proposal(tx, space, name, reason).ballot)
 

@@ -25,7 +25,7 @@ async def list_in_space(call: Request[None], store: StoreAccess, files: ProjectF
 
 
 async def _listed(call: Request[None], store: StoreAccess, space: str | None) -> ResourceList:
-    limit = call.number("limit", LONGEST, low=1, high=LONGEST)
+    limit = call.number("limit", LONGEST)
     return await store.reader.read(resources.newest, space, limit, call.query.get("before"))
 
 
@@ -50,7 +50,7 @@ async def show_in_space(call: Request[None], store: StoreAccess, files: ProjectF
 
 
 async def _read(call: Request[None], store: StoreAccess, space: str | None) -> ResourceText:
-    limit = call.number("limit", 0, low=1) if "limit" in call.query else None
+    limit = call.number("limit", 0) if "limit" in call.query else None
     found = await store.reader.read(resources.read, call.args["id"], space, call.number("offset", 0), limit)
     if found is None:
         raise Refused("not_found", f"there is no resource {call.args['id'][:60]!r}", _HINT)

@@ -46,23 +46,12 @@ class Request(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def wait(self) -> bool:
-        """Return whether the answer waits for the end of what the request ends: not with ``?wait=false``.
+        """Return whether the answer waits for the end of what the request ends: not with ``?wait=false``."""
+        return self.query.get("wait", "true") == "true"
 
-        Raises Refused (bad_request).
-        """
-        text = self.query.get("wait", "true")
-        if text not in ("true", "false"):
-            raise Refused("bad_request", "wait must be true or false")
-        return text == "true"
-
-    def number(self, name: str, default: int, *, low: int = 0, high: int = 2**53) -> int:
-        """The query parameter ``name`` as a whole number. Raises Refused (bad_request)."""
-        text = self.query.get(name)
-        if text is None:
-            return default
-        if not (text.isascii() and text.isdecimal() and len(text) <= 16 and low <= int(text) <= high):
-            raise Refused("bad_request", f"{name} must be a whole number from {low} to {high}")
-        return int(text)
+    def number(self, name: str, default: int) -> int:
+        """The query parameter ``name`` as a whole number."""
+        return int(self.query.get(name, default))
 
 
 class Stream(msgspec.Struct, frozen=True):
@@ -106,11 +95,6 @@ class Route(msgspec.Struct, frozen=True):
     scope: RouteScope | None = None
     """Of the token that it needs; not said: ``read`` of a GET, ``operate`` of all else."""
 
-    keeps_key: bool = False
-    """Its handler records the Idempotency-Key by itself: what it begins goes on when it has been answered."""
-    secret: bool = False
-    """Its answer tells a secret, once."""
-
     of_agent: bool = False
     """What it decides is one agent's: a token for some agents only may open it, and its handler looks for whom."""
 
@@ -118,6 +102,16 @@ class Route(msgspec.Struct, frozen=True):
     def tokenless(self) -> bool:
         """Return whether a request may come without a token."""
         return self.open or self.signed or self.keyed
+
+    @property
+    def keeps_key(self) -> bool:
+        """Return whether its handler records the Idempotency-Key by itself: what it begins goes on when answered."""
+        return self.path in ("/messages", "/run", "/serve", "/workflows")
+
+    @property
+    def secret(self) -> bool:
+        """Return whether its answer tells a secret, once."""
+        return self.path in ("/tokens", "/nodes", "/page/keys")
 
     @property
     def needs(self) -> RouteScope:
@@ -151,7 +145,7 @@ class Route(msgspec.Struct, frozen=True):
 
 def page_of(call: Request[Any], parameter: str, letter: str, *, default: int = LONGEST) -> Page:
     """The page that is asked for. Ids in its ``parameter`` begin with ``letter``. Raises Refused (bad_request)."""
-    limit = call.number("limit", default, low=1, high=LONGEST)
+    limit = call.number("limit", default)
     text = call.query.get(parameter)
     if text is None:
         return Page(limit)

@@ -137,7 +137,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=201,
         people_only=True,
         scope="admin",
-        secret=True,
     ),
     Route(
         "POST",
@@ -271,7 +270,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=201,
         people_only=True,
         waits=True,
-        keeps_key=True,
     ),
     Route("GET", "/workflows/<name>", workflows.show, WorkflowRow),
     Route("GET", "/workflows/<name>/<tag>", workflows.show, WorkflowRow),
@@ -285,8 +283,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "POST", "/workflows/<name>/<tag>/continue", workflows.continue_, WorkflowRow, people_only=True, scope="approve"
     ),
-    Route("POST", "/run", runs.run, None, asks=RunRequest, keeps_key=True),
-    Route("POST", "/serve", runs.serve, SendReport, asks=RunRequest, waits=True, keeps_key=True),
+    Route("POST", "/run", runs.run, None, asks=RunRequest),
+    Route("POST", "/serve", runs.serve, SendReport, asks=RunRequest, waits=True),
     Route("GET", "/runs", runs.list_, RunList),
     Route("GET", "/runs/<run>", runs.show, RunReport),
     Route("GET", "/runs/<run>/export", archives.of_run, None),
@@ -321,7 +319,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         asks=SendRequest,
         status=202,
         also=(BatchReceipt,),
-        keeps_key=True,
     ),
     Route("GET", "/messages/<id>", messages.show, MessageReport),
     Route("GET", "/instructions", instructions.list_, InstructionList),
@@ -427,7 +424,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=201,
         people_only=True,
         scope="admin",
-        secret=True,
     ),
     Route(
         "POST",
@@ -456,7 +452,6 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=201,
         people_only=True,
         scope="admin",
-        secret=True,
     ),
     Route("DELETE", "/tokens/<id>", system.revoke_token, TokenList, people_only=True, scope="admin"),
 )

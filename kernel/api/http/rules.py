@@ -24,7 +24,7 @@ async def list_rules(call: Request[None], store: StoreAccess, files: ProjectFile
 
 
 async def show_rule(call: Request[None], store: StoreAccess, files: ProjectFiles) -> RuleDocument:
-    """GET /spaces/:space/rules/:name."""
+    """GET /spaces/:space/rules/:name: return one rule."""
     space, name = known_space(store, files, call.args["space"]), call.args["name"]
     found = await store.reader.read(rules.find, space, name)
     if found is None:

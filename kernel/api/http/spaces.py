@@ -41,7 +41,7 @@ async def channel(call: Request[None], store: StoreAccess, files: ProjectFiles) 
     """
     space = known_space(store, files, call.args["space"])
     run = run_at(call, store, files) if "run" in call.query else None
-    limit = call.number("limit", 50, low=1, high=messages.LIMIT)
+    limit = call.number("limit", 50)
     since = call.number("since", -1) if "since" in call.query else None
     before = call.number("before", -1) if "before" in call.query else None
     if since is not None and before is not None:

@@ -89,8 +89,9 @@ def _stops(kernel: KernelControl) -> bool:
 
 
 async def ready(_call: Request[None], store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Response:
-    """GET /ready: 200 once work is accepted and begun; 503 before, while stopping or in safe mode, and where the last
-    commit failed and another one does too.
+    """GET /ready: return 200 once work is accepted and begun, else 503.
+
+    That is while starting, stopping or in safe mode, and where the last commit failed and another one does too.
     """
     if _stops(kernel):
         return json_reply(Ready(ready=False, status="stopping"), 503)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, page_of
@@ -15,13 +16,13 @@ from kernel.store.transitions.tasks import Changed
 from protocol.errors import Refused
 from protocol.names import place_of
 from protocol.tasks import (
-    TASK_STATES,
     TaskDocument,
     TaskDoneRequest,
     TaskEndRequest,
     TaskList,
     TaskPlanRequest,
     TasksPlanned,
+    TaskState,
     document,
 )
 
@@ -29,15 +30,18 @@ from protocol.tasks import (
 async def list_tasks(call: Request[None], store: StoreAccess, files: ProjectFiles) -> TaskList:
     """GET /spaces/:space/tasks?state=&for=&limit=&after=: in the order of their ids; for a member, or claimed by it."""
     space = known_space(store, files, call.args["space"])
-    state = call.query.get("state")
-    if state is not None and state not in TASK_STATES:
-        raise Refused("bad_request", f"{state[:40]!r} is no state of a task", f"there are {', '.join(TASK_STATES)}")
     page = page_of(call, "after", "t")
-    return await store.reader.read(task_views.listed, space, page, state=state, name=call.query.get("for"))
+    return await store.reader.read(
+        task_views.listed,
+        space,
+        page,
+        state=cast("TaskState | None", call.query.get("state")),
+        name=call.query.get("for"),
+    )
 
 
 async def show_task(call: Request[None], store: StoreAccess, files: ProjectFiles) -> TaskDocument:
-    """GET /spaces/:space/tasks/:id, by its id or its key."""
+    """GET /spaces/:space/tasks/:id: return one task, by its id or its key."""
     space, name = known_space(store, files, call.args["space"]), call.args["id"]
     found = await store.reader.read(tasks.find, space, name)
     if found is None:
@@ -62,17 +66,17 @@ async def claim_task(call: Request[None], store: StoreAccess, files: ProjectFile
 
 
 async def finish_task(call: Request[TaskDoneRequest], store: StoreAccess, files: ProjectFiles) -> TaskDocument:
-    """POST /spaces/:space/tasks/:id/done, whoever is at it. No check is run for a person's word."""
+    """POST /spaces/:space/tasks/:id/done: complete a task, whoever has claimed it. No check is run."""
     return await _change_task(store, files, call, partial(transitions.finish, result=call.body.result))
 
 
 async def fail_task(call: Request[TaskEndRequest], store: StoreAccess, files: ProjectFiles) -> TaskDocument:
-    """POST /spaces/:space/tasks/:id/fail, whoever is at it."""
+    """POST /spaces/:space/tasks/:id/fail: mark a task as failed, whoever has claimed it."""
     return await _change_task(store, files, call, partial(transitions.fail, reason=call.body.reason))
 
 
 async def cancel_task(call: Request[TaskEndRequest], store: StoreAccess, files: ProjectFiles) -> TaskDocument:
-    """POST /spaces/:space/tasks/:id/cancel."""
+    """POST /spaces/:space/tasks/:id/cancel: cancel a task."""
     return await _change_task(store, files, call, partial(transitions.cancel_task, reason=call.body.reason))
 
 

@@ -213,7 +213,7 @@ async def workflow_wait(call: Request[None], store: StoreAccess, kernel: KernelC
     """The report of a run once it has ended; after the time as it stands."""
     with (
         store.feed.subscribe(types={"workflow.stopped", events.BYE}) as ends,
-        trio.move_on_after(call.number("timeout_seconds", 60, high=LONGEST_WAIT_SECONDS)),
+        trio.move_on_after(call.number("timeout_seconds", 60)),
     ):
         while (report := await runs.show(call, store)).status == "running":
             if kernel.shutdown.closing.is_set():
@@ -248,7 +248,7 @@ async def events_read(call: Request[None], store: StoreAccess, kernel: KernelCon
     gap = gap if "since" in query else None
     found: tuple[Event, ...] = ()
     with store.feed.subscribe(wanted=lambda event: event.type == events.BYE or events.passes(wanted, event)) as live:
-        with trio.move_on_after(call.number("wait_seconds", 0, high=LONGEST_WAIT_SECONDS)):
+        with trio.move_on_after(call.number("wait_seconds", 0)):
             found = await store.reader.read(feed.since, last, limit, wanted)
             while not found and not kernel.shutdown.closing.is_set():
                 await anext(live)

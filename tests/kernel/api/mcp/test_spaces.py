@@ -100,13 +100,13 @@ async def test_who_opened_it_is_woken_once_all_work_there_has_ended(kernel: Serv
     vote = await does(kernel, "team_proposal_create", "bob-there", type="decision", title="y", options=OPTIONS)
     assert "code" not in vote
     await kernel.end(work, text="the first part")
-    asked = (await kernel.ask("GET", "/instructions?agent=alice&space=review~design")).json["instructions"]
+    asked = (await kernel.ask("GET", "/instructions?space=review~design")).json["instructions"]
     (voting,) = [one["id"] for one in asked if one["status"] == "queued"]
     await kernel.lease(voting, "alice-there")
     await kernel.end(voting, text="all is\n- done")
     (row,) = (await kernel.ask("GET", "/spaces")).json["spaces"]
     assert (row["state"], row["opener"], row["run"]) == ("closed", "alice", "r1")
-    queue = (await kernel.ask("GET", "/instructions?agent=alice&space=review")).json["instructions"]
+    queue = (await kernel.ask("GET", "/instructions?space=review")).json["instructions"]
     woken = next(one for one in queue if one["status"] == "queued")
     told = (await kernel.ask("GET", f"/instructions/{woken['id']}/prompt")).json["messages"][-1]["text"]
     assert "[SPACE] design, which you opened, is closed" in told
