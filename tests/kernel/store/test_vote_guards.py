@@ -65,6 +65,18 @@ def test_an_election_gives_its_winner_what_it_binds_and_nothing_without_one(work
     assert (owner(work, "plans/a.md"), owner(work, "notes.md")) == ("bob", None)
 
 
+def test_what_was_decided_is_not_done_again_at_its_deadline(work: BusyWorkspace) -> None:
+    """Another owner was elected meanwhile."""
+    elect(work)
+    work.advance(30)
+    terms = msgspec.structs.replace(asked("election", "", binding=True, name="again"), binds=Binds())
+    work.create(USER, terms)
+    for who in MEMBERS[:2]:
+        work.vote(who, "again", "carol")
+    work.advance(45)
+    assert owner(work, "notes.md") == "carol"
+
+
 def test_an_election_that_nobody_won_changes_no_owner(work: BusyWorkspace) -> None:
     """Time was up, or somebody took it back."""
     elect(work, None)
