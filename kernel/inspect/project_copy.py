@@ -6,10 +6,11 @@ the project in a view, as in a kernel; the copy's own git directory is written h
 but its formats. A link to a place in the project leads to the same place in the copy.
 """
 
+import errno
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,10 +18,10 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.inspect.fetch import open_launcher
-from kernel.source.safe_paths import NotInside, copy_open, copy_path, open_file, open_folder, put_here
+from kernel.source.safe_paths import NotInside, copy_open, open_file, open_folder, put_here
 from kernel.store.worktrees import Worktree
 from kernel.workflows.git_directory import GitDirectory, NoRepository, branch_in, find_git_directory, folder_in
-from kernel.workflows.git_view import View, format_sections, section
+from kernel.workflows.git_view import View, copy_settings, format_sections, section
 from kernel.workflows.project_git import ProjectGit, failed, unusable, unusable_for
 from kernel.workflows.tree_commits import Author, WritableTree, commit_all
 from protocol.errors import Refused
@@ -41,62 +42,42 @@ def copy_project(
 
     ``file`` of the project has ``text`` in the copy.
     """
-    return trio.run(_copy_project, os.path.realpath(root), folder, os.path.realpath(hidden), environ, (file, text))
-
-
-async def _copy_project(
-    root: str, folder: str, hidden: str, environ: Mapping[str, str], changed: tuple[str, str]
-) -> CopiedProject:
-    with tempfile.TemporaryDirectory(prefix="awk-copy-") as place:
-        async with open_launcher(Path(place), worker_environment(environ), kind=None) as launcher:
-            git = ProjectGit(Path(place), launcher=launcher, environ=environ, own_bin=frozenset())
-            try:
-                directory = _directory(root)
-                os.mkdir(folder, 0o700)
-                if directory is not None and not await _copy_history(git, directory, folder):
-                    directory = None  # nothing was ever committed
-            except Refused as refused:
-                raise unusable_for("a comparison copies the project and its git", refused) from refused
-            inside = "" if directory is None else folder_in(root, directory)
-            await trio.to_thread.run_sync(_copy_files, directory.top if directory else root, folder, hidden)
-            if changed[0]:
-                await trio.to_thread.run_sync(_write, folder, os.path.join(inside, changed[0]), changed[1])
-            if directory is not None:
-                await _commit(git, folder, f"Replace {changed[0]}" if changed[0] else "What was not committed")
-    return CopiedProject(git=directory is not None, inside=inside)
-
-
-def _write(folder: str, path: str, text: str) -> None:
-    above, name = os.path.split(path)
+    real, hidden = os.path.realpath(root), os.path.realpath(hidden)
     try:
-        descriptor = open_folder(folder, above) if above else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            put_here(descriptor, name, text)
-        finally:
-            os.close(descriptor)
-    except (OSError, NotInside) as error:
-        raise failed(f"{path} cannot be written in the copy: {error}", "links are not followed") from error
-
-
-def _directory(root: str) -> GitDirectory | None:
-    try:
-        directory = find_git_directory(Path(root))
+        directory: GitDirectory | None = find_git_directory(root)
     except NoRepository as error:
-        if os.path.lexists(f"{root}/{_GIT}"):
-            raise unusable(error) from error
-        return None
-    if os.path.lexists(f"{directory.top}/.gitmodules"):
+        if os.path.lexists(f"{real}/{_GIT}"):
+            raise unusable_for("a comparison copies the project and its git", unusable(error)) from error
+        directory = None
+    if directory is not None and os.path.lexists(f"{directory.top}/.gitmodules"):
         raise Refused("bad_request", "the project has submodules, which are not copied")
-    return directory
+    os.mkdir(folder, 0o700)
+
+    async def copy() -> CopiedProject:
+        with tempfile.TemporaryDirectory(prefix="awk-copy-") as place:
+            async with open_launcher(Path(place), worker_environment(environ), kind=None) as launcher:
+                git = ProjectGit(Path(place), launcher=launcher, environ=environ, own_bin=frozenset())
+                committed = directory is not None and await _copy_history(git, directory, folder)
+                top = directory.top if directory is not None and committed else real
+                inside = folder_in(real, directory) if directory is not None and committed else ""
+                changed = f"{inside}/{file}".lstrip("/") if file else ""
+                await trio.to_thread.run_sync(_copy_files, top, folder, hidden, changed, text)
+                if committed:
+                    own, message = f"{folder}/{_GIT}", f"Replace {file}" if file else "What was not committed"
+                    tree = Worktree("", own, "", branch_in(own), folder, "", 0, "", "", "made", git_dir=own)
+                    await commit_all(git, WritableTree(tree, View(own, folder)), message, _AUTHOR)
+        return CopiedProject(git=committed, inside=inside)
+
+    return trio.run(copy)
 
 
 async def _copy_history(git: ProjectGit, directory: GitDirectory, folder: str) -> bool:
     """Write the git directory of the copy: one branch with its history. Returns whether anything was committed."""
+    own, branch = trio.Path(folder, _GIT), branch_in(directory.own) or _BRANCH
     async with git.view(directory) as view, git.folder() as place:
         head = await git.run(view, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         if not head.ok:
             return False
-        tip = head.stdout.decode("ascii", "replace").strip()
         pack = Path(place, "pack")
         words = ("pack-objects", "--revs", "--stdout", "--delta-base-offset", "--quiet")
         packed = await git.run(view, *words, given=head.stdout, into=pack, limit_bytes=LIMIT_BYTES)
@@ -105,74 +86,58 @@ async def _copy_history(git: ProjectGit, directory: GitDirectory, folder: str) -
         manner = await git.manner(directory)
         user = {key: value for key, value in (("name", manner.name), ("email", manner.email)) if value}
         formats = format_sections({key: value for key, value in manner.formats if key != "extensions.refstorage"})
-        copy, branch = View(f"{folder}/{_GIT}", folder), branch_in(directory.own) or _BRANCH
-        await trio.to_thread.run_sync(_write_directory, copy.folder, view, branch, formats + section("user", user))
+        for name in ("objects", "refs/heads", "info"):
+            await (own / name).mkdir(0o700, parents=True)
+        await (own / "HEAD").write_bytes(os.fsencode(f"ref: refs/heads/{branch}\n"))
+        await (own / "config").write_bytes(os.fsencode(formats + section("user", user)))
+        await trio.to_thread.run_sync(copy_settings, view.folder, str(own))
+        copy, tip = View(str(own), folder), head.stdout.decode("ascii", "replace").strip()
         await git.said(copy, "index-pack", "--stdin", given=pack)
         await git.said(copy, "update-ref", f"refs/heads/{branch}", tip)
         await git.said(copy, "read-tree", tip)
     return True
 
 
-def _write_directory(own: str, view: View, branch: str, config: str) -> None:
-    for name in ("objects", "refs/heads"):
-        os.makedirs(f"{own}/{name}", 0o700)
-    Path(own, "HEAD").write_text(f"ref: refs/heads/{branch}\n", "utf-8", "surrogateescape")
-    Path(own, "config").write_text(config, "utf-8", "surrogateescape")
-    if os.path.lexists(f"{view.folder}/shallow"):
-        copy_path(f"{view.folder}/shallow", f"{own}/shallow", LIMIT_BYTES)
+def _copy_files(source: str, folder: str, hidden: str, changed: str, text: str) -> None:
+    """Copy files, folders and links, then replace the file ``changed``. Blocks. Raises Refused.
 
+    No link is followed, even if one is swapped in meanwhile.
+    """
 
-async def _commit(git: ProjectGit, folder: str, message: str) -> None:
-    """Commit all that is changed in the copy at ``folder``, whose git directory is ours."""
-    own = f"{folder}/{_GIT}"
-    tree = Worktree("", own, "", branch_in(own), folder, "", run=0, agent="", space="", state="made", git_dir=own)
-    await commit_all(git, WritableTree(tree, View(own, folder)), message, _AUTHOR)
+    def stop(error: OSError) -> None:
+        raise error
 
-
-def _copy_files(source: str, folder: str, hidden: str) -> None:
-    """Copy files, folders and links; no link is followed, also where somebody swaps it meanwhile. Raises Refused."""
     files = size = 0
     try:
-        for place, folders, names, here in os.fwalk(source, onerror=_raise):
-            target = os.path.normpath(os.path.join(folder, os.path.relpath(place, source)))
-            folders[:] = _copied(place, folders, hidden)
-            for name in (*folders, *_copied(place, names, hidden)):
-                size += _copy_one(here, name, os.path.join(target, name), LIMIT_BYTES - size, (source, place))
+        for place, folders, names, here in os.fwalk(source, onerror=stop):
+            below = os.path.relpath(place, source)
+            for name in (*folders, *names):
+                path, target = os.path.join(place, name), os.path.normpath(os.path.join(folder, below, name))
+                if name.lower() == _GIT or os.path.realpath(path) == hidden:
+                    folders[:] = [one for one in folders if one != name]
+                    continue
+                mode = os.lstat(name, dir_fd=here).st_mode
+                if stat.S_ISLNK(mode):
+                    leads = os.readlink(name, dir_fd=here)
+                    inside = os.path.isabs(leads) and not os.path.relpath(leads, source).startswith(os.pardir)
+                    os.symlink(os.path.relpath(leads, place) if inside else leads, target)
+                elif stat.S_ISDIR(mode):
+                    os.mkdir(target, stat.S_IMODE(mode) | 0o700)
+                elif stat.S_ISREG(mode):
+                    size += copy_open(open_file(here, name, os.O_RDONLY), target, LIMIT_BYTES - size)
                 files += 1
                 if files > LIMIT_FILES:
-                    raise _too_large()
-    except (OSError, RecursionError) as error:
-        raise failed(f"the project cannot be copied to {folder}: {str(error)[:500]}", "see the disk there") from error
-
-
-def _raise(error: OSError) -> None:
-    raise error
-
-
-def _copied(place: str, names: Iterable[str], hidden: str) -> list[str]:
-    return [name for name in names if name.lower() != _GIT and os.path.realpath(os.path.join(place, name)) != hidden]
-
-
-def _copy_one(here: int, name: str, target: str, left: int, places: tuple[str, str]) -> int:
-    """Copy one entry of the folder ``here``. Returns its size in bytes."""
-    facts = os.lstat(name, dir_fd=here)
-    if stat.S_ISLNK(facts.st_mode):
-        os.symlink(_inward(os.readlink(name, dir_fd=here), *places), target)
-    elif stat.S_ISDIR(facts.st_mode):
-        os.mkdir(target, stat.S_IMODE(facts.st_mode) | 0o700)
-    elif stat.S_ISREG(facts.st_mode):
-        if facts.st_size > left:
-            raise _too_large()
-        return copy_open(open_file(here, name, os.O_RDONLY), target, left)
-    return 0
-
-
-def _inward(leads: str, source: str, place: str) -> str:
-    """The target of a link in ``place``: a relative one where it leads into ``source``, so that copies agree."""
-    inside = os.path.isabs(leads) and not os.path.relpath(leads, source).startswith(os.pardir)
-    return os.path.relpath(leads, place) if inside else leads
-
-
-def _too_large() -> Refused:
-    text = f"the project has more than {LIMIT_BYTES // 2**30} GiB or {LIMIT_FILES:,} files"
-    return Refused("bad_request", f"{text}: each run of a comparison needs a copy of it", "name a smaller --project")
+                    raise OSError(errno.EFBIG, "there are more files")
+        if changed:
+            above, name = os.path.split(changed)
+            descriptor = open_folder(folder, above) if above else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                put_here(descriptor, name, text)
+            finally:
+                os.close(descriptor)
+    except (OSError, NotInside, RecursionError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            text = f"the project has more than {LIMIT_BYTES // 2**30} GiB or {LIMIT_FILES:,} files"
+            hint = "name a smaller --project: each run of a comparison needs a copy of it"
+            raise Refused("bad_request", text, hint) from error
+        raise failed(f"the project cannot be copied to {folder}: {str(error)[:500]}", "see what is there") from error

@@ -51,7 +51,9 @@ Make = Callable[[], Need]
 def _found(state: Snapshot) -> Iterator[Make]:
     """A maker of each need, so that who only counts them makes none."""
     if state.lost:
-        yield partial(_lost, state.lost)
+        text = one_line(f"{state.lost}: nothing is started or written there until you put it back")
+        stop = (action("give up this project", "stop"),)
+        yield partial(Need, kind="project", id="project", text=text, actions=stop)
     yield from (partial(_request, request) for request in state.requests)
     yield from (partial(_question, question) for question in state.questions)
     yield from (partial(_vote, vote) for vote in state.votes if needs_person(vote))
@@ -75,11 +77,6 @@ def _found(state: Snapshot) -> Iterator[Make]:
     yield from (partial(_soul, suggested) for suggested in state.souls)
     for dead in state.dead:
         yield partial(_dead, dead)
-
-
-def _lost(why: str) -> Need:
-    text = one_line(f"{why}: nothing is started or written there until you put it back")
-    return Need(kind="project", id="project", text=text, actions=(action("give up this project", "stop"),))
 
 
 def _request(one: Request) -> Need:

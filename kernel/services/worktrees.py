@@ -8,7 +8,6 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
@@ -22,7 +21,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.working_directory import WorkingDirectory
 from kernel.store import workflows, worktrees
-from kernel.store.database import ROOM_BYTES
+from kernel.store.database import has_room
 from kernel.store.feed import Feed, Wake
 from kernel.store.reader import Reader
 from kernel.store.transitions.lease import Leased
@@ -141,9 +140,9 @@ class Worktrees:
                     raise Refused("setup_failed", text, "write sandbox: on again, or start the workflow again")
                 await self._repository.confine(tree)
         except (Refused, OSError) as refused:
-            full = await trio.to_thread.run_sync(_full, tree)
-            if full is not None:
-                text = f"No space left on the disk of {full}, so the working tree of {tree.name} is not made: {refused}"
+            full = [place for place in (tree.repository, str(self._repository.place)) if not has_room(place)]
+            if full:
+                text = f"No space left on the disk of {full[0]}: the working tree of {tree.name} waits ({refused})"
                 raise SpawnTransient(text) from refused
             if isinstance(refused, OSError):
                 raise
@@ -453,13 +452,3 @@ class WorktreeSweep:
                 raise
             return refused.text
         return None
-
-
-def _full(tree: Worktree) -> str | None:
-    """The folder that ``tree`` is written to whose disk is full; None: neither is. Blocks."""
-    for place in (tree.repository, os.path.dirname(os.path.dirname(os.path.dirname(tree.path)))):
-        with suppress(OSError):
-            room = os.statvfs(place)
-            if room.f_bavail * room.f_frsize < ROOM_BYTES or 0 == room.f_favail < room.f_files:
-                return place
-    return None

@@ -222,13 +222,7 @@ class Database:
         """Return whether its disk has so much room that a commit is worth a try: a small one may find some where none
         is.
         """
-        if self.path == MEMORY:
-            return True
-        try:
-            found = os.statvfs(self.path)
-        except OSError:
-            return True
-        return found.f_bavail * found.f_frsize >= ROOM_BYTES
+        return self.path == MEMORY or has_room(self.path)
 
     def save(self) -> str | None:
         """Copy what no name leads to any more to a file of its own. Returns its path; None where nothing is lost.
@@ -295,6 +289,15 @@ def _saved(path: str) -> list[str]:
         return sorted(found, key=os.path.getmtime)
     except OSError:  # it is being moved away
         return []
+
+
+def has_room(path: str) -> bool:
+    """Return whether the disk of ``path`` has room, or nobody can tell."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return True
+    return found.f_bavail * found.f_frsize >= ROOM_BYTES
 
 
 def saved_notice(path: str) -> str | None:

@@ -4,7 +4,6 @@ bounded in time and output (CF15, T49)."""
 import itertools
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -62,10 +61,12 @@ async def run_setup(
             raise Refused("busy", f"setup[{index}] could not be started now: {error}", "try again") from error
         fault = command_fault(result, step.timeout, OUTPUT_LIMIT_BYTES)
         if fault is not None:
-            if result.exit.code != _NOT_FOUND and await trio.to_thread.run_sync(_lacks_repository, step.shell, cwd):
+            tops = (trio.Path(cwd), *trio.Path(cwd).parents)
+            needs = result.exit.code != _NOT_FOUND and step.shell.lstrip().startswith("git ")
+            if needs and not any([await (top / ".git").exists() for top in tops]):
                 name = values.get("workflow.name", "")
-                text = f"Workflow {name!r} needs a git repository: setup step {index + 1} ({_shown(step)}) failed"
-                raise Refused("setup_failed", text, "Run: git init")
+                lacks = f"Workflow {name!r} needs a git repository: setup step {index + 1} ({_shown(step)}) failed"
+                raise Refused("setup_failed", lacks, "Run: git init")
             raise _failed(index, step, fault, result.stderr_tail)
         if step.bind is not None:
             try:
@@ -134,12 +135,6 @@ def command_fault(result: CommandResult, timeout_seconds: float, limit_bytes: in
     if result.exit.signal is not None:
         return f"signal {result.exit.signal} ended it"
     return f"exit code {result.exit.code}" if result.exit.code else None
-
-
-def _lacks_repository(command: str, cwd: str) -> bool:
-    """Return whether ``command`` is git's and ``cwd`` is in no repository. Blocks."""
-    real = Path(os.path.realpath(cwd))
-    return command.split()[:1] == ["git"] and not any((top / ".git").exists() for top in (real, *real.parents))
 
 
 def _shown(step: SetupStep) -> str:

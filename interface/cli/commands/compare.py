@@ -170,14 +170,6 @@ def _copied(context: Context, root: str, folder: str, hidden: str, *, file: str 
     return msgspec.json.decode(made, type=CopiedProject)
 
 
-def _copy_again(made: str, folder: str) -> None:
-    """Copy a copy of ours to ``folder``, which is not there yet. Raises Failure."""
-    try:
-        shutil.copytree(made, folder, symlinks=True)
-    except (OSError, shutil.Error) as error:
-        raise Failure("failed", f"the project cannot be copied to {folder}: {str(error)[:500]}") from error
-
-
 def _agreed(context: Context, root: str, alone: str, path: str) -> tuple[str, ...]:
     """The digests of all that both arms demand, once the user trusts the team's files. Raises Failure (untrusted).
 
@@ -298,8 +290,11 @@ class Comparing:
             source = os.path.join(self._folder, _BASE if arm == "team" else _SOLO)
             if not os.path.isdir(source):
                 raise Failure("not_found", f"the copies of {self._seen.id} were pruned", "begin a new comparison")
-            _copy_again(source, f"{copy}.new")
-            os.rename(f"{copy}.new", copy)
+            try:
+                shutil.copytree(source, f"{copy}.new", symlinks=True)
+                os.rename(f"{copy}.new", copy)
+            except (OSError, shutil.Error) as error:
+                raise Failure("failed", f"{source} cannot be copied: {str(error)[:500]}") from error
         project = os.path.normpath(os.path.join(copy, terms.inside))
         run = msgspec.structs.replace(run, project=project)
         self._note(run)
