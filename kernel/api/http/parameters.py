@@ -44,12 +44,12 @@ class Parameter(msgspec.Struct, frozen=True):
 
 Parameters = Mapping[str, Parameter]
 
-_BOOLEAN: Final = ("true", "false")
+_BOOLEAN: Final = ("true", "false", "1", "0")
 _SPACE: Final = Parameter("Space, such as review:main or dm:alice.")
 _AGENT: Final = Parameter("Name of an agent.")
 _RUN: Final = Parameter("Id of a run, such as r12; without it the newest.")
 _WAIT: Final = Parameter("Whether the answer waits until the work has ended.", words=_BOOLEAN)
-_FORCE: Final = Parameter("Also remove what would be lost.", words=("0", "1"))
+_FORCE: Final = Parameter("Also remove what would be lost.", words=_BOOLEAN)
 _OPEN: Final = Parameter("Only those that are open.", words=("open",))
 _QUERY: Final = Parameter(f"Words to search for, at most {QUERY_CHARACTERS} characters.")
 _NUMBER: Final = Parameter("Sequence number or version.", low=0)
@@ -101,12 +101,12 @@ _QUERIES: Final[Mapping[str, Parameters]] = MappingProxyType(
             "query": _QUERY,
             "limit": _limit(SEARCH_LIMIT),
             "offset": Parameter("Number of results to skip.", low=0),
-            "vectors": Parameter("Search with vectors, or without them.", words=("0", "1")),
+            "vectors": Parameter("Search with vectors, or without them.", words=_BOOLEAN),
         },
         "GET /agents/<name>/memory/search": {
             "query": _QUERY,
             "limit": _limit(CANDIDATES),
-            "archive": Parameter("Search the archive tier as well.", words=("0", "1")),
+            "archive": Parameter("Search the archive tier as well.", words=_BOOLEAN),
         },
         "GET /agents/<name>/memory": {**_AFTER, "key": Parameter("Key of one entry."), "query": _QUERY},
         "GET /ps": {"all": Parameter("Include agents of workflows that have ended.", words=_BOOLEAN)},
@@ -145,7 +145,7 @@ _QUERIES: Final[Mapping[str, Parameters]] = MappingProxyType(
         },
         "POST /spaces/<space>/clear": {"run": _RUN, "force": _FORCE},
         "GET /spaces/<space>/diff": {
-            "agent": _AGENT, "run": _RUN, "patch": Parameter("Include the changed lines.", words=("0", "1"))
+            "agent": _AGENT, "run": _RUN, "patch": Parameter("Include the changed lines.", words=_BOOLEAN)
         },
         "GET /spaces": {"run": _RUN},
         "GET /spaces/<space>/documents": {**_AFTER, "after": Parameter("Path of a document: start after it.")},
@@ -161,7 +161,7 @@ _QUERIES: Final[Mapping[str, Parameters]] = MappingProxyType(
         "GET /events": {
             **_ABOUT,
             "since": Parameter("Sequence number of the last event that was read.", low=0),
-            "follow": Parameter("Whether the stream stays open for new events.", words=("0", "1", *_BOOLEAN)),
+            "follow": Parameter("Whether the stream stays open for new events.", words=_BOOLEAN),
             "type": Parameter("Types of events, with commas between them."),
             "instruction": Parameter("Id of an instruction, such as i7."),
         },
