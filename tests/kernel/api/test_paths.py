@@ -104,6 +104,7 @@ async def test_no_error_quotes_a_file_outside_the_project(
 async def test_nobody_is_told_which_files_there_are_beside_the_project(
     kernel: ServedKernel, root: Path, strange: Path
 ) -> None:
+    """The same refusal for a file that exists and one that does not."""
     spellings(root, strange, 0)
     headers = kernel.headers(await made(kernel, "operate"))
     there, missing = [
@@ -142,6 +143,7 @@ async def test_an_error_is_a_place_and_a_message(kernel: ServedKernel, root: Pat
 
 
 def test_what_a_message_quotes_can_be_cut_off() -> None:
+    """A value without its closing quote is none the less removed."""
     error = FileError(path="a.yaml", line=1, column=1, where="x", message=f"the key '{CANARY}")
     assert CANARY not in remote_error(error, quotes=False).message
     assert CANARY in remote_error(error, quotes=True).message
@@ -165,8 +167,8 @@ SECRET = "secret"
 KINDS = {
     **dict.fromkeys(
         (
-            "agree", "always", "as", "choice", "content", "description", "done", "input.*", "messages.text", "metadata.*",
-            "next", "nonce", "observation", "open", "options.id", "options.label", "options.metadata.*", "params",
+            "agree", "always", "as", "choice", "content", "description", "done", "input.*", "messages.text",
+            "metadata.*", "next", "nonce", "observation", "open", "options.id", "options.label", "options.metadata.*", "params",
             "params.*", "query", "reason", "reject", "approve", "result", "state", "status", "text", "title", "tool",
             "tool_name", "tool_use_id", "trait", "type", "value", "message", "since", "until", "by", "files",
             "tasks.files", "rule.then.task.files", "tasks.text", "tasks.title",
@@ -234,14 +236,15 @@ def fields() -> Iterator[tuple[str, str]]:
 
 def test_every_text_of_a_request_is_classified() -> None:
     """A new field that names a file, a branch, a command or an address is seen here before it is a way out."""
-    unknown = {(name, where) for name, where in fields() if name not in KINDS and not RULE.fullmatch(name)}
+    found = list(fields())
+    unknown = {(name, where) for name, where in found if name not in KINDS and not RULE.fullmatch(name)}
     assert unknown == set(), "say in KINDS what it is, and add a probe where it reaches anything"
-    assert {name for name in KINDS if name not in {one for one, _ in fields()}} == set(), "no longer sent"
-    assert {where for name, where in fields() if KINDS.get(name) == FILE} == {
+    assert KINDS.keys() <= {name for name, _ in found}, "no longer sent"
+    assert {where for name, where in found if KINDS.get(name) == FILE} == {
         "GET /runs", "POST /workflows", "POST /run", "POST /serve", "workflow_run", "workflow_start", "workflow_stop",
     }  # fmt: skip
     reaching = re.compile(r"(^|[._])(dir|directory|folder|cwd|url|uri|host|program|image|remote|repository|ref)s?$")
-    assert [(name, where) for name, where in fields() if reaching.search(name)] == []
+    assert [(name, where) for name, where in found if reaching.search(name)] == []
 
 
 def contents(folder: Path) -> dict[str, bytes]:
