@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kernel.api.http import parameters
 from kernel.api.http.parameters import parameters_of
 from kernel.api.http.route import Request, Route
 from kernel.api.http.routes import ROUTES
@@ -95,6 +96,11 @@ def test_the_reader_of_handlers_sees_every_way_to_read() -> None:
 
     found = {"from", "to", "by", "since", "space", "agent", "run", "tag", "wait", "limit"}
     assert set(read_by(handler, set())) == found
+
+
+def test_only_routes_have_parameters() -> None:
+    """A row for a route that was renamed would be in nobody's way, and of no use."""
+    assert parameters.ROUTE_PARAMETERS.keys() <= {named(route) for route in ROUTES}
 
 
 async def test_what_a_route_does_not_declare_is_refused(kernel: ServedKernel) -> None:
