@@ -24,12 +24,12 @@ class Place(NamedTuple):
 def with_lines(places: Sequence[Place], root: str) -> tuple[Place, ...]:
     """Return ``places`` with their lines, read from the user's own files: the kernel sends no lines of files."""
     return tuple(
-        place if place.source else place._replace(source=_line(os.path.join(root, place.path), place.line))
+        place if place.source else place._replace(source=line_of(os.path.join(root, place.path), place.line))
         for place in places
     )
 
 
-def _line(path: str, number: int) -> str:
+def line_of(path: str, number: int) -> str:
     """Return one line of a file; empty where it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

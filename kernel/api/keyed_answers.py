@@ -91,7 +91,9 @@ class KeyedAnswers:
             writer = KeyedWriter(asked)
             reply = await handle(writer)
             if asked.is_secret:
-                self._keep(asked.key, reply)
+                now = trio.current_time()
+                self._secrets = {place: one for place, one in self._secrets.items() if one[0] > now}
+                self._secrets[asked.key.principal, asked.key.key] = now + SECRET_SECONDS, reply
             if reply != writer.recorded:
                 with suppress(Refused):  # the change is made: its answer is given, whatever can be written now
                     await asked.writer.commit(asked.record, reply)
@@ -114,9 +116,3 @@ class KeyedAnswers:
                 "already_told", text, "list what there is, remove what you cannot use, and ask with a new key"
             )
         return reply
-
-    def _keep(self, key: RequestKey, reply: Response) -> None:
-        now = trio.current_time()
-        for place in [place for place, (until, _) in self._secrets.items() if until <= now]:
-            del self._secrets[place]
-        self._secrets[key.principal, key.key] = now + SECRET_SECONDS, reply

@@ -137,11 +137,7 @@ def _until_done(life: Life) -> None:
     def done() -> bool:
         if life.is_dead():
             return True
-        return not [
-            one
-            for state in ("queued", "leased", "running", "yielded", "waiting")
-            for one in life.ask("GET", f"/instructions?status={state}&limit=1").body["instructions"]
-        ]
+        return not life.ask("GET", "/instructions?limit=1").body["instructions"]
 
     wait_until(done, FINISH_SECONDS)
     if life.is_dead():

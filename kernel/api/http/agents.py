@@ -310,7 +310,7 @@ async def stop(call: Request[None], store: StoreAccess, files: ProjectFiles, pro
 
     Answered when its tree is gone, with ``?wait=false`` at once.
     """
-    wait = call.wait
+    wait = call.flag("wait", default=True)
     answer = await _change(call, store, files, steering.stop_agent)
     if wait:
         key = agent_key(store, call.args["name"])
@@ -376,7 +376,7 @@ async def ps(call: Request[None], store: StoreAccess, files: ProjectFiles, proce
     ``all=true``: those of workflows that have ended, too.
     """
     now_ms = store.now_ms()
-    table = await store.reader.read(agents.ps, now_ms, ended=call.query.get("all") == "true")
+    table = await store.reader.read(agents.ps, now_ms, ended=bool(call.flag("all")))
     said = await store.reader.read(work_notes.latest, tuple(one.key for one in table))
     activity, kept = processes.attempts.activity(), processes.attempts.kept()
     alive = {one.key: activity.get(one.instruction or "") or kept.get(one.key) for one in table}

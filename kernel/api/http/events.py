@@ -130,7 +130,7 @@ def _gap(store: StoreAccess, first: int, last: int) -> Event:
 async def stream(call: Request[None], store: StoreAccess, kernel: KernelControl) -> Stream:
     """GET /events: after ``Last-Event-ID`` (or ``since``), else from now on; ``follow=0`` ends at the newest."""
     after, wanted = asked_for(call, store)
-    followed = call.query.get("follow") not in ("0", "false")
+    followed = call.flag("follow", default=True)
     newest = store.reader.now(feed.event_range).newest
     return Stream(_live(store, kernel, after, wanted) if followed else _past(store, after, newest, wanted))
 

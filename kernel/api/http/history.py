@@ -37,7 +37,7 @@ async def search_thread(
         offset=call.number("offset", 0),
         since_ms=time_of(call.query.get("since"), 0),
         until_ms=time_of(call.query.get("until"), END),
-        vectors={"1": True, "0": False}.get(call.query.get("vectors", "")),
+        vectors=call.flag("vectors", default=None),
     )
 
 
@@ -56,7 +56,7 @@ async def search_memory(
     key = _known(call.args["name"], store, files)
     place = files.contexts.place(key, store.reader.now(agents.row, key))
     limit = call.number("limit", 10)
-    tiers = TIERS if call.query.get("archive") == "1" else SEARCHED_TIERS
+    tiers = TIERS if call.flag("archive") else SEARCHED_TIERS
     return await recalled(memory, files.contexts, place, _query(call), limit, tiers)
 
 

@@ -39,7 +39,7 @@ async def request(call: Request[MergeRequest], store: StoreAccess, processes: Pr
 async def show(call: Request[None], store: StoreAccess, kernel: KernelControl) -> MergeInfo:
     """GET /runs/:run/merge?id=&wait=: the newest of the run, or the one; with ``wait=true`` once it has ended."""
     record = store.reader.now(run_asked, call.args["run"])
-    waits = "wait" in call.query and call.wait
+    waits = call.flag("wait")
     asked = call.query.get("id")
 
     def find() -> Landing:

@@ -40,7 +40,7 @@ async def drain_node(call: Request[NodeDrain], nodes: NodeAccess) -> NodeList:
 
 async def remove_node(call: Request[None], nodes: NodeAccess) -> NodeList:
     """DELETE /nodes/:name?force=: forget one that was added. Returns those that are left. Raises Refused."""
-    await nodes.control.remove(call.args["name"], force=call.query.get("force") == "true")
+    await nodes.control.remove(call.args["name"], force=bool(call.flag("force")))
     return _listed(nodes, without=call.args["name"])
 
 

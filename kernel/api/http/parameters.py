@@ -44,134 +44,121 @@ class Parameter(msgspec.Struct, frozen=True):
 
 Parameters = Mapping[str, Parameter]
 
-_BOOLEAN: Final = ("true", "false")
-_SPACE: Final = Parameter("Space, such as review:main or dm:alice.")
-_AGENT: Final = Parameter("Name of an agent.")
-_RUN: Final = Parameter("Id of a run, such as r12; without it the newest.")
-_WAIT: Final = Parameter("Whether the answer waits until the work has ended.", words=_BOOLEAN)
-_FORCE: Final = Parameter("Also remove what would be lost.", words=("0", "1"))
-_OPEN: Final = Parameter("Only those that are open.", words=("open",))
-_QUERY: Final = Parameter(f"Words to search for, at most {QUERY_CHARACTERS} characters.")
-_NUMBER: Final = Parameter("Sequence number or version.", low=0)
-_FORMAT: Final = {"format": Parameter("Format of the archive.", words=("jsonl", "md"))}
-_TIMES: Final = {
-    "since": Parameter("Start of the period, such as 2026-11-21 or 2026-11-21T08:00:00Z."),
-    "until": Parameter("End of the period, in the same form."),
-}
-_MILLISECONDS: Final = {
-    "since": Parameter("Start of the period, in milliseconds since 1970.", low=0),
-    "until": Parameter("End of the period, in milliseconds since 1970.", low=0),
-}
-
 
 def _limit(most: int = LONGEST) -> Parameter:
     return Parameter("Maximum number of rows.", low=1, high=most)
 
 
-_AFTER: Final = {"limit": _limit(), "after": Parameter("Value of next on the previous page: start after it.")}
-_BEFORE: Final = {"limit": _limit(), "before": Parameter("Value of next on the previous page: start before it.")}
-_PIECE: Final = {
-    "offset": Parameter("First character.", low=0),
-    "limit": Parameter("Maximum number of characters.", low=1),
-}
-_STOPPED: Final = {
-    "wait": _WAIT,
-    "signal": Parameter("Signal that ended the client.", words=("INT", "TERM", "HUP", "PIPE")),
-}
-_ABOUT: Final = {"space": _SPACE, "agent": _AGENT}
-_NONE: Final[Parameters] = MappingProxyType({})
-
-_QUERIES: Final[Mapping[str, Parameters]] = MappingProxyType(
+_BOOLEAN: Final = ("true", "false", "1", "0")
+_KNOWN: Final[Parameters] = MappingProxyType(
     {
-        "GET /health": {
-            "nonce": Parameter("Text to prove the knowledge of the token with."),
-            "token": Parameter("Number of a token that was created: 3 of k3.", low=0),
-        },
-        "GET /status": _ABOUT,
-        "GET /usage": {
-            **_ABOUT, **_MILLISECONDS, "by": Parameter(f"Group by one or two of {', '.join(GROUPED_BY)}.")
-        },
-        "POST /agents/<name>/stop": {"wait": _WAIT},
-        "GET /agents/<name>/queue": _AFTER,
-        "GET /agents/<name>/inbox": {**_AFTER, "limit": _limit(DELIVERIES_LIMIT), "space": _SPACE},
-        "GET /audit": {**_BEFORE, "agent": _AGENT},
-        "GET /agents/<name>/thread": {**_TIMES, "space": _SPACE, "limit": _limit(READ_LIMIT), "before": _NUMBER},
-        "GET /agents/<name>/thread/search": {
-            **_TIMES,
-            "query": _QUERY,
-            "limit": _limit(SEARCH_LIMIT),
-            "offset": Parameter("Number of results to skip.", low=0),
-            "vectors": Parameter("Search with vectors, or without them.", words=("0", "1")),
-        },
-        "GET /agents/<name>/memory/search": {
-            "query": _QUERY,
-            "limit": _limit(CANDIDATES),
-            "archive": Parameter("Search the archive tier as well.", words=("0", "1")),
-        },
-        "GET /agents/<name>/memory": {**_AFTER, "key": Parameter("Key of one entry."), "query": _QUERY},
-        "GET /ps": {"all": Parameter("Include agents of workflows that have ended.", words=_BOOLEAN)},
-        "GET /needs": _AFTER,
-        "DELETE /workflows/<name>": _STOPPED,
-        "DELETE /workflows/<name>/<tag>": _STOPPED,
-        "GET /runs": {
-            **_BEFORE,
-            "workflow": Parameter("Name of a workflow."),
-            "tag": Parameter("Tag of a workflow."),
-            "status": Parameter("Status of the runs, such as done."),
-            "since": _MILLISECONDS["since"],
-        },
-        "GET /runs/<run>/export": _FORMAT,
-        "GET /spaces/<space>/export": _FORMAT,
-        "GET /runs/<run>/merge": {"id": Parameter("Id of a merge, such as g3."), "wait": _WAIT},
-        "GET /instructions": {**_AFTER, "space": _SPACE},
-        "GET /instructions/<id>/entries": {"limit": _limit(), "after": _NUMBER},
-        "GET /dead": _BEFORE,
-        "GET /feedback": _BEFORE,
-        "GET /approvals": _AFTER,
-        "GET /approvals/rules": _AFTER,
-        "GET /proposals": {**_BEFORE, "state": _OPEN},
-        "GET /spaces/<space>/proposals": _AFTER,
-        "GET /resources": _BEFORE,
-        "GET /spaces/<space>/resources": _BEFORE,
-        "GET /resources/<id>": _PIECE,
-        "GET /spaces/<space>/resources/<id>": _PIECE,
-        "GET /spaces/<space>/tasks": {
-            **_AFTER,
-            "state": Parameter("State of the tasks.", words=TASK_STATES),
-            "for": Parameter("Member that a task is for, or that has claimed it."),
-        },
-        "GET /spaces/<space>/channel": {
-            "limit": _limit(), "since": _NUMBER, "before": _NUMBER, "agent": _AGENT, "run": _RUN
-        },
-        "POST /spaces/<space>/clear": {"run": _RUN, "force": _FORCE},
-        "GET /spaces/<space>/diff": {
-            "agent": _AGENT, "run": _RUN, "patch": Parameter("Include the changed lines.", words=("0", "1"))
-        },
-        "GET /spaces": {"run": _RUN},
-        "GET /spaces/<space>/documents": {**_AFTER, "after": Parameter("Path of a document: start after it.")},
-        "GET /spaces/<space>/documents/<path:path>": {"version": Parameter("Version of the document.", low=1)},
-        "PUT /spaces/<space>/documents/<path:path>": {"from": _NUMBER},
-        "DELETE /spaces/<space>/documents/<path:path>": {"reason": Parameter("Reason, for the history.")},
-        "GET /spaces/<space>/document-history/<path:path>": _BEFORE,
-        "GET /spaces/<space>/document-diff/<path:path>": {"from": _NUMBER, "to": _NUMBER},
-        "GET /spaces/<space>/suggestions": {**_AFTER, "state": _OPEN},
-        "GET /grants": {**_AFTER, "space": _SPACE},
-        "GET /worktrees": {"run": _RUN},
-        "DELETE /nodes/<name>": {"force": Parameter("Remove a node that has work.", words=_BOOLEAN)},
-        "GET /events": {
-            **_ABOUT,
-            "since": Parameter("Sequence number of the last event that was read.", low=0),
-            "follow": Parameter("Whether the stream stays open for new events.", words=("0", "1", *_BOOLEAN)),
-            "type": Parameter("Types of events, with commas between them."),
-            "instruction": Parameter("Id of an instruction, such as i7."),
-        },
+        "after": Parameter("Value of next on the previous page: start after it."),
+        "after/number": Parameter("Number of the last entry that was read.", low=0),
+        "agent": Parameter("Name of an agent."),
+        "all": Parameter("Include agents of workflows that have ended.", words=_BOOLEAN),
+        "archive": Parameter("Search the archive tier as well.", words=_BOOLEAN),
+        "before": Parameter("Value of next on the previous page: start before it."),
+        "before/number": Parameter("Sequence number: only what comes before it.", low=0),
+        "by": Parameter(f"Group by one or two of {', '.join(GROUPED_BY)}, with a comma between them."),
+        "follow": Parameter("Whether the stream stays open for new events.", words=_BOOLEAN),
+        "for": Parameter("Member that a task is for, or that has claimed it."),
+        "force": Parameter("Also remove what would be lost.", words=_BOOLEAN),
+        "format": Parameter("Format of the archive.", words=("jsonl", "md")),
+        "from": Parameter("Version to start from.", low=0),
+        "id": Parameter("Id of a merge, such as g3."),
+        "instruction": Parameter("Id of an instruction, such as i7."),
+        "key": Parameter("Key of one entry."),
+        "limit": _limit(),
+        "limit/characters": Parameter("Maximum number of characters.", low=1),
+        "limit/found": _limit(SEARCH_LIMIT),
+        "limit/inbox": _limit(DELIVERIES_LIMIT),
+        "limit/kept": _limit(CANDIDATES),
+        "limit/turns": _limit(READ_LIMIT),
+        "nonce": Parameter("Text that the kernel proves the knowledge of the token with."),
+        "offset": Parameter("Number of results or characters to skip.", low=0),
+        "patch": Parameter("Include the changed lines.", words=_BOOLEAN),
+        "query": Parameter(f"Words to search for, at most {QUERY_CHARACTERS} characters."),
+        "reason": Parameter("Reason, for the history."),
+        "run": Parameter("Id of a run, such as r12; without it the newest, or all."),
+        "signal": Parameter("Signal that ended the client.", words=("INT", "TERM", "HUP", "PIPE")),
+        "since/ms": Parameter("Start of the period, in milliseconds since 1970.", low=0),
+        "since/number": Parameter("Sequence number: only what comes after it.", low=0),
+        "since/time": Parameter("Start of the period, such as 2026-11-21 or 2026-11-21T08:00:00Z."),
+        "space": Parameter("Space, such as review:main or dm:alice."),
+        "state/open": Parameter("Only those that are open.", words=("open",)),
+        "state/task": Parameter("State of the tasks.", words=TASK_STATES),
+        "status": Parameter("Status of the runs, such as done."),
+        "tag": Parameter("Tag of a workflow."),
+        "to": Parameter("Version to end with.", low=0),
+        "token": Parameter("Number of a token that was created: 3 of k3.", low=0),
+        "type": Parameter("Types of events, with commas between them."),
+        "until/ms": Parameter("End of the period, in milliseconds since 1970.", low=0),
+        "until/time": Parameter("End of the period, such as 2026-11-21 or 2026-11-21T08:00:00Z."),
+        "vectors": Parameter("Search with vectors, or without them.", words=_BOOLEAN),
+        "version": Parameter("Version of the document.", low=1),
+        "wait": Parameter("Whether the answer waits until the work has ended.", words=_BOOLEAN),
+        "workflow": Parameter("Name of a workflow."),
     }
-)  # fmt: skip
+)
+"""All parameters by name. What stands behind a slash tells those of one name apart."""
+
+_OF_ROUTES: Final = {
+    "GET /health": "nonce token",
+    "GET /status": "space agent",
+    "GET /usage": "space agent by since/ms until/ms",
+    "POST /agents/<name>/stop": "wait",
+    "GET /agents/<name>/queue": "limit after",
+    "GET /agents/<name>/inbox": "space limit/inbox after",
+    "GET /agents/<name>/thread": "space since/time until/time limit/turns before/number",
+    "GET /agents/<name>/thread/search": "query since/time until/time limit/found offset vectors",
+    "GET /agents/<name>/memory": "key query limit after",
+    "GET /agents/<name>/memory/search": "query limit/kept archive",
+    "GET /audit": "agent limit before",
+    "GET /ps": "all",
+    "GET /needs": "limit after",
+    "DELETE /workflows/<name>": "wait signal",
+    "DELETE /workflows/<name>/<tag>": "wait signal",
+    "GET /runs": "workflow tag status since/ms limit before",
+    "GET /runs/<run>/export": "format",
+    "GET /runs/<run>/merge": "id wait",
+    "GET /instructions": "space limit after",
+    "GET /instructions/<id>/entries": "limit after/number",
+    "GET /dead": "limit before",
+    "GET /feedback": "limit before",
+    "GET /approvals": "limit after",
+    "GET /approvals/rules": "limit after",
+    "GET /proposals": "state/open limit before",
+    "GET /resources": "limit before",
+    "GET /resources/<id>": "offset limit/characters",
+    "GET /spaces": "run",
+    "GET /spaces/<space>/proposals": "limit after",
+    "GET /spaces/<space>/resources": "limit before",
+    "GET /spaces/<space>/resources/<id>": "offset limit/characters",
+    "GET /spaces/<space>/tasks": "state/task for limit after",
+    "GET /spaces/<space>/channel": "run agent limit since/number before/number",
+    "POST /spaces/<space>/clear": "run force",
+    "GET /spaces/<space>/diff": "agent run patch",
+    "GET /spaces/<space>/export": "format",
+    "GET /spaces/<space>/documents": "limit after",
+    "GET /spaces/<space>/documents/<path:path>": "version",
+    "PUT /spaces/<space>/documents/<path:path>": "from",
+    "DELETE /spaces/<space>/documents/<path:path>": "reason",
+    "GET /spaces/<space>/document-history/<path:path>": "limit before",
+    "GET /spaces/<space>/document-diff/<path:path>": "from to",
+    "GET /spaces/<space>/suggestions": "state/open limit after",
+    "GET /grants": "space limit after",
+    "GET /worktrees": "run",
+    "DELETE /nodes/<name>": "force",
+    "GET /events": "space agent type instruction since/number follow",
+}
+ROUTE_PARAMETERS: Final[Mapping[str, Parameters]] = MappingProxyType(
+    {route: {one.partition("/")[0]: _KNOWN[one] for one in words.split()} for route, words in _OF_ROUTES.items()}
+)
 
 
 def parameters_of(method: str, path: str) -> Parameters:
     """Return the query parameters of a route."""
-    return _QUERIES.get(f"{method} {path}", _NONE)
+    return ROUTE_PARAMETERS.get(f"{method} {path}", {})
 
 
 def check_query(method: str, path: str, query: Mapping[str, str]) -> None:

@@ -44,10 +44,9 @@ class Request(msgspec.Struct, Generic[T], frozen=True):
     access: Access = ADMIN
     """Of who asks. What opens the route has been looked at."""
 
-    @property
-    def wait(self) -> bool:
-        """Return whether the answer waits for the end of what the request ends: not with ``?wait=false``."""
-        return self.query.get("wait", "true") == "true"
+    def flag(self, name: str, default: bool | None = False) -> bool | None:
+        """The query parameter ``name`` as true or false."""
+        return self.query[name] in ("true", "1") if name in self.query else default
 
     def number(self, name: str, default: int) -> int:
         """The query parameter ``name`` as a whole number."""

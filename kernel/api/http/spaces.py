@@ -141,7 +141,7 @@ async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles, me
     going = tuple(tree for tree in store.reader.now(worktrees.all_) if tree.space in spaces)
     if any(record.space in spaces for record in store.reader.now(workflows.running)):
         going = ()  # its agents work there: nothing can be cleared either
-    removed, kept = await files.worktrees.removal.remove(going, force=call.query.get("force") == "1")
+    removed, kept = await files.worktrees.removal.remove(going, force=bool(call.flag("force")))
 
     (done,) = await store.writer.commit(lambda tx: (clear_spaces(tx, *spaces),))  # answered when all of it is gone
     for one in store.reader.now(subspaces.with_those_below, spaces):
@@ -161,7 +161,7 @@ async def diff(call: Request[None], store: StoreAccess, files: ProjectFiles) -> 
     """
     record = run_at(call, store, files)
     agent = call.query.get("agent")
-    found = await files.worktrees.diffs.report(record.id, agent, patch=call.query.get("patch") == "1")
+    found = await files.worktrees.diffs.report(record.id, agent, patch=bool(call.flag("patch")))
     if not found and agent is not None:
         hint = "it has one while its workflow runs, where that says workspace: {git: worktree}"
         raise Refused("not_found", f"{agent[:60]!r} has no working tree in {record.place}", hint)

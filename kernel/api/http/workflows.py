@@ -185,7 +185,7 @@ async def stop(call: Request[None], store: StoreAccess, processes: ProcessContro
     ``?signal=TERM``: a client was ended by that, and its exit code is the run's. Answered when the trees of its agents
     are gone, with ``?wait=false`` at once.
     """
-    wait = call.wait
+    wait = call.flag("wait", default=True)
     place, exit_code = _place(call), _EXIT_OF_SIGNAL[call.query.get("signal", "INT")]
     record = store.reader.now(workflows.running_at, place)
     if record is None:

@@ -1,10 +1,19 @@
 """Paths, references and names of files in requests: a limited token reaches the project, and no file beside it."""
 
+import re
+from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from msgspec import inspect
 
+from kernel.api.http.parameters import parameters_of
+from kernel.api.http.routes import ROUTES
+from kernel.api.mcp.management import MANAGEMENT
+from kernel.api.mcp.tools import TOOLS
+from kernel.policy.access import Access
 from kernel.source.diagnostics import remote_error
 from protocol.api.document import FileError
 from protocol.remote_ref import is_remote
@@ -95,6 +104,7 @@ async def test_no_error_quotes_a_file_outside_the_project(
 async def test_nobody_is_told_which_files_there_are_beside_the_project(
     kernel: ServedKernel, root: Path, strange: Path
 ) -> None:
+    """The same refusal for a file that exists and one that does not."""
     spellings(root, strange, 0)
     headers = kernel.headers(await made(kernel, "operate"))
     there, missing = [
@@ -133,6 +143,132 @@ async def test_an_error_is_a_place_and_a_message(kernel: ServedKernel, root: Pat
 
 
 def test_what_a_message_quotes_can_be_cut_off() -> None:
+    """A value without its closing quote is none the less removed."""
     error = FileError(path="a.yaml", line=1, column=1, where="x", message=f"the key '{CANARY}")
     assert CANARY not in remote_error(error, quotes=False).message
     assert CANARY in remote_error(error, quotes=True).message
+
+
+WORDS = "words"
+"""Kept or compared as data; nothing is opened by it."""
+NAME = "name"
+"""Looked up in rows, or in the names that there are."""
+DATABASE_PATH = "path in the database"
+"""The path of a document, or the key of an entry: a row; where it is mirrored, ``check_path`` has been passed."""
+FILE = "file"
+"""A file of the project: ``inside`` decides for all but the administrator."""
+COMMAND = "command"
+"""Refused in requests but the administrator's; of agents as the rules of tasks have it."""
+BRANCH = "branch"
+"""A branch of the project's repository: a name that git's own rules allow."""
+SECRET = "secret"
+"""Compared with what is known."""
+
+KINDS = {
+    **dict.fromkeys(
+        (
+            "agree", "always", "as", "choice", "content", "description", "done", "input.*", "messages.text",
+            "metadata.*", "next", "nonce", "observation", "open", "options.id", "options.label", "options.metadata.*", "params",
+            "params.*", "query", "reason", "reject", "approve", "result", "state", "status", "text", "title", "tool",
+            "tool_name", "tool_use_id", "trait", "type", "value", "message", "since", "until", "by", "files",
+            "tasks.files", "rule.then.task.files", "tasks.text", "tasks.title",
+        ),
+        WORDS,
+    ),
+    **dict.fromkeys(
+        (
+            "add", "after", "agent", "before", "binds.documents", "binds.suggestion", "binds.tray", "exit_code_from",
+            "for", "grant", "id", "ids", "instruction", "key", "keys", "members", "messages.key", "messages.to", "n",
+            "name", "proposal", "remove", "request", "rule", "run", "source.messages", "space", "suggestion", "tag",
+            "task", "tasks.for", "tasks.key", "tasks.needs", "tasks.parent", "to",
+        ),
+        NAME,
+    ),
+    "path": DATABASE_PATH,
+    "file": DATABASE_PATH,
+    "rule.when.document.file": WORDS,
+    "workflow": FILE,
+    "check": COMMAND,
+    "tasks.check": COMMAND,
+    "into": BRANCH,
+    "from": BRANCH,
+}  # fmt: skip
+RULE = re.compile(r"rule\.(when\.\w+|then|then\.vote|then\.task|requires)?\.?[\w.*]+")
+"""What a rule compares and says; its files and commands stand in KINDS."""
+
+
+def texts(kind: inspect.Type, where: str, above: tuple[type, ...] = ()) -> Iterator[str]:
+    """Yield the places of all texts in a type."""
+    match kind:
+        case inspect.StructType(cls=cls) if cls not in above:
+            for one in kind.fields:
+                yield from texts(one.type, f"{where}.{one.encode_name}".strip("."), (*above, cls))
+        case inspect.UnionType():
+            for inner in kind.types:
+                yield from texts(inner, where, above)
+        case inspect.Metadata():
+            yield from texts(kind.type, where, above)
+        case inspect.ListType() | inspect.VarTupleType() | inspect.SetType() | inspect.FrozenSetType():
+            yield from texts(kind.item_type, where, above)
+        case inspect.DictType():
+            yield from texts(kind.value_type, f"{where}.*", above)
+        case inspect.StrType() | inspect.AnyType():
+            yield where
+        case _:
+            pass
+
+
+def fields() -> Iterator[tuple[str, str]]:
+    """Yield every text that a caller without the administrator's token can send, and what takes it."""
+    for route in ROUTES:
+        if route.needs == "admin" and not route.tokenless:
+            continue
+        where = f"{route.method} {route.path}"
+        yield from ((name, where) for name in re.findall(r"<(?:path:)?(\w+)>", route.path))
+        for name, one in parameters_of(route.method, route.path).items():
+            if one.low is None and not one.words:
+                yield name, where
+        if route.asks is not None:
+            yield from ((name, where) for name in texts(inspect.type_info(route.asks), ""))
+    for tool in (*MANAGEMENT.values(), *TOOLS.values()):
+        yield from ((name, tool.name) for name in texts(inspect.type_info(tool.asks), ""))
+
+
+def test_every_text_of_a_request_is_classified() -> None:
+    """A new field that names a file, a branch, a command or an address is seen here before it is a way out."""
+    found = list(fields())
+    unknown = {(name, where) for name, where in found if name not in KINDS and not RULE.fullmatch(name)}
+    assert unknown == set(), "say in KINDS what it is, and add a probe where it reaches anything"
+    assert KINDS.keys() <= {name for name, _ in found}, "no longer sent"
+    assert {where for name, where in found if KINDS.get(name) == FILE} == {
+        "GET /runs", "POST /workflows", "POST /run", "POST /serve", "workflow_run", "workflow_start", "workflow_stop",
+    }  # fmt: skip
+    reaching = re.compile(r"(^|[._])(dir|directory|folder|cwd|url|uri|host|program|image|remote|repository|ref)s?$")
+    assert [(name, where) for name, where in found if reaching.search(name)] == []
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return all files of a folder."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def test_no_variable_of_a_path_leads_out_of_the_project(kernel: ServedKernel, root: Path, strange: Path) -> None:
+    """Each route that a limited token opens, with the names of files beside the project in the last place."""
+    spelled = [quote(one, safe="") for one in ("../../strange/s0.yaml", str(strange / "s0.yaml"), "s0.yaml\0")]
+    spellings(root, strange, 0)
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    headers, access = kernel.headers(await made(kernel, "approve")), Access("k1", "approve")
+    before = contents(strange)
+    for route in ROUTES:
+        if route.path == "/events" or route.waits or "<" not in route.path or not route.opened_by(access):
+            continue
+        whole, _, after = route.path.rpartition("<")
+        whole = whole.replace("<space>", "review:main").replace("<name>", "alice").replace("<run>", "r1")
+        asked = () if route.asks is None else route.asks.__struct_fields__
+        body = {name: "x" for name in ("content", "value", "text") if name in asked} if asked else None
+        for word in spelled:
+            path = f"{whole}{word}{after.partition('>')[2]}"
+            answer = await kernel.ask(route.method, path, body, headers=headers)
+            assert CANARY.encode() not in answer.body, (route.path, path)
+            assert answer.status != 500, (route.path, path, answer.body)
+    assert contents(strange) == before
