@@ -29,11 +29,9 @@ from worker.backends.acp_frames import (
     Ending,
     Frame,
     Greeting,
-    Modes,
     Session,
     SessionUpdate,
     Trouble,
-    Update,
     decoded,
 )
 from worker.backends.acp_replies import DAEMON, Call, Replies, usage_of
@@ -126,10 +124,15 @@ class Acp:
             yield from self._asked(frame, frame.id)
         elif frame.method == "session/update":
             told = decoded(frame.params, SessionUpdate)
-            if told is not None and told.session_id == self._session:
-                self._check_mode(told.update)
+            if told is None or told.session_id != self._session:
+                return
+            options = (one for one in told.update.config_options or () if "mode" in one.names)
+            modes = {told.update.current_mode_id, *(decoded(one.current_value, str) or "" for one in options)} - {""}
+            if self._modes and not modes <= self._modes:
+                text = f"{self._title} left the session mode in which it asks for {', '.join(sorted(modes))[:100]}"
+                raise Failed("invalid", f"{text}, so approval: {self._job.start.approval} cannot hold")
             # What it tells before it is asked is of an old session, which is told again.
-            if told is None or told.session_id != self._session or not self._prompting:
+            if not self._prompting:
                 return
             cost = told.update.cost
             if cost is not None and cost.currency == "USD" and math.isfinite(cost.amount):
@@ -211,25 +214,24 @@ class Acp:
         if not 0 < len(self._session) <= SESSION_CHARACTERS:
             raise Failed("protocol", f"{self._title} opened a session without a name")
         yield SessionStarted(self._session)
-        yield from self._configure([*self._model(session), *self._mode(session)])
+        yield from self._configure([*self._settings(session)])
 
-    def _model(self, session: Session) -> Iterator[_Setting]:
-        """Yield what chooses the model that the agent's file names. Raises Failed."""
-        model = self._job.start.model
-        if model == self._job.start.backend:  # none is named
-            return
-        option = next((one.id for one in session.config_options or () if "model" in (one.category, one.id)), None)
-        fault = f"{self._title} does not take the model {model}"
-        if option is not None:
-            yield "session/set_config_option", {"configId": option, "value": model}, fault
-        elif session.models != NULL:
-            yield "session/set_model", {"modelId": model}, fault
-        else:
-            text = f"{self._title} lets nobody choose its model, and the agent's file has {model}"
-            raise Failed("invalid", f"{text}: remove it, and name the model in command")
+    def _settings(self, session: Session) -> Iterator[_Setting]:
+        """Yield what chooses the model of the agent's file, and the session mode in which ``approval`` holds.
 
-    def _mode(self, session: Session) -> Iterator[_Setting]:
-        """Yield what chooses the session mode in which ``approval`` holds. Raises Failed where there is none."""
+        Raises Failed where the program offers no such thing.
+        """
+        model, options = self._job.start.model, session.config_options or ()
+        by_category = {name: one.id for one in reversed(options) for name in ("model", "mode") if name in one.names}
+        if model != self._job.start.backend:  # else none is named
+            fault = f"{self._title} does not take the model {model}"
+            if "model" in by_category:
+                yield "session/set_config_option", {"configId": by_category["model"], "value": model}, fault
+            elif session.models != NULL:
+                yield "session/set_model", {"modelId": model}, fault
+            else:
+                text = f"{self._title} lets nobody choose its model, and the agent's file has {model}"
+                raise Failed("invalid", f"{text}: remove it, and name the model in command")
         approval, mode = self._job.start.approval, self._known.mode
         fault = f"{self._title} is not known to ask before it changes something, so approval: {approval} cannot hold"
         fix = "write approval: auto, with sandbox: on to confine it, or choose another program"
@@ -237,20 +239,24 @@ class Acp:
             raise Failed("invalid", f"{fault}: {fix}")
         if not mode or (approval == "auto" and self._known is UNKNOWN):
             return
-        offered = {one.id for one in (session.modes or Modes()).available_modes}
-        option = next((one.id for one in session.config_options or () if "mode" in (one.category, one.id)), None)
         fault += f" (no session mode {mode!r}; {fix})"
-        if mode in offered or (self._taken_up and session.modes is None and option is None):
+        offered = session.modes and {one.id for one in session.modes.available_modes}
+        if mode in (offered or ()) or (self._taken_up and offered is None and "mode" not in by_category):
             yield "session/set_mode", {"modeId": mode}, fault
-        elif option is not None and session.modes is None:
-            yield "session/set_config_option", {"configId": option, "value": mode}, fault
+        elif offered is None and "mode" in by_category:
+            yield "session/set_config_option", {"configId": by_category["mode"], "value": mode}, fault
         elif approval != "auto":
             raise Failed("invalid", fault)
 
     def _configure(self, settings: Sequence[_Setting]) -> Iterator[Event]:
-        """Make ``settings`` one by one, then go on. Raises Failed where the program refuses one."""
+        """Make ``settings`` one by one, then go on: in an old session when all of that has been told again.
+
+        Raises Failed where the program refuses one.
+        """
+        if not settings and not self._taken_up:
+            return self._prompt()
         if not settings:
-            return self._settle()
+            return iter((self._request(_SETTLED, {"sessionId": self._session}, lambda _frame: self._prompt()),))
         (method, fields, fault), *rest = settings
 
         def made(frame: Frame) -> Iterator[Event]:
@@ -261,21 +267,6 @@ class Acp:
             return self._configure(rest)
 
         return iter((self._request(method, {"sessionId": self._session, **fields}, made),))
-
-    def _check_mode(self, update: Update) -> None:
-        """Raise Failed where the program leaves the mode in which it asks."""
-        options = (one for one in update.config_options or () if "mode" in (one.category, one.id))
-        modes = {update.current_mode_id, *(decoded(one.current_value, str) or "" for one in options)} - {""}
-        if self._modes and not modes <= self._modes:
-            text = f"{self._title} left the session mode in which it asks for {', '.join(sorted(modes))[:100]}"
-            raise Failed("invalid", f"{text}, so approval: {self._job.start.approval} cannot hold")
-
-    def _settle(self) -> Iterator[Event]:
-        """Go on at once in a new session; in an old one when all of that has been told again."""
-        if not self._taken_up:
-            return self._prompt()
-        params = {"sessionId": self._session}
-        return iter((self._request(_SETTLED, params, lambda _frame: self._prompt()),))
 
     def _prompt(self) -> Iterator[Event]:
         job = self._job

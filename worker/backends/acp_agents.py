@@ -102,11 +102,6 @@ def program_name(job: BackendJob) -> str:
     return os.path.basename(job.binary)
 
 
-def _claude(job: BackendJob) -> Mapping[str, str]:
-    """Claude's switches: it retries nothing, and tells its vendor nothing."""
-    return {**SETTINGS, "CLAUDE_CODE_TMPDIR": str(job.place)}
-
-
 def _gemini(job: BackendJob) -> Mapping[str, str]:
     """Gemini's settings: the key and nothing else of the user's, no word to its vendor, no file of variables."""
     trusted = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "NO_BROWSER": "true"}
@@ -179,6 +174,10 @@ def _json(value: object) -> str:
 
 
 _KNOWN: Final[Mapping[str, Callable[[BackendJob], Mapping[str, str]]]] = MappingProxyType(
-    {"claude-agent-acp": _claude, "gemini": _gemini, "opencode": _opencode}
+    {
+        "claude-agent-acp": lambda job: {**SETTINGS, "CLAUDE_CODE_TMPDIR": str(job.place)},
+        "gemini": _gemini,
+        "opencode": _opencode,
+    }
 )
 """Name of a program -> what writes its private files and gives its variables."""

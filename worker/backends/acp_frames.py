@@ -81,6 +81,11 @@ class Option(msgspec.Struct, frozen=True, rename="camel"):
     category: str | None = None
     current_value: Json = NULL
 
+    @property
+    def names(self) -> tuple[str | None, str]:
+        """The names by which its purpose is known."""
+        return self.category, self.id
+
 
 class Mode(msgspec.Struct, frozen=True):
     """A way in which a session works: whether it asks, or plans only."""

@@ -13,7 +13,6 @@ from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 from typing import Final
 
 import msgspec
@@ -152,7 +151,14 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     module = import_module(f"worker.backends.{start.backend}")
     teller = EntryRecorder(conversation, link, start, job.session)
     await teller.tell_interrupted()
-    address = _provider_address(module, job)
+    # The address that the program's requests are metered on their way to; None where they are not metered.
+    address: str | None = None
+    if start.backend == ACP:
+        address = module.endpoint(job)
+    elif start.provider is not None and (official := getattr(module, "METERED", None)) is not None:
+        # A login may be good at another address than a key is; where nobody names one, its program knows.
+        known = None if start.login else official.get(start.provider.dialect)
+        address = start.provider.base_url or known
     if address is None and start.allowance is not None and start.backend == ACP:
         text = "its requests cannot be counted on the way, so a budget of tokens cannot hold"
         raise Failed("invalid", f"{start.command[0]}: {text}: limit wall_time, or choose another backend")
@@ -170,19 +176,6 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     if not isinstance(outcome, Result):
         raise outcome
     return outcome
-
-
-def _provider_address(module: ModuleType, job: BackendJob) -> str | None:
-    """Return the address before which the program's requests are metered; None where they are not."""
-    start, official = job.start, getattr(module, "METERED", None)
-    if start.backend == ACP:
-        found: str | None = module.endpoint(job)
-        return found
-    if official is None or start.provider is None:
-        return None
-    # A login may be good at another address than a key is; where nobody names one, its program knows.
-    known = None if start.login else official.get(start.provider.dialect)
-    return start.provider.base_url or known
 
 
 async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: Start, teller: EntryRecorder) -> Result:

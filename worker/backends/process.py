@@ -190,20 +190,17 @@ class Process:
         """Hear what it says on standard error, see it leave, and end the reading soon after."""
         # Shielded: a program that is to end early may be told so, and answer. ``aclose`` ends it.
         with self._attending:
-            await self._attend()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._hear)
+                nursery.start_soon(self._push)
+                if self._stdin is not None:
+                    nursery.start_soon(self._speak, self._stdin)
+                await self._process.wait()
+                self._reading.deadline = self._read_until = trio.current_time() + DRAIN_SECONDS
+                with trio.move_on_after(DRAIN_SECONDS):
+                    await self._heard.wait()
+                nursery.cancel_scope.cancel()
         self._buried.set()
-
-    async def _attend(self) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._hear)
-            nursery.start_soon(self._push)
-            if self._stdin is not None:
-                nursery.start_soon(self._speak, self._stdin)
-            await self._process.wait()
-            self._reading.deadline = self._read_until = trio.current_time() + DRAIN_SECONDS
-            with trio.move_on_after(DRAIN_SECONDS):
-                await self._heard.wait()
-            nursery.cancel_scope.cancel()
 
     async def stop(self) -> None:
         """SIGTERM, and SIGKILL TERM_SECONDS later; nothing where it is gone."""
