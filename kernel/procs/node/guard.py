@@ -42,10 +42,11 @@ class Guard:
             try:
                 os.write(self._write, _DEADLINE.pack(until))
             except BrokenPipeError:  # it was killed: the machine was short of memory, say
+                dead = self.pid
                 os.close(self._write)
-                os.waitpid(self.pid, 0)
                 self._fork()
                 os.write(self._write, _DEADLINE.pack(until))
+                os.waitpid(dead, 0)
         except BlockingIOError:  # it is stopped itself: a later one will do
             return
 

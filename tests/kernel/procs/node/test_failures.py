@@ -170,7 +170,7 @@ async def test_a_guard_that_dies_is_replaced_and_its_node_serves_on(patient: Far
             guard.kill()
             await gone([guard.pid], PATIENCE)
             with trio.fail_after(PATIENCE):
-                while psutil.pid_exists(guard.pid):  # a zombie, until the node process writes to it next
+                while psutil.pid_exists(guard.pid):  # a zombie, until another one knows the lease
                     await trio.lowlevel.checkpoint()
             assert (handle.is_quiet(), way.process.poll(), alive(pids)) == (True, None, pids)
             patient.kill(signal.SIGSTOP)
