@@ -96,8 +96,12 @@ def broken(provider: Provider, error: BaseException) -> Failed:
 
 def read_as_stream(provider: Provider, response: httpx2.Response) -> None:
     """Have the SDK read the event stream in ``response`` as ``EventBytes``."""
-    events = EventBytes(provider, response)
-    response.aiter_bytes = lambda chunk_size=None: events  # type: ignore[method-assign, assignment, return-value]
+
+    def begin(_chunk_size: int | None = None) -> EventBytes:
+        del response.aiter_bytes  # a circle of references would leave the connection to the garbage collector
+        return EventBytes(provider, response)
+
+    response.aiter_bytes = begin  # type: ignore[method-assign, assignment]
 
 
 class EventBytes:
