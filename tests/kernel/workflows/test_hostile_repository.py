@@ -5,7 +5,7 @@ Each attack is told to the user's own git afterwards, which falls for it: what d
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -354,7 +354,7 @@ FOLDERS: Final = (
 
 
 @contextmanager
-def planted(place: Path, plant: Callable[[], object]) -> Iterator[None]:
+def planted(place: Path, plant: Callable[[], object]) -> Generator[None]:
     """Have what ``plant`` makes at ``place`` for the time of the block."""
     before = place.with_name(f"{place.name}-before")
     place.parent.mkdir(parents=True, exist_ok=True)
