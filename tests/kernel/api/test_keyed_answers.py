@@ -20,6 +20,7 @@ from kernel.store.transaction import Transaction
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
 
+pytestmark = pytest.mark.promise("P2")
 POSTS = [route for route in ROUTES if route.method == "POST"]
 
 

@@ -21,6 +21,7 @@ from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
 from tests.kernel.api.test_tokens import made
 
+pytestmark = pytest.mark.promise("P57")
 CANARY = "hunter2-ghp_SECRET"
 CONTENTS = (
     f"https://user:{CANARY}@example.com\n",
@@ -168,7 +169,8 @@ KINDS = {
     **dict.fromkeys(
         (
             "agree", "always", "as", "choice", "content", "description", "done", "input.*", "messages.text",
-            "metadata.*", "next", "nonce", "observation", "open", "options.id", "options.label", "options.metadata.*", "params",
+            "metadata.*", "next", "nonce", "observation", "open", "options.id", "options.label",
+            "options.metadata.*", "params",
             "params.*", "query", "reason", "reject", "approve", "result", "state", "status", "text", "title", "tool",
             "tool_name", "tool_use_id", "trait", "type", "value", "message", "since", "until", "by", "files",
             "tasks.files", "rule.then.task.files", "tasks.text", "tasks.title",
