@@ -94,6 +94,7 @@ class SimHandle:
         self.attempt = attempt
         self.pid = pid
         self.keeper_pid = pid
+        self.cookie = "c" * 32
         self.processes: frozenset[ProcessId] = frozenset()
         self.stdin, self.inbox = trio.testing.memory_stream_one_way_pair()
         self.outbox, self.stdout = trio.testing.memory_stream_one_way_pair()

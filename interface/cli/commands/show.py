@@ -62,7 +62,7 @@ def run_show(context: Context) -> int:
     try:
         report = context.kernel().get(f"/runs/{quoted(run_name)}")
     except Failure as failure:
-        if failure.code != "not_found":
+        if failure.code != "not_found" or not failure.http_status:
             raise
         text = f"No run, instruction or workflow named {name[:100]!r}"
         raise Failure("not_found", text, "List runs: awk runs", http_status=failure.http_status) from failure

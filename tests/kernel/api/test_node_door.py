@@ -67,7 +67,7 @@ async def test_an_attempt_on_a_node_reaches_its_tools_through_it(kernel: ServedK
     await leased(kernel, "t1", "n1")
     answer = await ask(kernel, "n1", "t1")
     assert answer.status == 200
-    assert "channel_send" in {tool["name"] for tool in answer.json["result"]["tools"]}
+    assert "memory_read" in {tool["name"] for tool in answer.json["result"]["tools"]}
 
 
 async def test_a_connection_is_kept_for_further_calls(kernel: ServedKernel) -> None:

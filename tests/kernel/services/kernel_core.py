@@ -47,6 +47,7 @@ class PlayedWorker:
         self.outbox, self.stdout = trio.testing.memory_stream_one_way_pair()
         self.complaints, self.stderr = trio.testing.memory_stream_one_way_pair()
         self.pid = 4711
+        self.cookie = "c" * 32
         self.processes: frozenset[ProcessId] = frozenset()
         self.signals: list[int] = []
         self._gone = trio.Event()
