@@ -87,7 +87,7 @@ class Views:
             ),
             "files": SimpleNamespace(
                 definitions=_nothing,
-                catalog=SimpleNamespace(kept_project=ProjectDefinition),
+                catalog=SimpleNamespace(kept_project=ProjectDefinition, root="/nowhere"),
                 trust=ProjectTrust(everything=trusts, kept=lambda: ()),
                 worktrees=SimpleNamespace(diffs=SimpleNamespace(stat=_no_diff)),
             ),
