@@ -61,7 +61,7 @@ class Project:
         return Path(project_state(str(self.state_home), str(self.root)))
 
     def record(self) -> dict[str, Any]:
-        """What the running kernel published about itself; ``token`` is the administrator's, ``limited`` the record's."""
+        """Return the record of the running kernel; ``token`` is the administrator's, ``limited`` the record's."""
         found: dict[str, Any] = json.loads((self.state / RECORD).read_text("utf-8"))
         found["limited"] = found["token"]
         with suppress(FileNotFoundError):  # of an earlier version

@@ -64,8 +64,8 @@ async def run_setup(
         if fault is not None:
             if result.exit.code != _NOT_FOUND and await trio.to_thread.run_sync(_lacks_repository, step.shell, cwd):
                 name = values.get("workflow.name", "")
-                text = f"Workflow {name!r} needs a git repository: setup step {index + 1} ({_shown(step)}) failed"
-                raise Refused("setup_failed", text, "Run: git init")
+                message = f"Workflow {name!r} needs a git repository: setup step {index + 1} ({_shown(step)}) failed"
+                raise Refused("setup_failed", message, "Run: git init")
             raise _failed(index, step, fault, result.stderr_tail)
         if step.bind is not None:
             try:

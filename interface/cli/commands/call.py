@@ -1,7 +1,7 @@
 """``agent-worker call``: the tools of agents, for what an attempt runs: a shell, a script, a CLI that lost its MCP.
 
-There is no token: the kernel sees whose process has the connection, and that it knows the attempt's cookie. So it is for one attempt what MCP is, and of no
-use to anybody else.
+There is no token: the kernel sees whose process has the connection, and that it knows the attempt's cookie. So it is
+for one attempt what MCP is, and of no use to anybody else.
 """
 
 import argparse

@@ -95,7 +95,8 @@ def configure_mcp_serve(parser: argparse.ArgumentParser) -> None:
 def run_mcp_serve(context: Context) -> NoReturn:
     """Become an MCP server on standard input and output that is the kernel's; it goes on with the next kernel.
 
-    The token goes through a pipe, or is read from the file beside the project's record: it is in no argument and no environment.
+    The token goes through a pipe, or is read from the file beside the project's record: it is in no argument and no
+    environment.
     """
     context.kernel().close()
     endpoint = given_endpoint(context.environ)

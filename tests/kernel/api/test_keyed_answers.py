@@ -9,7 +9,6 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.api import keyed_answers
 from kernel.api.context import StoreAccess
 from kernel.api.http.dispatch import RawRequest, dispatch
 from kernel.api.http.route import Request, Route
@@ -143,7 +142,7 @@ async def test_what_ignored_its_key_is_done_once(kernel: ServedKernel) -> None:
     assert len(kernel.asked_to_stop) == 1
 
 
-SECRETS = (
+SECRETS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("/tokens", {"scope": "read", "name": "ci"}, "token"),
     ("/nodes", {"name": "gpu", "node": {"via": "join"}, "host": "word-of-the-node"}, "command"),
     ("/page/keys", {}, "key"),
@@ -166,7 +165,7 @@ async def test_a_secret_is_told_again_for_a_while_and_never_kept_on_disk(
     assert str(first.json[field]).encode() not in written
     if end == "time":
         later = trio.current_time() + 601
-        monkeypatch.setattr(keyed_answers.trio, "current_time", lambda: later)
+        monkeypatch.setattr(trio, "current_time", lambda: later)
     else:
         msgspec.structs.force_setattr(kernel.services.kernel.keys, "answers", KeyedAnswers())
     before = await counts(kernel)

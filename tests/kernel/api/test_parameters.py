@@ -118,7 +118,7 @@ async def refuses_others(kernel: ServedKernel, route: Route) -> None:
             ]
         if one.words:
             wrong += [f"{name}={text}" for text in ("x", "", one.words[0].upper() + "!")]
-    body = {} if route.asks is not None else None
+    body: object = {} if route.asks is not None else None
     for text in wrong:
         answer = await kernel.ask(route.method, f"{path}?{text}", body, headers=headers)
         if route.asks is not None and "`" in answer.body.decode():

@@ -95,6 +95,7 @@ async def test_no_error_quotes_a_file_outside_the_project(
 async def test_nobody_is_told_which_files_there_are_beside_the_project(
     kernel: ServedKernel, root: Path, strange: Path
 ) -> None:
+    """A limited token gets the same answer for an existing file outside the project and for a missing one."""
     spellings(root, strange, 0)
     headers = kernel.headers(await made(kernel, "operate"))
     there, missing = [
@@ -133,6 +134,7 @@ async def test_an_error_is_a_place_and_a_message(kernel: ServedKernel, root: Pat
 
 
 def test_what_a_message_quotes_can_be_cut_off() -> None:
+    """Without ``quotes`` the message of a file error has no text of the file."""
     error = FileError(path="a.yaml", line=1, column=1, where="x", message=f"the key '{CANARY}")
     assert CANARY not in remote_error(error, quotes=False).message
     assert CANARY in remote_error(error, quotes=True).message

@@ -70,6 +70,7 @@ def test_a_token_is_not_taken_for_that_of_another_kernel(boot: Boot) -> None:
 
 @pytest.mark.parametrize("mode", [0o644, 0o620])
 def test_a_token_that_others_can_read_is_not_believed(boot: Boot, mode: int) -> None:
+    """A client refuses a token file with group or other permissions, and names the file."""
     publish(boot)
     file = Path(boot.arguments.state, ADMIN)
     file.chmod(mode)
