@@ -231,7 +231,6 @@ class Starter:
         return Failure("bad_definition", f"{first.where}: {first.message}".removeprefix(": "), places=places)
 
     def _gave_up(self, text: str, kind: str) -> Failure:
-        """A Failure that shows the last lines that the kernel wrote since we started it."""
         lines: list[str] = []
         if self._spawned is not None and self._spawned.log:
             with open(self._spawned.log, "rb") as log:

@@ -79,7 +79,6 @@ def translate(path: str, name: str) -> Translated:
 
 
 def _by_lines(front: str) -> dict[str, object]:
-    """Keys that begin a line, each with all that follows until the next one."""
     found: dict[str, object] = {}
     last = ""
     for line in front.splitlines():

@@ -156,7 +156,6 @@ def look(project: Project, program: str) -> Standing:
 
 
 def _look_at(project: Project, endpoint: Endpoint) -> Standing:
-    """Look at a project that a record says has a kernel."""
     row = Standing(project.root, "up", project.state, endpoint.pid or None)
     try:
         proof = prove(endpoint, ANSWER_SECONDS)

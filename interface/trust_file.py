@@ -132,7 +132,6 @@ def is_below(other: Running) -> bool:
 
 
 def _line() -> Iterator[Running]:
-    """This process, what it was started by, and so on up."""
     pid = os.getpid()
     while pid > 0:
         try:

@@ -163,7 +163,6 @@ class WorkerCheck:
     def _follow(
         self, program: "_Program", ponged: list[int], *, first_k: int = 0, yields: bool = False, name: str = "entries"
     ) -> tuple[list[Entry], object]:
-        """Answer each entry until the end. Returns the entries, and the frame that came last."""
         written: list[Entry] = []
         until = time.monotonic() + self._seconds
         while isinstance(frame := program.hear(until - time.monotonic()), WorkerFrame):

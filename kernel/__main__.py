@@ -106,7 +106,6 @@ def main() -> int:  # noqa: PLR0911 - each says why nothing was started
 
 
 def _beside_another(arguments: Arguments) -> int:
-    """Go on in the place of another program of this kernel, or say whether that could be. Returns the exit code."""
     if arguments.handover is not None:
         start_logging(os.path.join(arguments.state, LOG))
     gc.disable()  # as below

@@ -91,7 +91,6 @@ def _get_ready(boot: Boot, held: Held, table: bytes) -> tuple[TakenOver, Databas
 
 
 def _serve(boot: Boot, taken: TakenOver, database: Database) -> int | Leaving:
-    """Bring the schema up to date, say who runs now, and serve."""
     database.migrate()
     fault_point("upgrade.migrated")
     publish(boot)

@@ -165,7 +165,6 @@ async def _run_kernel(
 
 
 async def _recover(kernel: Kernel, boot: Boot) -> None:
-    """Put the work of the last kernel back into its lanes."""
     identity = kernel.services.kernel.identity
     recovered = await kernel.writer.commit(
         recover,

@@ -261,7 +261,6 @@ def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNum
 
 
 def _timers(base: Foundation) -> tuple[Deadlines, Schedules]:
-    """Make what happens when its time has come."""
     deadlines = Deadlines(
         reader=base.reader,
         writer=base.writer,
@@ -353,7 +352,6 @@ def _nodes(base: Foundation, door: NodeDoor) -> Nodes:
 
 
 def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
-    """Make what finds again what was said, by words and with vectors."""
     asking = EmbeddingProcess(base.launcher, partial(worker_environment, base.environ, (), base.own_bin))
     vectors = Embeddings(
         catalog=base.catalog,
@@ -377,7 +375,6 @@ def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
 def _attempts(
     base: Foundation, budgets: BudgetEnforcer, repository: Repository, nodes: Nodes
 ) -> tuple[Worktrees, TreeWork, WorkChecks, Attempts, NodeCleanup]:
-    """Make the attempts, and the working trees in which they may work."""
     clock, catalog, reader, writer = base.clock, base.catalog, base.reader, base.writer
     paths = AttemptPaths(state=base.state_dir, home=Path(base.boot.arguments.home))
     command = call_command(base.state_dir, base.identity.url)
@@ -516,7 +513,6 @@ def _project_files(
     worktrees: TreeServices,
     reload: Reload,
 ) -> ProjectFiles:
-    """Make the project's files as API handlers see them."""
     return ProjectFiles(
         catalog=base.catalog,
         contexts=base.contexts,
@@ -532,7 +528,6 @@ def _project_files(
 
 
 def _memory(base: Foundation, found_again: Recall, vectors: Embeddings) -> MemoryAccess:
-    """Make what looks after that which agents are and remember."""
     return MemoryAccess(
         history=found_again,
         vectors=vectors,
@@ -545,7 +540,6 @@ def _memory(base: Foundation, found_again: Recall, vectors: Embeddings) -> Memor
 
 
 def _process_control(base: Foundation, attempts: Attempts, queue: Landings, sweep: WorktreeSweep) -> ProcessControl:
-    """Make the processes as API handlers see them."""
     port = base.boot.listener.getsockname()[1]
     prune = Prune(base.state_dir, base.reader, base.writer, sweep, lambda: bool(attempts.running), base.clock.wall_ms)
     return ProcessControl(

@@ -3,7 +3,6 @@
 A program is known by its name. Any other program counts as UNKNOWN: nothing is assumed of it.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
@@ -74,4 +73,4 @@ UNKNOWN: Final = AcpProgram(mode="ask", approvals=frozenset({"auto", "ask", "den
 
 def acp_program(command: Sequence[str]) -> AcpProgram:
     """Return what is known of the program that ``command`` starts."""
-    return ACP_PROGRAMS.get(os.path.basename(command[0]) if command else "", UNKNOWN)
+    return ACP_PROGRAMS.get(command[0].rpartition("/")[2] if command else "", UNKNOWN)

@@ -94,7 +94,6 @@ def _word(value: float | bool | None) -> str:
 
 
 def _item(value: Value, indent: int) -> list[str]:
-    """The lines of one item of a list."""
     margin = " " * indent
     if isinstance(value, Mapping) and value:
         first, *rest = block(value, indent + _STEP)
@@ -105,7 +104,6 @@ def _item(value: Value, indent: int) -> list[str]:
 
 
 def _fits(value: Sequence[Value], used: int) -> bool:
-    """Return whether a list is short enough, and simple enough, for one line."""
     simple = all(not isinstance(item, Mapping | list | tuple) and "\n" not in str(item) for item in value)
     return simple and used + len(inline(value)) < WIDTH
 

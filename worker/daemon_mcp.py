@@ -81,7 +81,6 @@ class Connection:
     async def _ask(
         self, method: str, body: bytes, headers: tuple[tuple[str, str], ...]
     ) -> tuple[Stream, h11.Connection]:
-        """Send one request, connected if need be."""
         if self._open is None:
             opened = await self._io.connect(self._parts.hostname or "", self._parts.port or 80)
             self._open = opened, h11.Connection(h11.CLIENT)

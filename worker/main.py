@@ -162,14 +162,12 @@ def _env(start: Start, cookie: str | None) -> dict[str, str]:
 def _attempt(
     start: Start, connect: Connect, env: dict[str, str]
 ) -> Callable[[Link, WorkerIO], Awaitable[Result | Error | None]]:
-    """Return an attempt for Trio's loop. Only one that has tools loads any."""
     if not _has_tools(start):
         return partial(attempt, start, connect=connect, own={})
     return partial(import_module("worker.builtin_tools").attempt_with_tools, start, connect=connect, env=env)
 
 
 def _has_tools(start: Start) -> bool:
-    """Return whether it has tools of its own, which need an event loop."""
     return bool(start.tools or start.mcp_servers or start.skills)
 
 
@@ -208,7 +206,6 @@ def _script(start: Start, _list_tools: ListTools, *, desk: PollIO, die: Die) -> 
 
 
 def _adapter(start: Start, list_tools: ListTools, *, die: Die) -> Model:
-    """The model of a provider. Only here, and only for its own dialect, is an SDK imported."""
     if is_script(start):
         from worker.io.trio_io import TrioIO  # noqa: PLC0415  (loaded by now)
 

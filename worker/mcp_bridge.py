@@ -178,7 +178,6 @@ class Bridge:
         return (("mcp-protocol-version", self._revision),) if self._revision else ()
 
     async def _follow(self) -> None:
-        """Pass on what is pushed, by this kernel and by the next, for as long as the client is there."""
         last, quiet = "", 0
         while True:
             asked, back = self._pass, (("last-event-id", last),) if last else ()
@@ -198,7 +197,6 @@ class Bridge:
             self._turn_to_next(asked)
 
     async def _subscribe(self, message: _Message, id_: int | str, body: bytes) -> None:
-        """Pass on the answer to one request that is a stream. Where it breaks off, the client has to ask again."""
         with trio.CancelScope() as scope:
             self._running[id_] = scope
             why = "the kernel has gone"

@@ -348,7 +348,6 @@ def _spec(name: str, tool: types.Tool) -> ToolSpec:
 
 
 def _reason(error: BaseException) -> str:
-    """The first of what went wrong, on one line."""
     while isinstance(error, BaseExceptionGroup):
         inner: Sequence[BaseException] = error.exceptions
         error = inner[0]

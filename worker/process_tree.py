@@ -122,7 +122,6 @@ def since(pid: int) -> int:
 
 
 def _read(path: str) -> bytes:
-    """Return a line of /proc. A file object makes nine system calls of these three."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(fd, _STAT_BYTES)
@@ -141,7 +140,6 @@ def _listed_children(pid: int) -> list[int]:
 
 
 def _scanned_children(pid: int) -> list[int]:
-    """The same by reading every process, for kernels built without CONFIG_PROC_CHILDREN."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     return [child for child in pids if (facts := stat(child)) is not None and facts.parent == pid]
 

@@ -162,7 +162,6 @@ class RunProgress:
 
     @contextmanager
     def _aside(self) -> Generator[None]:
-        """Take the lines away while something else is printed."""
         with self._lock:
             self._clear()
             yield

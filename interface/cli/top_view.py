@@ -209,14 +209,12 @@ class TopView:
             self.chosen = target_of(rows[min(max(self.place() + by, 0), len(rows) - 1)])
 
     def _last(self) -> int:
-        """The line that is first where the end of the lines is shown."""
         return max(len(self.lines) - self._room(), 0)
 
     def _leave(self) -> None:
         self.view, self.lines, self.title, self.first, self.question = "table", [], "", 0, None
 
     def _show(self, title: str, lines: Sequence[str], quoted: Sequence[str] = ()) -> None:
-        """Show lines of ours, and behind a bar those of an agent, from the first."""
         self.view, self.title, self.first = "lines", one_line(title), 0
         self._ours, self._quoted, self._columns = lines, quoted, 0
         self.fit(self.height)
@@ -238,7 +236,6 @@ class TopView:
         return rows[self.place()]
 
     def _work(self, client: Client) -> tuple[PsRow, str | None]:
-        """The chosen agent, and the first of its instructions that are open."""
         row = self._row()
         queue = json.loads(client.get(agent_path(client, target(target_of(row)), "queue"), {"limit": "1"}))
         return row, next((str(one["id"]) for one in queue["instructions"]), None)

@@ -75,7 +75,6 @@ def last_steps(client: "Client", instruction: str, count: int, columns: int) -> 
 
 
 def _head(entry: Entry) -> str:
-    """Its number, when and what it was, and what it took."""
     what = {"reply": "reply", "session": "session"}.get(str(entry["kind"]), one_line(str(entry["tool"] or "?")))
     took, used = entry["duration_ms"], entry["usage"]
     facts = [

@@ -91,7 +91,6 @@ def _unchangeable(place: AgentDir, error: Unchangeable) -> Failure:
 
 
 def _read(folder: SafeDir) -> tuple[Memory, dict[str, str | None]]:
-    """All files as one memory, and the text of each that could be read."""
     texts: dict[str, str | None] = {}
     files: dict[str, MemoryFile] = {}
     for file in folder.names(SUFFIX):

@@ -322,7 +322,6 @@ class Catalog:
         return PROJECT_FILES[0] if self._project[0] is None else self._project[0].name
 
     def _bad_entry(self, name: str, message: str, hint: str) -> BadDefinition:
-        """The error for an agent of the project file, at the place where that declares it."""
         file = self._project[0]
         node, problems = tree_of(b"{}" if file is None else file.data, self._project_file())
         problems.add(place_of(node, name), f"agents.{name}", message, hint)

@@ -28,7 +28,6 @@ class EmbeddingEndpoint(NamedTuple):
 
 
 def _asking(project: ProjectDefinition) -> AgentDefinition | None:
-    """Whoever asks there, as an agent is known by its model and provider."""
     key = project.embeddings
     return None if key is None else AgentDefinition(name="embeddings", model=key.model, provider=key.provider)
 

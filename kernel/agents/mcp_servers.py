@@ -93,7 +93,6 @@ def left_out(servers: Servers, root: Path) -> Iterator[str]:
 
 
 def _judged(name: str, node: Node, problems: Diagnostics) -> tuple[McpServer | None, str | None]:
-    """One server of the file, or what keeps it from being one of ours."""
     own = Diagnostics(problems.path, problems.text)
     server = _entry(name, node, own)
     fault = next((f"{error.where.rpartition('.')[2]} {error.message}" for error in own.errors), None)
@@ -156,7 +155,6 @@ def read_only_faults(words: Iterable[str], servers: Collection[str]) -> Iterator
 
 
 def _faults(server: McpServer) -> Iterator[tuple[str, str, str | None]]:
-    """Key, message and hint of each mistake."""
     own = (server.command, server.url, server.args, server.env, server.headers)
     if server.type == PROJECT:
         if any(own):
@@ -223,7 +221,6 @@ def _entries(root: Path) -> tuple[MapNode, Diagnostics]:
 
 
 def _entry(name: str, node: Node, problems: Diagnostics) -> McpServer | None:
-    """One server of the file. Keys that other programs have there, and we do not, are theirs."""
     where = f"{_FILE_KEY}.{name[:60]}"
     known = model_of(McpServer).by_key
     if isinstance(node, MapNode):

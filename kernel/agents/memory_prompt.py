@@ -181,7 +181,6 @@ def _listed(key: str, value: str) -> str:
 
 
 def _notes(notes: Sequence[Note]) -> list[_Piece]:
-    """The latest, the newest first."""
     return [
         _line(note.file, f"{note.date} {note.title}".strip(), TITLE_CHARACTERS, note.trust)
         for note in reversed(notes[-NOTES:])

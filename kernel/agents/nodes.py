@@ -57,7 +57,6 @@ def node_unit(name: str, settings: NodeSettings, root: Path) -> TrustUnit:
 
 
 def _words_of_this_machine(settings: NodeSettings) -> Iterator[str]:
-    """The words that may name files here. A program without a folder is looked for on the PATH alone."""
     here = settings.argv or (tuple(shlex.split(settings.command)) if settings.via == "command" else ())
     yield from (word for word in (*here[:1], settings.python or "") if os.sep in word)
     yield from (*settings.args, *here[1:])

@@ -265,7 +265,6 @@ def _plain(value: object) -> str:
 
 
 def _messages(unanswered: Sequence[str], messages: Sequence[Message], context: PromptContext) -> list[str]:
-    """The messages that are to be answered, each as it is shown."""
     if not unanswered and len(messages) == 1 and is_personal(context.space) and messages[0].sender == USER:
         return [_fitting(messages[0].text, MESSAGES_BYTES)]
     room = MESSAGES_BYTES // len(messages)

@@ -215,7 +215,6 @@ def _digest_of_file(word: str, root: Path) -> str | None:
 
 @lru_cache(maxsize=256)
 def _content(path: str, shown: str, _signature: tuple[int, ...]) -> str:
-    """The digest of a file. It is asked for with each message and each attempt, and may be of a large program."""
     return _sha256(read_bytes(Path(path), shown, MAX_PROGRAM_BYTES))
 
 

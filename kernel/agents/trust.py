@@ -159,7 +159,6 @@ def demands_text(wants: Iterable[Demand]) -> str:
 
 
 def _unasked_demands(definition: AgentDefinition, own: AgentResources) -> list[str]:
-    """The demand of a file that gives a model a shell, or tools that change something, and has nobody asked."""
     if definition.approval != "auto":
         unasked = [word for word in definition.read_only if own.servers and definition.approval != "all"]
         return [f"{definition.name} uses {', '.join(unasked)} unasked (read_only)"] if unasked else []

@@ -162,7 +162,6 @@ class ApiApp:
             scope[ASKED] = None  # what Quart makes of a request are cycles, and they stay for a while
 
     async def _open_socket(self, fields: Fields, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have a handshake for a WebSocket answered, and the socket served to its end."""
         try:
             fields = with_token(fields)
             self._guard.check(fields)

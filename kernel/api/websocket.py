@@ -122,7 +122,6 @@ class WebSocket:
                 pass
 
     async def _take(self, wire: Connection) -> None:
-        """Take the frames that have come."""
         for event in wire.events():
             match event:
                 case events.Message() if wire.state is not ConnectionState.OPEN:
@@ -220,13 +219,11 @@ class WebSocket:
         await self._send(Data(stream_id=_STREAM_ID, data=data))
 
     async def _end(self, code: int) -> None:
-        """Say why, where that can be said, and close."""
         if self._wire is not None:
             await self._write(events.CloseConnection(code=code))
         await self._finish(code)
 
     async def _finish(self, code: int) -> None:
-        """Close the connection, and tell the application."""
         await self._leave(code)
         await self._send(StreamClosed(stream_id=_STREAM_ID))
 

@@ -107,7 +107,6 @@ class EventSocket:
         await self._send({"type": "websocket.close", "code": code})
 
     async def _hear(self, receive: Receive, leaving: trio.CancelScope) -> None:
-        """Do what comes, one after the other, until the client has gone."""
         while True:
             message = await receive()
             if message["type"] == "websocket.disconnect":

@@ -75,7 +75,6 @@ def publish(boot: Boot) -> None:
 
 
 def _write_private(path: str, text: bytes) -> None:
-    """Write a file of which readers see the old one or the new one, and nobody else's eyes either (0600)."""
     temporary = f"{path}.{os.getpid()}"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary)

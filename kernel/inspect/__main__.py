@@ -92,7 +92,6 @@ OF_STATE: Final = frozenset({"doctor", "backup", "restore", "promote", "standby-
 
 
 def _add_state_verbs(add: Callable[[str], argparse.ArgumentParser], here: Path) -> None:
-    """Add the verbs that ask about the state of a project."""
     for verb in sorted(OF_STATE - {"standby-check"}):
         one = add(verb)
         one.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")

@@ -141,7 +141,6 @@ def _grown(route: Route, take: Taker, generated: Sequence[Sequence[Item]], rng: 
 
 
 def _judged(run: Sequence[Item], known: Sequence[Item], rng: random.Random) -> Sequence[Item]:
-    """As agents write it, where a model judges it first."""
     del known
     kept: list[Item] = []
     for item in run:
@@ -157,7 +156,6 @@ def _judged(run: Sequence[Item], known: Sequence[Item], rng: random.Random) -> S
 
 
 def _proposed(run: Sequence[Item], known: Sequence[Item], rng: random.Random) -> Sequence[Item]:
-    """As it is proposed after each run, where somebody takes all of it."""
     del rng
     said = [
         {"for": "alice", "kind": "decision", "key": one.key, "value": one.value, "messages": [one.message]}

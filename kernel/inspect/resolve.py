@@ -221,7 +221,6 @@ def _workflow(catalog: Catalog, asked: str) -> Resolution:
 
 
 def _layers(catalog: Catalog, loaded: LoadedWorkflow, member: Member) -> tuple[Layer, ...]:
-    """The layers that a member's values may come from, the strongest first."""
     file = _layer(catalog, loaded.path)
     agents = file.under("agents")
     entry = None if agents is None else agents.under(member.name)
@@ -264,7 +263,6 @@ def _definition(
     where: str,
     catalog: Catalog,
 ) -> dict[str, Any]:
-    """An agent's keys, its model with the alias followed, and the endpoint that it comes to."""
     plain = resolving.struct(definition, layers, where, _NAME)
     at = join(where, "model")
     model = definition.model

@@ -189,7 +189,6 @@ _NAME: Final[Schema] = {"type": "string", "pattern": f"^{NAME.pattern}$"}
 
 
 def _script(writing: _Writing) -> Schema:
-    """Rules, or in short the actions of one."""
     return {"type": "array", "items": {"anyOf": [writing.reference(Rule), writing.reference(Action)]}}
 
 
@@ -198,7 +197,6 @@ def _backend(name: str) -> Schema:
 
 
 def _declared_agents(writing: _Writing) -> Schema:
-    """Names with a path or an inline agent, or a list of them."""
     either = {"anyOf": [{"type": "string"}, writing.reference(AgentDefinition)]}
     named = {"type": "object", "propertyNames": _NAMES, "additionalProperties": either}
     return {"anyOf": [named, {"type": "array", "items": either}]}

@@ -107,7 +107,6 @@ def _may_live(found: Found, now: float) -> bool:
 
 
 def _files_in(folder: str) -> tuple[int, str | None, str | None]:
-    """The number of files of agents there, since when, and what is wrong with them."""
     try:
         with _opened_files(folder) as manifest:
             return len(manifest.files), manifest.head.at, None

@@ -223,7 +223,6 @@ class Copier:
         return os.path.exists(os.path.join(self._folder, f"{self._base_name}.json"))
 
     def _fail(self, error: BadPlace | OSError) -> None:
-        """Say why, and try again after a while."""
         self._claimed = False
         if self._copying is not None and not (isinstance(error, OSError) and self._copying.base is not None):
             self._lose()

@@ -77,7 +77,6 @@ def agent_warnings(
 
 
 def _unknown_tools(definition: AgentDefinition, project: ProjectDefinition) -> Iterator[tuple[str, str]]:
-    """Calls of a mock script that nobody answers."""
     called = {action.tool for rule in definition.mock or () for action in rule.do if action.tool is not None}
     called = {name for name in called if not name.startswith(SERVER_PREFIX)} - BUILT_IN.keys() - project.tools.keys()
     known = (*BUILT_IN, *project.tools, *CONTEXT_TOOLS)

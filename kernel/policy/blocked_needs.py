@@ -51,7 +51,6 @@ def cause(one: BlockedWork, probed: frozenset[str]) -> tuple[NeedKind, str] | No
 
 
 def _asked(needs: PlaceNeeds) -> tuple[str, ...]:
-    """The words for that which a machine must have."""
     memory = f"{needs.memory / 2**30:g} GiB of memory" if needs.memory else ""
     gpus = f"{needs.gpus} GPUs" if needs.gpus else ""
     return tuple(filter(None, (f"labels {', '.join(needs.labels)}" if needs.labels else "", memory, gpus)))

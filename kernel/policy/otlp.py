@@ -46,7 +46,6 @@ def _varint(number: int) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A field of bytes, text or a message."""
     return _varint(number << 3 | _BYTES) + _varint(len(content)) + content
 
 

@@ -135,7 +135,6 @@ def _once(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
 
 
 def _longest(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int) -> list[tuple[int, int]]:
-    """Return the longest common subsequence of two parts."""
     table = [[0] * (d - c + 1)]
     for x in range(b - 1, a - 1, -1):
         below, row = table[-1], [0] * (d - c + 1)

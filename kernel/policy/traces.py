@@ -259,7 +259,6 @@ def _provider(work: Work) -> str:
 
 
 def _spent(usage: Usage) -> dict[str, Value]:
-    """Input counts what came from a cache or was put into one, as the conventions have it."""
     all_input = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
     found: dict[str, Value] = {}
     if all_input or usage.output_tokens:

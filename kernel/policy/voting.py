@@ -118,7 +118,6 @@ def _decided(ballot: ProposalState, ahead: tuple[str, ...], why: Why) -> Decided
 
 
 def _first(ballot: ProposalState, ahead: tuple[str, ...]) -> str | None:
-    """Return who of those that are ahead wins, were it over now. Its creator breaks no tie by silence."""
     if len(ahead) < 2:
         return ahead[0] if ahead else None
     place = _places(ballot)
@@ -164,7 +163,6 @@ AHEAD: Final[Mapping[Method, Callable[[Counts, int], tuple[str, ...]]]] = Mappin
 
 
 def _out_of_reach(ballot: ProposalState, counts: Counts, left: int) -> bool:
-    """Nobody can catch up with who leads, though all that are left voted for the same."""
     winner = _first(ballot, _most(counts, left))
     if winner is None:
         return False

@@ -51,7 +51,6 @@ class DirectoryPool:
 
 
 def _is_as_made(path: str) -> bool:
-    """Return whether it is a directory, ours alone, with nothing in it and nothing attached to it."""
     found = os.lstat(path)
     ours = found.st_mode == _AS_MADE and found.st_uid == os.geteuid()
     return ours and not os.listdir(path) and not _attributes(path)

@@ -108,7 +108,6 @@ class ForkLauncher:
 
     @staticmethod
     async def _ready(spec: Spec, zygote: Zygote) -> Handle | None:
-        """The worker that stands by, if that is what is wanted."""
         handle = await zygote.standby.take() if spec.argv is None and spec.cwd is None else None
         if handle is not None:
             try:

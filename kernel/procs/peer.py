@@ -109,13 +109,11 @@ class _Row(NamedTuple):
 
 
 def _sockets(rows: Iterable[_Row], local: int, remote: int) -> set[str]:
-    """Those that somebody has, as they are called among what a process has open."""
     sides = (row for row in rows if (row.local, row.remote) == (local, remote))
     return {f"socket:[{row.inode}]" for row in sides if row.inode != _NOBODYS}
 
 
 def _lines() -> Iterator[tuple[str, str, str, str]]:
-    """Yield local address, remote address, state and inode of each connection there is."""
     for name in _TABLES:
         with suppress(OSError), open(name, encoding="ascii") as file:
             next(file, None)

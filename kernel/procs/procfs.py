@@ -119,7 +119,6 @@ def _row(pid: int) -> Process | None:
 
 
 def _read(path: str) -> bytes:
-    """A line of /proc. A file object makes nine system calls of these three."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(fd, _LINE_BYTES)

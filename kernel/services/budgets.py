@@ -212,7 +212,6 @@ class BudgetEnforcer:
             yield Account("workflow", "seconds", money.wall_time_ms / 1000, used_ms / 1000)
 
     def _of_agent(self, attempt: _Open) -> Iterator[Account]:
-        """An agent has one attempt at a time, so nobody else has reserved anything of its budget."""
         own = attempt.definition.budget
         if own.tokens is None and own.usd is None and own.wall_time is None:
             return
@@ -236,7 +235,6 @@ class BudgetEnforcer:
         return self._now_ms() - _window_ms(attempt)
 
     def _live_ms(self, attempt: _Open) -> int:
-        """Return the part of the attempt under way that is in its agent's window."""
         return min(self._now_ms() - attempt.opened_ms, _window_ms(attempt))
 
     def _money(self, leased: Leased) -> RunMoney | None:

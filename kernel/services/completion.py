@@ -225,7 +225,6 @@ class Completer:
         await commit_with_retry(self._writer, requeue, leased.instruction, leased.epoch, back)
 
     async def _after_failure(self, leased: Leased, ending: Ending, cause: Cause, result: AttemptResult) -> None:
-        """Close the instruction, or have it tried again or wait, as the retry policy says."""
         now_ms = self._now_ms()
         throttled_seconds = (now_ms - leased.throttled_ms) / 1000 if leased.throttled_ms else 0.0
         # What the kernel itself does wrong it does not try as often as a file allows workers to die.

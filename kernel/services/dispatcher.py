@@ -281,7 +281,6 @@ class Dispatcher:
         await self._all_left()
 
     async def _all_left(self) -> None:
-        """Wait until no place is taken."""
         while self._busy:
             await self._less_busy.wait()
 
@@ -319,7 +318,6 @@ class Dispatcher:
                 attempt.stop("stopped", CANCEL_GRACE_SECONDS)
 
     def _make_room(self) -> None:
-        """Stop attempts that only wait for a person and keep other work of their agents from being done."""
         held = [
             attempt for attempt in self._attempts.running.values() if attempt.deadline.lasts and not attempt.completing
         ]

@@ -289,7 +289,6 @@ class EmbeddingProcess:
         return EmbeddingAnswer(error=f"no answer within {patience_seconds:g} s")
 
     async def _serve(self, first: _Question) -> None:
-        """Start a process, and have it asked until nobody does for a while, or it fails."""
         question: _Question | None = first
         tail = bytearray()
         try:

@@ -137,7 +137,6 @@ class Guard:
         return job
 
     async def _answered(self, number: int) -> GuardJob | None:
-        """Wait for the end of a question, and end it if that takes too long."""
         over = self._over.setdefault(number, trio.Event())
         try:
             job = self._reader.now(tray.job_of, number)

@@ -258,7 +258,6 @@ class Mirror:
         await self._writer.commit(take)
 
     async def _remove_documents(self, one: DocumentFolder) -> None:
-        """Remove the files of an earlier run, but for those that a person has changed since."""
         gone: dict[str, Mirrored | None] = {}
         for file, left in (await self._reader.read(mirrors.left_files, one)).items():
             with suppress(FileNotFoundError):
@@ -373,7 +372,6 @@ class Mirror:
                 await self._writer.commit(redone, one.space)
 
     async def _store(self) -> None:
-        """Store how far it is, if that is further than before and on the disk."""
         self._store_at = trio.current_time() + STORE_SECONDS
         reached = min([self._seen, *self._behind.values()])
         if reached <= self._stored:

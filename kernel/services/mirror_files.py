@@ -297,7 +297,6 @@ def _is_file(folder: int, name: str) -> bool:
 
 
 def _restore(folder: int, old: str) -> None:
-    """Put a file back that was moved aside, unless there is a newer one in its place."""
     name = old.removeprefix(".").removesuffix(".old")
     with suppress(FileExistsError):
         os.link(old, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)

@@ -41,7 +41,6 @@ def _private_text(path: Path) -> str | None:
 
 
 def _new() -> bytes:
-    """Key and certificate in PEM."""
     # A tenth of a second that only kernels with such nodes spend.
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415

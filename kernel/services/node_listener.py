@@ -106,7 +106,6 @@ class NodeListener:
         return await trio.open_tcp_listeners(port, host=host)
 
     async def _let_in(self, context: ssl.SSLContext, plain: trio.SocketStream) -> None:
-        """Serve one connection to its end. Nothing that goes wrong in it is of interest to others."""
         node: str | None = None
         if len(self._strangers) >= MOST_STRANGERS:
             self._strangers.pop(next(iter(self._strangers))).cancel()
@@ -128,7 +127,6 @@ class NodeListener:
             self._note_refusal("no valid token")
 
     async def _identify(self, stream: "trio.SSLStream[trio.SocketStream]") -> str | None:
-        """The node whose token comes first. No byte after it is read. All are compared, each in the same time."""
         line = bytearray()
         while not line.endswith(b"\n"):
             if len(line) >= JOIN_LINE_BYTES:
@@ -145,7 +143,6 @@ class NodeListener:
         return found
 
     def _note_refusal(self, why: str) -> None:
-        """One line a minute, however many there are."""
         self._refused += 1
         now_ms = self._now_ms()
         if now_ms - self._refused_since_ms >= REFUSALS_MS:

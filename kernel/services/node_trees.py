@@ -262,7 +262,6 @@ class NodePreparation:
             raise refusal
 
     async def _say(self, leased: Leased, text: str) -> None:
-        """Put a line into the log of the attempt's agent."""
         data = {"level": "warning", "text": text[:_LOG_LETTERS]}
         space, agent, instruction = leased.space, leased.name, leased.instruction
         with suppress(Refused):

@@ -258,7 +258,6 @@ class Nodes:
         return found
 
     def _fault(self, name: str, settings: NodeSettings) -> str | None:
-        """The reason why nothing is run for a node of the file. A file of the project that it names may be another."""
         try:
             if not self._trusted and missing_grants((node_unit(name, settings, self._catalog.root),), self._granted):
                 return UNTRUSTED

@@ -206,7 +206,6 @@ class RunningAttempt(WorkerReports):
             self.at.preparation.release(leased)
 
     async def _run(self) -> None:
-        """Find out whether it may begin, have a worker do it, and write what came of it."""
         services, leased = self._services, self.leased
         ending: Ending
         exited: Exited | None = None
@@ -298,7 +297,6 @@ class RunningAttempt(WorkerReports):
         return Conversation(msgspec.structs.replace(frame, start=start), worker)
 
     def _resumed(self, handed: HandedAttempt) -> Conversation:
-        """Return the conversation that an earlier program of this kernel has held so far."""
         self._note_policies(handed.frame)
         worker = self._kept.adopt(handed.handle, handed.identity, handed.served)
         worker.link.resume(handed.line)
@@ -393,7 +391,6 @@ class RunningAttempt(WorkerReports):
         return exited
 
     async def _converse(self, begun: Conversation) -> Ending | None:
-        """Hold the session, within the budgets of time. Returns the ending that the worker or a limit gave it."""
         instruction = self.leased.instruction
         seconds_left = self._services.budgets.seconds_left(instruction)
         ending: Ending | None = None

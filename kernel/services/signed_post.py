@@ -72,7 +72,6 @@ async def _post(asked: Asked, allowed: Callable[[str], bool]) -> int:
 
 
 async def _exchange(stream: trio.abc.Stream, path: str, fields: Mapping[str, str], body: bytes) -> int:
-    """Send the request and read the head of its answer."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_ANSWER_BYTES)
     head = connection.send(h11.Request(method="POST", target=path, headers=list(fields.items())))
     rest = [connection.send(h11.Data(data=body)), connection.send(h11.EndOfMessage())]

@@ -124,7 +124,6 @@ class Souls:
         return record
 
     async def _standing(self, key: AgentKey) -> tuple[AgentDefinition, SoulStanding]:
-        """The agent as its own file has it, and its soul. An agent without a file has that of its newest version."""
         await self._write(key)
         record = self._record(key)
         definition = definition_of(key, record, self._catalog)

@@ -170,7 +170,6 @@ class Standby:
         return (self._process.pid,)
 
     async def _copy(self, settings: StandbySettings) -> None:
-        """Have one process copy for as long as it lives, and these settings hold."""
         tap = LogTap(self._database)
         self._asked = trio.Event()
         root, log = str(self._catalog.root), self._reader.now(log_name)

@@ -157,7 +157,6 @@ class Schedules:
     # -- the timers that there are -----------------------------------------------------------------------
 
     async def _arm(self) -> None:
-        """Arm a timer for each schedule that counts, and drop those that count no more."""
         declared = await self._reader.read(timers.declared)
         armed = {(timer.agent, timer.home): timer for timer in declared.armed}
         found = schedules(declared.agents, declared.workflows)

@@ -160,7 +160,6 @@ class Upgrade:
         self._step("replacing")
 
     def _go_on(self) -> None:
-        """Have everything go on as if nothing had been asked."""
         for attempt in self._attempts.running.values():
             attempt.pause.release()
         self._spawns.open()

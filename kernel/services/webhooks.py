@@ -167,7 +167,6 @@ class Webhooks:
         return outcome.verdict.kind != "disabled"
 
     async def _new(self, digest: str, hook: OutgoingHook, standing: Standing) -> tuple[int, tuple[Event, ...], bool]:
-        """The next events that it is to be told, up to where these go, and whether there may be more."""
         cursor = max(standing.cursor, self._seen.get(digest, 0))
         if standing.full:
             return cursor, (), False

@@ -257,7 +257,6 @@ class Worktrees:
                     self._measure_soon(touched, nursery)
 
     def _measure_soon(self, touched: Iterable[tuple[str, str]], nursery: trio.Nursery) -> None:
-        """Measure each of them, again where that is under way. One that takes its time keeps no other from it."""
         for one in touched:
             under_way = one in self._due
             self._due[one] = True

@@ -119,7 +119,6 @@ def sync_folder(path: str) -> None:
 
 
 def _move(state: str, move: Move) -> None:
-    """Set the target aside, then have what is staged in its place. What is staged no more is there already."""
     target, aside = os.path.join(state, move.target), os.path.join(state, move.aside)
     staged = None if move.staged is None else os.path.join(state, move.staged)
     if staged is not None and not os.path.lexists(staged):
@@ -134,7 +133,6 @@ def _move(state: str, move: Move) -> None:
 
 
 def _rename(folder: str, aside: str, root: str) -> None:
-    """Rename a folder of the project, unless it was done."""
     above, _, name = plain_path(folder).rpartition("/")
     try:
         there = open_folder(root, above) if above else os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -158,7 +156,6 @@ def _exists(folder: int, name: str) -> bool:
 
 
 def _put_file(state: str, root: str, file: ProjectFile) -> None:
-    """Copy the file aside, then put what is staged in its place, or remove it. Doing it again changes nothing."""
     folder = open_folder(root, file.folder, make=file.staged is not None)
     try:
         aside = os.path.join(state, file.aside)

@@ -84,7 +84,6 @@ def _descriptor_of(opened: Identity) -> str | None:
 
 
 def _link_of(opened: Identity) -> str | None:
-    """The name that the open file has now, if it has one."""
     descriptor = _descriptor_of(opened)
     if descriptor is None:
         return None

@@ -244,7 +244,6 @@ def read(conn: apsw.Connection, space: str, file: str | None, version: int | Non
 
 
 def _blank(file: str, here: Settings) -> DocumentRow:
-    """A document that nobody has written."""
     owner = here.owner(file)
     return DocumentRow(file=file, version=0, owner=owner, size=0, author=None, at=None, entry=file == here.entry)
 

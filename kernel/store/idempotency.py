@@ -76,7 +76,6 @@ def find_unkeyed(tx: Transaction, author: Author, held: Held, words: Words) -> U
 
 
 def _place(key: str) -> tuple[int, int]:
-    """The attempt that a call belongs to, and its number there."""
     epoch, _, number = key.rpartition(":")[2].partition(".")
     return int(epoch), int(number)
 

@@ -202,7 +202,6 @@ class _Work(Standing, frozen=True):
 
 
 def _vote(conn: apsw.Connection, one: PendingProposal, now_ms: int) -> PendingProposal:
-    """Look at who could still vote, where that matters."""
     electors: dict[str, Elector] = {}
     working = False
     if one.binding or one.counting.grants:
@@ -226,7 +225,6 @@ def _work_in(conn: apsw.Connection, space: str, now_ms: int) -> Iterable[tuple[s
 
 
 def _tasks(conn: apsw.Connection, now_ms: int) -> Iterable[StuckTask]:
-    """Look whether those that nobody claims may still be claimed by somebody at work."""
     working: dict[str, bool] = {}
     for space, task in task_views.stuck(conn, now_ms):
         if space not in working:

@@ -246,7 +246,6 @@ DISARM: Final = "UPDATE workflows SET definition = ? WHERE id = ?"
 
 
 def _park(connection: apsw.Connection) -> list[str]:
-    """Take back every consent that the database claims, and disarm its commands. Returns what was done, for people."""
     done: list[str] = []
     for one in PARKING:
         connection.execute(one.park, (REFUSAL,) if "?1" in one.park else ())

@@ -66,7 +66,6 @@ def _row(
     reason: str, ended_ms: int | None, ended_by: str | None, salt: str, strict: int,
     grants: int,
 ) -> ProposalRow:  # fmt: skip
-    """Make it of the columns of a row."""
     terms = ProposalTerms(
         type=type,
         title=title,

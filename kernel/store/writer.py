@@ -216,7 +216,6 @@ class Writer:
     # -- on the writer's thread -----------------------------------------------------------------------
 
     def _work(self) -> StorageFailed | None:
-        """Commit groups until closed. Returns what ended it early."""
         while True:
             group, closing = self._next_group(min(self.soon_seconds, SOON_SECONDS))
             self._dozes = not group and not closing
@@ -375,7 +374,6 @@ class Writer:
                 raise _JobFailed from None
 
     def _run_apart(self, job: _Job, transaction: Transaction) -> None:
-        """Run it in a savepoint. If it fails, nothing of it is left but its answer."""
         conn = self._conn
         told, forgets = len(transaction.events), transaction.forgets
         conn.execute("SAVEPOINT job")
@@ -410,7 +408,6 @@ class Writer:
                     trio.lowlevel.reschedule(job.task, job.failure or outcome.Value(None))
 
     def _deliver_failure(self, left: list[_Job], failure: StorageFailed) -> None:
-        """Answer these jobs, and every one that was handed in meanwhile, with the failure."""
         self._refusal = failure
         while not self._jobs.empty():
             job = self._jobs.get_nowait()

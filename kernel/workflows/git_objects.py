@@ -143,7 +143,6 @@ class _Walk:
 
 
 def _entries(data: bytes) -> Iterator[tuple[bytes, bytes, str]]:
-    """Mode, name and object of each entry of a tree."""
     position = 0
     while position < len(data):
         end = data.find(b"\0", position)

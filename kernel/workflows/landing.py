@@ -306,7 +306,6 @@ class Merging:
 
 
 def _link_logs(repository: str, folder: str, branch: str) -> None:
-    """Have the user's reflog know of a move, as of one of theirs, unless git would write by way of a link."""
     if not stat.S_ISDIR(mode_of(f"{repository}/logs")):
         return
     for file in (f"refs/heads/{branch}", "HEAD"):  # git notes both where the branch is checked out

@@ -160,6 +160,5 @@ class NodeSync:
             await take_commits(home.git, view, made, [tip, home.tree.base], pack)
 
     async def _known(self, view: View, claimed: Sequence[str | None]) -> list[str]:
-        """Those of the commits that the clone says to have which are here as well."""
         names = dict.fromkeys(one for one in claimed if one is not None)
         return [one for one in names if await has_commit(self._home.git, view, one)]

@@ -321,7 +321,6 @@ class Repository:
         return sum(1 for one in entries if one and (tree.state != "removing" or one[:2] != b" D"))
 
     async def _may_go(self, tree: Worktree, tip: str, view: View, *, force: bool) -> bool:
-        """Return whether nothing of the branch is only there, or may be lost, and nobody has it checked out."""
         with suppress(Refused):
             await trio.to_thread.run_sync(_check_free, tree)
             if force:
@@ -361,7 +360,6 @@ def _outside(tree: Worktree) -> GitDirectory:
 
 
 def _refs(tree: Worktree) -> GitDirectory:
-    """Of its repository, with no files."""
     return GitDirectory(tree.repository, tree.repository, "")
 
 

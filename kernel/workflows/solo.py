@@ -211,7 +211,6 @@ def _servers(parts: Sequence[Part]) -> dict[str, McpServer]:
 
 
 def _limits(all_: Sequence[AgentLimits]) -> AgentLimits:
-    """The smallest of each that is set."""
     least: dict[str, Any] = {}
     for field in AgentLimits.__struct_fields__:
         values = [value for one in all_ if (value := getattr(one, field)) is not None]
@@ -220,7 +219,6 @@ def _limits(all_: Sequence[AgentLimits]) -> AgentLimits:
 
 
 def _place(all_: Sequence[PlaceNeeds]) -> PlaceNeeds:
-    """A machine that has what each of them asks for."""
     return PlaceNeeds(
         labels=tuple(dict.fromkeys(label for one in all_ for label in one.labels)),
         memory=max((one.memory for one in all_ if one.memory is not None), default=None),

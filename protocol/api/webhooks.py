@@ -5,7 +5,7 @@ from typing import Literal
 from protocol.api.document import Body, Document
 
 WebhookState = Literal["told", "failing", "ended", "unused", "held"]
-"""ended: its server answered 410; unused: it is not trusted, or its secret is missing; held: the kernel is in safe mode."""
+"""ended: its server answered 410; unused: not trusted, or without its secret; held: the kernel is in safe mode."""
 
 
 class WebhookRow(Body, frozen=True, kw_only=True):

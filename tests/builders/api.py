@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import trio
@@ -47,10 +47,18 @@ from kernel.procs.procfs import ProcessId
 from kernel.rule.installed import InstalledRules
 from kernel.services.embeddings import EmbeddingProcess, Embeddings
 from kernel.services.guard import ANSWER_SECONDS, WAKING, Guard
+from kernel.services.landings import Landings
 from kernel.services.metrics import EventCounters
+from kernel.services.mirror import Mirror
+from kernel.services.nodes import Nodes
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
+from kernel.services.shutdown import ShutdownRequest
 from kernel.services.souls import Souls
+from kernel.services.tree_work import TreeWork, WorkChecks
+from kernel.services.upgrade import Upgrade
+from kernel.services.working_directory import CliHomes
+from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.store.attempts import Identity
 from kernel.store.database import MEMORY
 from kernel.store.feed import Feed, Wake
@@ -388,8 +396,8 @@ async def serve_kernel(
             append=lambda draft, request: writer.commit(append, draft, request=request),
             reader=reader,
             feed=feed,
-            mirror=NoMirror(),
-            homes=NoHomes(),
+            mirror=cast(Mirror, NoMirror()),
+            homes=cast(CliHomes, NoHomes()),
             now_ms=lambda: 1_700_000_000_000,
             salt=lambda: SALT,
         ),
@@ -400,10 +408,10 @@ async def serve_kernel(
             trust=ProjectTrust(everything=False, kept=lambda: kept(grants)),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             worktrees=TreeServices(
-                diffs=NoWorktrees(),
-                work=NoTreeWork(),
-                removal=NoTreeWork(),
-                checks=NoChecks(),
+                diffs=cast(Worktrees, NoWorktrees()),
+                work=cast(TreeWork, NoTreeWork()),
+                removal=cast(WorktreeSweep, NoTreeWork()),
+                checks=cast(WorkChecks, NoChecks()),
                 repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
             ),
             environ=environ or {},
@@ -423,7 +431,7 @@ async def serve_kernel(
             runs_client=lambda _port: bool(below),
             single_flight=SingleFlight(),
             resources=ResourceSampler(),
-            landings=NoLandings(),
+            landings=cast(Landings, NoLandings()),
             prune=pruned,
         ),
         kernel=KernelControl(
@@ -442,10 +450,10 @@ async def serve_kernel(
                 retention_seconds=lambda: 60.0,
                 free_bytes=lambda: 0,
             ),
-            shutdown=shutdown,
-            upgrade=NoUpgrade(),
+            shutdown=cast(ShutdownRequest, shutdown),
+            upgrade=cast(Upgrade, NoUpgrade()),
         ),
-        nodes=NodeAccess(NoNodes(), NodeDoor()),
+        nodes=NodeAccess(cast(Nodes, NoNodes()), NodeDoor()),
         memory=MemoryAccess(
             history=recall,
             vectors=Embeddings(

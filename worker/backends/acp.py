@@ -300,7 +300,6 @@ class Acp:
         yield LastEvent()
 
     def _asked(self, frame: Frame, id_: acp_frames.Id) -> Iterator[Event]:
-        """Answer a request of the program's."""
         if frame.method != "session/request_permission":
             what = f"{frame.method[:100]} is not offered"
             yield Say(acp_frames.refusal(id_, acp_frames.METHOD_NOT_FOUND, what))

@@ -254,7 +254,6 @@ class ProgramInput:
                 await teller.tell(one)
 
     async def _ask(self, ask: Ask, key: str) -> None:
-        """Ask, and slip what follows from the answer in between what the program says."""
         kernel = DaemonMcp(self._start.mcp.url, self._start.token, TrioIO())
         granted, words = False, "nobody could be asked"
         try:

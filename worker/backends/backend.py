@@ -309,7 +309,6 @@ def anew_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> 
 
 
 def _parted(conversation: Conversation) -> tuple[Sequence[ipc.Turn], str]:
-    """The thread, and the instruction with what was added before the first reply."""
     thread = conversation.opening[: conversation.thread_turns]
     return thread, "\n\n".join(turn.text for turn in conversation.opening[conversation.thread_turns :])
 

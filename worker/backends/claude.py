@@ -205,7 +205,6 @@ def forget_key(job: BackendJob) -> None:
 
 
 def _tools_of(server: str) -> str:
-    """All tools of an MCP server, in a rule of its own."""
     return f"mcp__{server}"
 
 

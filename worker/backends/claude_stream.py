@@ -195,7 +195,6 @@ def spent(models: Iterable[ModelCount], told: Usage) -> Usage | None:
 
 
 def _usage(start: Count, end: Count) -> Usage:
-    """Return the usage of one reply. Its end may repeat the start, corrected."""
 
     def last(name: str) -> int:
         later = getattr(end, name)

@@ -176,7 +176,6 @@ def _usage(count: Count | None) -> Usage | None:
 
 
 def _called(line: Line) -> tuple[ToolCall, _Call]:
-    """Return the call that a line is about, and all it says of it."""
     found = ((key, raw) for key, raw in line.tool_call.items() if key.endswith(_KIND) or key == _FUNCTION)
     kind, raw = next(found, ("?", NULL))
     body = _decoded(raw, _Call())

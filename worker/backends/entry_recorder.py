@@ -179,7 +179,6 @@ class EntryRecorder:
         await self._link.progress(self._doing.what[:200], tool=self._doing.tool)
 
     def _session_entry(self, usage: Usage) -> Entry:
-        """Note usage beside replies that are reported."""
         return Entry(k=self._k, kind="session", session=self._session, note=self._cwd, usage=usage)
 
     def _entry(self, event: Turn | ToolEnded) -> Entry:

@@ -86,7 +86,6 @@ async def metered(upstream: str, limits: Limits, may: May) -> AsyncGenerator[Met
 
 
 async def _serve(stream: trio.SocketStream, *, client: httpx2.AsyncClient, origin: str, meter: Meter, may: May) -> None:
-    """Answer the requests of one connection. An answer that broke off breaks it off, too."""
     wire = _Wire(stream)
     try:
         while (request := await wire.request()) is not None:

@@ -245,7 +245,6 @@ class Process:
         await self.stop()
 
     async def _speak(self, stdin: trio.abc.SendStream) -> None:
-        """Tell it what it is to be told, for as long as it reads."""
         with self._said, suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             async with stdin:
                 async for data in self._said:

@@ -119,7 +119,6 @@ def take_frames(stdio: Stdio, null: int) -> tuple[int, int]:
 
 
 def _private(fd: int) -> int:
-    """Return a descriptor of it above the standard three, which no program below inherits."""
     return fd if fd > _STDERR else fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _STDERR + 1)
 
 

@@ -53,12 +53,10 @@ _SANDBOX: Final = {
 
 
 def configure_agent(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_agent(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
@@ -67,7 +65,6 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(context: Context) -> int:
-    """Print every agent and where it is defined."""
     try:
         client = context.kernel() if context.environ.get(URL) else context.find_kernel()
         agents = client.get("/agents")
@@ -80,12 +77,10 @@ def run_list(context: Context) -> int:
 
 
 def configure_info(parser: argparse.ArgumentParser) -> None:
-    """NAME."""
     name_argument(parser)
 
 
 def run_info(context: Context) -> int:
-    """Print what an agent is. The kernel's document, with the counts of its context added where that lies here."""
     name: str = context.args.name
     try:
         client = context.kernel() if context.environ.get(URL) else context.find_kernel()

@@ -30,7 +30,6 @@ ENTRIES: Final = Listing("entries", "after")
 
 
 def configure_memory(parser: argparse.ArgumentParser) -> None:
-    """NAME [get K | set K V | rm K | search Q | purge --source ID|CLASS | tray]."""
     name_argument(parser)
     more = "; set takes --tier and --visibility"
     doings = AgentArguments(parser, "[get K | set K V | rm K | search Q | purge --source ID|CLASS | tray]", more)
@@ -51,7 +50,6 @@ def configure_memory(parser: argparse.ArgumentParser) -> None:
 
 
 def run_memory(context: Context) -> int:
-    """Show all that the agent knows, or one entry; set, remove, search, or purge by source; or see its tray."""
     name, doing = context.args.name, context.args.doing
     if doing == "tray":
         return run_tray(context)
@@ -143,7 +141,6 @@ def memory_lines(body: bytes, screen: Screen, alone: bool = False) -> list[str]:
 
 
 def configure_notes(parser: argparse.ArgumentParser) -> None:
-    """NAME [add TEXT | show N]."""
     name_argument(parser)
     doings = AgentArguments(parser, "[add TEXT | show N]")
     doings.add("add").add_argument("text", metavar="TEXT", help="- reads it from standard input")
@@ -151,7 +148,6 @@ def configure_notes(parser: argparse.ArgumentParser) -> None:
 
 
 def run_notes(context: Context) -> int:
-    """List the notes, or do what was said."""
     name, doing, client = context.args.name, context.args.doing, _kernel(context)
     added: str | None = None
     text = text_of(context, context.args.text) if doing == "add" else ""
@@ -186,7 +182,6 @@ def notes_lines(body: bytes, screen: Screen, doing: str | None = None) -> list[s
 
 
 def configure_todo(parser: argparse.ArgumentParser) -> None:
-    """NAME [add TEXT | done N | rm N]."""
     name_argument(parser)
     doings = AgentArguments(parser, "[add TEXT | done N | rm N]")
     doings.add("add").add_argument("text", metavar="TEXT", help="- reads it from standard input")
@@ -195,7 +190,6 @@ def configure_todo(parser: argparse.ArgumentParser) -> None:
 
 
 def run_todo(context: Context) -> int:
-    """Add, tick off or remove an item, and show the list."""
     args, client = context.args, _kernel(context)
     text = text_of(context, args.text) if args.doing == "add" else ""
     if client is None:
@@ -234,12 +228,10 @@ def todo_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_reindex(parser: argparse.ArgumentParser) -> None:
-    """[NAME]."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="alice or alice@review[:tag] (default: all)")
 
 
 def run_reindex(context: Context) -> int:
-    """Have the kernel make the index of what was said anew."""
     name: str | None = context.args.name
     path = "/reindex" if name is None else f"/agents/{quoted(name)}/reindex"
     return context.answer(context.kernel().post(path, {}, key=new_key(), wait_seconds=None), reindexed_lines)

@@ -36,7 +36,6 @@ class _Source(NamedTuple):
 
 
 def configure_create(parser: argparse.ArgumentParser) -> None:
-    """NAME and what it is."""
     parser.add_argument("name", metavar="NAME", help="its name")
     parser.add_argument("-m", "--model", metavar="MODEL", help="provider/name, or an alias")
     parser.add_argument("-b", "--backend", metavar="BACKEND", help="what runs it (default: sdk)")
@@ -51,7 +50,6 @@ def configure_create(parser: argparse.ArgumentParser) -> None:
 
 
 def run_create(context: Context) -> int:
-    """Write it, and print its path."""
     root, name = context.project.root, agent_name(context.args.name)
     path = agent_file(name)
     exists = Failure("already_exists", f"Agent {name!r} already exists ({path})", f"Use: awk agent edit {name}")

@@ -126,7 +126,6 @@ _MARK: Final = "\ufeff"
 
 
 def configure_edit(parser: argparse.ArgumentParser) -> None:
-    """NAME [KEY=VALUE...]."""
     name_argument(parser)
     parser.add_argument(
         "changes",
@@ -137,7 +136,6 @@ def configure_edit(parser: argparse.ArgumentParser) -> None:
 
 
 def run_edit(context: Context) -> int:
-    """Change the file of an agent, and print its path."""
     changes = [parse_change(word) for word in context.args.changes]
     place = agent_file_location(context, context.args.name)
     if os.path.basename(place.file) != f"{place.name}{AGENT_SUFFIX}":
@@ -265,13 +263,11 @@ def _put(folder: SafeDir, place: AgentDir, before: str, after: str) -> bool:
 
 
 def configure_delete(parser: argparse.ArgumentParser) -> None:
-    """NAME, and whether to ask."""
     name_argument(parser)
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def run_delete(context: Context) -> int:
-    """Ask where a person can answer, move the file and its context, and say how to get them back."""
     name = agent_name(context.args.name)
     client = running_kernel(context)
     if client is not None and is_ephemeral(client, name):

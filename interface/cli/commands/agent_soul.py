@@ -11,7 +11,6 @@ from protocol.yaml_writer import block
 
 
 def configure_soul(parser: argparse.ArgumentParser) -> None:
-    """NAME [show | history | approve ID | reject ID | rollback N]."""
     name_argument(parser)
     doings = AgentArguments(parser, "[show | history | approve ID | reject ID | rollback N]")
     doings.add("show")
@@ -26,7 +25,6 @@ def configure_soul(parser: argparse.ArgumentParser) -> None:
 
 
 def run_soul(context: Context) -> int:
-    """Show it, or do what was said and show what came of it."""
     args = context.args
     path = f"/agents/{quoted(args.name)}/soul"
     kernel = context.kernel()

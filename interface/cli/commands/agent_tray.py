@@ -9,13 +9,11 @@ from interface.failure import Failure
 
 
 def configure_tray(parser: argparse.ArgumentParser) -> None:
-    """[approve ID | reject ID]."""
     parser.add_argument("verdict", metavar="approve|reject", nargs="?", choices=("approve", "reject"), help="decide")
     parser.add_argument("item", metavar="PROPOSED", nargs="?", help="as awk needs shows it: t1")
 
 
 def run_tray(context: Context) -> int:
-    """Show what waits, or decide about it and show the rest."""
     args = context.args
     path, kernel = f"/agents/{quoted(args.name)}/tray", context.kernel()
     if args.verdict is not None and args.item is None:

@@ -28,7 +28,6 @@ _ALWAYS: Final = (
 
 
 def configure_pending(parser: argparse.ArgumentParser) -> None:
-    """[APPROVAL], or ``--rules``."""
     parser.add_argument("id", metavar="APPROVAL", nargs="?", help="one of them (a3), with all of its input")
     parser.add_argument("--rules", action="store_true", help="what approve --always granted; deny ID takes it back")
     count_flag(parser)
@@ -36,7 +35,6 @@ def configure_pending(parser: argparse.ArgumentParser) -> None:
 
 
 def run_pending(context: Context) -> int:
-    """Print the requests that wait for a decision, one of them, or the standing rules."""
     asked: str | None = context.args.id
     if context.args.rules and asked is not None:
         raise Failure("usage", "--rules lists them all")
@@ -89,14 +87,12 @@ def approval_rules_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_approve(parser: argparse.ArgumentParser) -> None:
-    """APPROVAL... and for how long."""
     configure_decision(parser, "what awk pending lists (a3)")
     parser.add_argument("--always", metavar="PATTERN", help=_ALWAYS)
     parser.add_argument("--all-agents", action="store_true", help="with --always: whichever agent makes it")
 
 
 def run_approve(context: Context) -> int:
-    """Grant each request; its call is made."""
     args = context.args
     if args.always is not None and len(args.ids) > 1:
         raise Failure("usage", "--always goes with one request")
@@ -108,12 +104,10 @@ def run_approve(context: Context) -> int:
 
 
 def configure_deny(parser: argparse.ArgumentParser) -> None:
-    """APPROVAL... and why."""
     configure_decision(parser, "what awk pending lists (a3), or one standing rule (r2), which is taken back")
 
 
 def run_deny(context: Context) -> int:
-    """Refuse each request, and tell its agent; or take one standing rule back."""
     ids: list[str] = context.args.ids
     if not any(_RULE.fullmatch(one) for one in ids):
         ids = [check_id(name) for name in ids]
@@ -124,7 +118,6 @@ def run_deny(context: Context) -> int:
 
 
 def configure_decision(parser: argparse.ArgumentParser, ids: str) -> None:
-    """APPROVAL... [--reason TEXT]."""
     parser.add_argument("ids", metavar="APPROVAL", nargs="+", help=ids)
     parser.add_argument("--reason", metavar="TEXT", default="", help="kept with the decision; who is denied reads it")
     json_flag(parser)

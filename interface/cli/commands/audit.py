@@ -10,14 +10,12 @@ from interface.cli.parsing import json_flag
 
 
 def configure_audit(parser: argparse.ArgumentParser) -> None:
-    """[--agent A] [-n N]."""
     parser.add_argument("--agent", metavar="AGENT", help="only where this agent asked, or was asked")
     count_flag(parser)
     json_flag(parser)
 
 
 def run_audit(context: Context) -> int:
-    """Print it, the newest first."""
     agent: str | None = context.args.agent
     query = {} if agent is None else {"agent": agent}
     return show_list(context, "/audit", AUDIT, partial(audit_lines, agent=agent), query)

@@ -20,14 +20,12 @@ CONNECT_SECONDS: Final = 10.0
 
 
 def configure_call(parser: argparse.ArgumentParser) -> None:
-    """TOOL, its arguments, --key KEY."""
     parser.add_argument("tool", metavar="TOOL", help="a tool of agents, such as channel_send")
     parser.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments; - reads them")
     parser.add_argument("--key", metavar="KEY", help="the same call made again with this key takes effect once")
 
 
 def run_call(context: Context) -> int:
-    """Print the tool's result, as JSON."""
     address = parse_address(context.environ.get(CALL_URL, ""))
     if address is None:
         hint = f"agents and what they start call it; there {CALL_URL} names the kernel"

@@ -16,20 +16,17 @@ from protocol.target import Target
 
 
 def configure_channel(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW and how much of it."""
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="the workflow")
     parser.add_argument("--run", metavar="RUN", help="only what was said in that run (r12), also an earlier one")
     channel_view.configure(parser)
 
 
 def run_channel(context: Context) -> int:
-    """Print its messages: of its newest run, or of the one that is asked for."""
     space = workflow_target(context.args.target).space
     return channel_view.show(context, space, run=context.args.run)
 
 
 def configure_clear(parser: argparse.ArgumentParser) -> None:
-    """TARGET, which run of it, and whether to ask."""
     parser.add_argument(
         "target", metavar="RUN|TARGET", help="a run (r12), all runs of @review[:tag], or what alice was told directly"
     )
@@ -40,7 +37,6 @@ def configure_clear(parser: argparse.ArgumentParser) -> None:
 
 
 def run_clear(context: Context) -> int:
-    """Ask, and clear. Where nobody can answer only --yes does: what is removed does not come back."""
     named: str = context.args.target
     run: str | None = context.args.run
     if RUN.fullmatch(named) and run in (None, named):
@@ -78,7 +74,6 @@ def cleared_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_peek(parser: argparse.ArgumentParser) -> None:
-    """[TARGET] and how much of it."""
     parser.add_argument(
         "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: the only one)"
     )
@@ -86,7 +81,6 @@ def configure_peek(parser: argparse.ArgumentParser) -> None:
 
 
 def run_peek(context: Context) -> int:
-    """Print the messages: a direct conversation, a channel, or the part of a channel that concerns an agent."""
     named: str | None = context.args.target
     if not named:
         # The workflow that runs, or the project's agent, where there is one only.

@@ -43,7 +43,6 @@ _COPY_SECONDS: Final = 3600.0
 
 
 def run_compare(context: Context) -> int:
-    """Compare, or go on comparing. Returns 0 where the team wins, 8 where one agent does, 6 where nobody can say."""
     args = context.args
     given = {"--detach": args.detach, "--jsonl": args.jsonl, "--continue": args.go_on, "--update": args.update}
     wrong = next((flag for flag, value in given.items() if value), None)

@@ -17,12 +17,10 @@ PROGRAMS = ("agent-worker", "awk")
 
 
 def configure_completion(parser: argparse.ArgumentParser) -> None:
-    """SHELL."""
     parser.add_argument("shell", choices=SHELLS, help="whose script to print; its first lines say where to put it")
 
 
 def run_completion(context: Context) -> int:
-    """Print the script."""
     from interface.cli.completion.spec import all_specs  # noqa: PLC0415  (whoever waits for candidates does not)
 
     script = import_module(f"interface.cli.completion.{context.args.shell}").script
@@ -31,12 +29,10 @@ def run_completion(context: Context) -> int:
 
 
 def configure_complete(parser: argparse.ArgumentParser) -> None:
-    """KIND."""
     parser.add_argument("kind", metavar="KIND", help="what is wanted: target, agent, workflow, instruction ...")
 
 
 def run_complete(context: Context) -> int:
-    """Print the candidates."""
     try:
         found = candidates(context, context.args.kind)
     except Failure:

@@ -32,24 +32,20 @@ VERBS: Final = Subcommands(
 
 
 def configure_doc(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_doc(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW."""
     _workspace(parser)
     count_flag(parser)
     archive_flag(parser)
 
 
 def run_list(context: Context) -> int:
-    """Print a line for each document."""
     return show_list(context, _path(context, "documents"), DOCUMENTS, documents_lines)
 
 
@@ -74,7 +70,6 @@ def documents_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_read(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW [FILE] [--version N]."""
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", nargs="?", help="its path (default: the entry document)")
     parser.add_argument("--version", type=_version, metavar="N", help="an older version")
@@ -82,7 +77,6 @@ def configure_read(parser: argparse.ArgumentParser) -> None:
 
 
 def run_read(context: Context) -> int:
-    """Print its text."""
     from protocol.documents import DocumentInfo, DocumentList  # noqa: PLC0415  (most commands need no types)
 
     client = context.kernel()
@@ -99,41 +93,34 @@ def run_read(context: Context) -> int:
 
 
 def configure_write(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW FILE TEXT [--if-version N] [--reason TEXT]."""
     _text_arguments(parser, "the whole text; - reads it from standard input")
     help_ = "the version that it was made from: what changed since is merged with it, or refused where it touches it"
     parser.add_argument("--if-version", type=_version, metavar="N", help=help_)
 
 
 def run_write(context: Context) -> int:
-    """Write it, and print the version that it became."""
     since = context.args.if_version
     return _put(context, {} if since is None else {"from": str(since)})
 
 
 def configure_append(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW FILE TEXT [--reason TEXT]."""
     _text_arguments(parser, "what is added on a line of its own; - reads it from standard input")
 
 
 def run_append(context: Context) -> int:
-    """Add it, and print the version that came of it."""
     body = {"content": text_of(context, context.args.text), "reason": context.args.reason}
     return act(context, _path(context, "documents", context.args.file), (), changed_lines, body)
 
 
 def configure_create(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW FILE TEXT [--reason TEXT]."""
     _text_arguments(parser, "its text; - reads it from standard input")
 
 
 def run_create(context: Context) -> int:
-    """Make it."""
     return _put(context, {}, {"If-None-Match": "*"})
 
 
 def configure_delete(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW FILE [--if-version N] [--reason TEXT]."""
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", help="its path: findings/auth.md")
     parser.add_argument("--if-version", type=_version, metavar="N", help="only if this is its newest version")
@@ -141,7 +128,6 @@ def configure_delete(parser: argparse.ArgumentParser) -> None:
 
 
 def run_delete(context: Context) -> int:
-    """Delete it."""
     match = {} if context.args.if_version is None else {"If-Match": f'"{context.args.if_version}"'}
     reason = {"reason": context.args.reason} if context.args.reason else {}
     path = _path(context, "documents", context.args.file)
@@ -164,7 +150,6 @@ def changed_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_history(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW FILE."""
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", help="its path")
     count_flag(parser)
@@ -172,7 +157,6 @@ def configure_history(parser: argparse.ArgumentParser) -> None:
 
 
 def run_history(context: Context) -> int:
-    """Print a line for each version."""
     path = _path(context, "document-history", context.args.file)
     return show_list(context, path, VERSIONS, history_lines)
 
@@ -198,7 +182,6 @@ def history_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_diff(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW FILE [--from N] [--to N]."""
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", help="its path")
     parser.add_argument("--from", dest="since", type=_version, metavar="N", help="(default: the version before)")
@@ -206,7 +189,6 @@ def configure_diff(parser: argparse.ArgumentParser) -> None:
 
 
 def run_diff(context: Context) -> int:
-    """Print it as a unified diff."""
     from protocol.documents import DocumentDiff  # noqa: PLC0415  (JSON needs no types)
 
     given = {"from": context.args.since, "to": context.args.until}
@@ -221,13 +203,11 @@ def run_diff(context: Context) -> int:
 
 
 def configure_blame(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW FILE."""
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", help="its path")
 
 
 def run_blame(context: Context) -> int:
-    """Print each line behind its version, author, instruction and run."""
     path = _path(context, "document-blame", context.args.file)
     return context.answer(context.kernel().get(path), blame_lines)
 
@@ -246,7 +226,6 @@ def blame_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_suggestions(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW [--all]."""
     _workspace(parser)
     parser.add_argument("--all", action="store_true", help="those that are decided too")
     count_flag(parser)
@@ -254,7 +233,6 @@ def configure_suggestions(parser: argparse.ArgumentParser) -> None:
 
 
 def run_suggestions(context: Context) -> int:
-    """Print a line for each."""
     query = {} if context.args.all else {"state": "open"}
     return show_list(context, _path(context, "suggestions"), SUGGESTIONS, suggestions_lines, query)
 
@@ -273,22 +251,18 @@ def suggestions_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_accept(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW SUGGESTION."""
     _decision(parser)
 
 
 def run_accept(context: Context) -> int:
-    """Accept it."""
     return _decide(context, "accept")
 
 
 def configure_reject(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW SUGGESTION."""
     _decision(parser)
 
 
 def run_reject(context: Context) -> int:
-    """Reject it."""
     return _decide(context, "reject")
 
 

@@ -19,7 +19,6 @@ Row = dict[str, Any]
 
 
 def configure_doctor(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
     json_flag(parser)
 
 

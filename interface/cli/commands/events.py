@@ -28,12 +28,10 @@ from protocol.target import Target
 
 
 def configure_events(parser: argparse.ArgumentParser) -> None:
-    """[-f] [--since D]."""
     event_view.configure(parser)
 
 
 def run_events(context: Context) -> int:
-    """Print the events that are kept, or those that come; live ones only with ``-f``."""
     event_view.show(context, None, lambda event: True)
     return Exit.OK
 
@@ -59,7 +57,6 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 def configure_logs(parser: argparse.ArgumentParser) -> None:
-    """[TARGET], from when, and whether to go on."""
     parser.add_argument(
         "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all)"
     )
@@ -72,7 +69,6 @@ def configure_logs(parser: argparse.ArgumentParser) -> None:
 
 
 def run_logs(context: Context) -> int:
-    """Print what workers and attempts did."""
     asked = None if context.args.target is None else target(context.args.target)
     space = asked.space if asked is not None and asked.workflow is not None else None
     level = LEVELS.index(context.args.level or LEVELS[0])
@@ -145,13 +141,11 @@ _KEPT_CHARACTERS: Final = 1_000_000
 
 
 def configure_attach(parser: argparse.ArgumentParser) -> None:
-    """TARGET."""
     target_argument(parser)
     jsonl_flag(parser)
 
 
 def run_attach(context: Context) -> int:
-    """Show what comes until Ctrl-C, through restarts of the kernel."""
     asked = target(context.args.target)
     check_known(context, asked)
     query = {} if asked.workflow is None else {"space": str(asked.space)}
@@ -247,7 +241,6 @@ class Watch:
             self._context.out.lines(lines)
 
     def _write(self, instruction: str, who: str, text: str, *, lagged: bool) -> None:
-        """Go on with a reply, each of its lines indented under the name of who writes it."""
         seen = self._written.get(instruction, "")
         self._written[instruction] = "\0" if lagged or len(seen) > _KEPT_CHARACTERS else seen + text
         if self._writing != instruction:

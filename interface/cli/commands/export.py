@@ -20,7 +20,6 @@ _ENDS: Final = (b'{"part":"end"', b"End of the archive: ")
 
 
 def configure_export(parser: argparse.ArgumentParser) -> None:
-    """RUN or TARGET, and as what."""
     parser.add_argument(
         "target", metavar="RUN|TARGET", help="a run (r12), all runs of @review[:tag], or what alice was told directly"
     )
@@ -32,7 +31,6 @@ def configure_export(parser: argparse.ArgumentParser) -> None:
 
 
 def run_export(context: Context) -> int:
-    """Print the archive as it comes, or write it to a file."""
     if context.args.json and context.args.output is None:
         raise Failure("usage", "an archive is one JSON document a line, not one", "leave out --json, or give -o FILE")
     named, output = context.args.target, context.args.output
@@ -98,13 +96,11 @@ def _write(path: str, lines: Iterator[bytes]) -> int:
 
 
 def configure_import(parser: argparse.ArgumentParser) -> None:
-    """FILE."""
     parser.add_argument("archive", metavar="FILE", help="what awk export wrote (jsonl)")
     json_flag(parser)
 
 
 def run_import(context: Context) -> int:
-    """Check that an archive is whole, and say what is in it and how it is read. Asks no kernel, and changes nothing."""
     from interface.cli.archive import Archive  # noqa: PLC0415  (export does without)
 
     named = context.args.archive

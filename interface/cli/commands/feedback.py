@@ -17,22 +17,18 @@ VERBS: Final = Subcommands(
 
 
 def configure_feedback(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_feedback(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
-    """[-n N]."""
     count_flag(parser, what="the last N")
 
 
 def run_list(context: Context) -> int:
-    """Print it, oldest first."""
     return show_list(context, "/feedback", FEEDBACK, feedback_lines)
 
 
@@ -49,12 +45,10 @@ def feedback_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_add(parser: argparse.ArgumentParser) -> None:
-    """MESSAGE."""
     message_argument(parser)
 
 
 def run_add(context: Context) -> int:
-    """Keep something that the user has to say, and print its id."""
     return act(context, "/feedback", (), feedback_added_lines, {"text": context.message()})
 
 

@@ -28,23 +28,19 @@ VERBS: Final = Subcommands(
 
 
 def configure_grant(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_grant(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
-    """[@WORKFLOW[:TAG]] [-n N]."""
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only its latest run")
     count_flag(parser)
 
 
 def run_list(context: Context) -> int:
-    """Print a line for each grant."""
     asked: str | None = context.args.target
     query = {} if asked is None else {"space": str(workflow_target(asked).space)}
     return show_list(context, "/grants", GRANTS, grants_lines, query)
@@ -72,7 +68,6 @@ def grants_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_give(parser: argparse.ArgumentParser) -> None:
-    """SCOPE --to AGENT@WORKFLOW [--until D] [--uses N]."""
     parser.add_argument("scope", metavar="SCOPE", choices=SCOPES, help=f"what it may use: {', '.join(SCOPES)}")
     parser.add_argument("--to", metavar="TARGET", required=True, help="who gets it, such as alice@review")
     parser.add_argument("--until", metavar="D", help="for so long (2h), or to this time (2026-11-22T18:00:00Z)")
@@ -80,7 +75,6 @@ def configure_give(parser: argparse.ArgumentParser) -> None:
 
 
 def run_give(context: Context) -> int:
-    """Give it; it counts from the agent's next call on."""
     args = context.args
     asked = agent_target(args.to)
     given = {"scope": args.scope, "to": asked.agent, "until": args.until, "uses": args.uses}
@@ -100,10 +94,8 @@ def grant_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_revoke(parser: argparse.ArgumentParser) -> None:
-    """GRANT."""
     parser.add_argument("id", metavar="GRANT", help="what awk grant list shows (w3)")
 
 
 def run_revoke(context: Context) -> int:
-    """Take it back; that counts from the next call on."""
     return context.answer(context.kernel().delete(f"/grants/{quoted(context.args.id)}"), grant_lines)

@@ -95,7 +95,6 @@ def _arguments(parser: argparse.ArgumentParser) -> Sequence[str]:
 
 
 def configure_help(parser: argparse.ArgumentParser) -> None:
-    """[COMMAND|TOPIC]."""
     parser.add_argument(
         "words", nargs="*", metavar="COMMAND|TOPIC", help="a command, or a topic that the overview names"
     )
@@ -123,12 +122,10 @@ def run_help(context: Context) -> int:
 
 
 def configure_version(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
     json_flag(parser)
 
 
 def run_version(context: Context) -> int:
-    """Print it."""
     if context.args.json:
         context.out.document(json.dumps({"schema": "awk/version/1", "version": VERSION}))
     else:

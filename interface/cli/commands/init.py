@@ -21,7 +21,6 @@ _SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
 
 
 def configure_init(parser: argparse.ArgumentParser) -> None:
-    """[--example NAME] [--backend CLI [--model MODEL]]."""
     about = f"which one (default: {DEFAULT}); list: only say which there are"
     parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=about)
     about = "this program does the work of its agents, in place of their scripts"

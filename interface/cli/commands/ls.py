@@ -10,12 +10,10 @@ from interface.client import new_key
 
 
 def configure_ls(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
     json_flag(parser)
 
 
 def run_ls(context: Context) -> int:
-    """Print every agent and where it is defined."""
     return context.answer(context.kernel().get("/agents"), agents_lines)
 
 
@@ -33,7 +31,6 @@ def agents_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_new(parser: argparse.ArgumentParser) -> None:
-    """[NAME] and what to run."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="its name (default: the kernel picks one)")
     parser.add_argument("-m", "--model", metavar="MODEL", required=True, help="provider/name, or an alias")
     parser.add_argument("-b", "--backend", metavar="BACKEND", help="what runs it (default: sdk)")
@@ -42,7 +39,6 @@ def configure_new(parser: argparse.ArgumentParser) -> None:
 
 
 def run_new(context: Context) -> int:
-    """Make it, and print its name."""
     given = {name: getattr(context.args, name) for name in ("name", "model", "backend", "system")}
     body = {name: value for name, value in given.items() if value is not None}
     completed: dict[str, object]  # what the kernel asks for and nobody gave: a prompt, or the script of a mock

@@ -39,23 +39,19 @@ DEFAULT_FILE: Final = "memory-eval.json"
 
 
 def configure_memory(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_memory(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
 def configure_eval(parser: argparse.ArgumentParser) -> None:
-    """[FILE]."""
     about = f"questions with the turns that answer them, as JSON (default: {DEFAULT_FILE} of the project)"
     parser.add_argument("file", metavar="FILE", nargs="?", help=about)
 
 
 def run_eval(context: Context) -> int:
-    """Print evidence recall at 5, 10 and 20."""
     given: str | None = context.args.file
     path = os.path.join(context.project.root, DEFAULT_FILE) if given is None else os.path.join(context.cwd, given)
     try:
@@ -73,13 +69,11 @@ def run_eval(context: Context) -> int:
 
 
 def configure_growth(parser: argparse.ArgumentParser) -> None:
-    """[RUNS] [--seed N]."""
     parser.add_argument("runs", metavar="RUNS", nargs="?", type=int, default=1000, help="from 10 to 10,000 (1,000)")
     parser.add_argument("--seed", metavar="N", type=int, default=1, help="the same runs each time for the same N (1)")
 
 
 def run_growth(context: Context) -> int:
-    """Print size and precision of a memory, by each way into it."""
     words = (str(context.args.runs), str(context.args.seed))
     return context.answer(run_inspect(None, "memory-growth", *words, seconds=600), growth_lines)
 

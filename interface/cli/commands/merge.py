@@ -21,7 +21,6 @@ FILES: Final = 100
 
 
 def configure_merge(parser: argparse.ArgumentParser) -> None:
-    """RUN or workflow, and how."""
     parser.add_argument(
         "target", metavar="RUN|@WORKFLOW[:TAG]", help="a run (r12: awk runs lists them), or the last one of a workflow"
     )
@@ -49,7 +48,6 @@ def configure_merge(parser: argparse.ArgumentParser) -> None:
 
 
 def run_merge(context: Context) -> int:
-    """Ask for it, wait for its end and report it. Returns 1 where nothing was merged that should have been."""
     args = context.args
     name = args.target if RUN.fullmatch(args.target) else str(workflow_target(args.target).space)
     client = context.kernel()

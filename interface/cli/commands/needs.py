@@ -33,7 +33,6 @@ _STYLES: Final = {"approval": "yellow", "vote": "yellow", "dead": "dim"}
 
 
 def configure_needs(parser: argparse.ArgumentParser) -> None:
-    """[-f] [-A] [-n N]."""
     parser.add_argument("-f", "--follow", action="store_true", help="go on: say what comes, and what is settled")
     all_projects_flag(parser, "of all your projects whose kernel runs, not of this one alone")
     count_flag(parser)
@@ -41,7 +40,6 @@ def configure_needs(parser: argparse.ArgumentParser) -> None:
 
 
 def run_needs(context: Context) -> int:
-    """Print what needs a person. Returns 7 if something does, 0 if nothing; 69 if nothing does of those that answer."""
     if context.args.all_projects:
         refuse_named_kernel(context)
     if context.args.follow:

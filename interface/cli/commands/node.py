@@ -33,14 +33,12 @@ KEYS: Final = ("host", "image", "container", "pod", "namespace", "address", "com
 
 
 def configure_node(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes; without one this machine is a node, of the kernel at the other end of its streams."""
     parser.add_argument("--join", metavar="WORD", help="be a node of the kernel that made this word (- reads it)")
     parser.add_argument("--project-id", metavar="ID", help="be a node of the kernel that is spoken to over our streams")
     VERBS.configure(parser)
 
 
 def run_node(context: Context) -> int:
-    """Do it."""
     if context.args.verb is None:
         become_node(context)
     return VERBS.run(context)
@@ -73,7 +71,6 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(context: Context) -> int:
-    """Print them."""
     return context.answer(context.kernel().get("/nodes"), nodes_lines)
 
 
@@ -99,7 +96,6 @@ def nodes_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_add(parser: argparse.ArgumentParser) -> None:
-    """NAME and how it is reached; arguments for the program that leads there come after ``--``."""
     parser.add_argument("name", metavar="NAME", help="what it is called")
     parser.add_argument(
         "--via", choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"), help="the engine that leads there"
@@ -117,7 +113,6 @@ def configure_add(parser: argparse.ArgumentParser) -> None:
 
 
 def run_add(context: Context) -> int:
-    """Add it, and print how it is, or the command to type there."""
     args = context.args
     if args.via is not None and args.join:
         raise Failure("usage", "it is reached by an engine, or dials home: not both", "leave out --via or --join")
@@ -146,24 +141,20 @@ def added_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_drain(parser: argparse.ArgumentParser) -> None:
-    """NAME, --undo."""
     parser.add_argument("name", metavar="NAME", help="the node")
     parser.add_argument("--undo", action="store_true", help="give it work again")
 
 
 def run_drain(context: Context) -> int:
-    """Do it, and print all nodes."""
     path, body = f"/nodes/{quoted(context.args.name)}/drain", {"undo": context.args.undo}
     return context.answer(context.kernel().post(path, body, key=new_key()), nodes_lines)
 
 
 def configure_rm(parser: argparse.ArgumentParser) -> None:
-    """NAME, --force."""
     parser.add_argument("name", metavar="NAME", help="the node")
     parser.add_argument("--force", action="store_true", help="also where attempts run: they are done again elsewhere")
 
 
 def run_rm(context: Context) -> int:
-    """Do it, and print those that are left."""
     path, query = f"/nodes/{quoted(context.args.name)}", {"force": "true"} if context.args.force else None
     return context.answer(context.kernel().delete(path, query), nodes_lines)

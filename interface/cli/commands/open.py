@@ -25,7 +25,6 @@ _PAGE: Final = """<!doctype html>
 
 
 def configure_open(parser: argparse.ArgumentParser) -> None:
-    """--read-only, --print, --json."""
     parser.add_argument("--read-only", action="store_true", help="let the page look, and change nothing")
     parser.add_argument(
         "--print", action="store_true", help="print the address, good for one browser in the next minute"
@@ -34,7 +33,6 @@ def configure_open(parser: argparse.ArgumentParser) -> None:
 
 
 def run_open(context: Context) -> int:
-    """Have a browser open the page, or print where it is."""
     body = context.kernel().post("/page/keys", {"read_only": context.args.read_only}, key=new_key())
     if context.wants_json:
         context.out.document(body)

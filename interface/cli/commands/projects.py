@@ -23,12 +23,10 @@ _STYLES = {
 
 
 def configure_projects(parser: "argparse.ArgumentParser") -> None:
-    """No arguments of its own."""
     json_flag(parser)
 
 
 def run_projects(context: Context) -> int:
-    """Print one line for each. Returns 0; 69 where a kernel that should answer does not."""
     import json  # noqa: PLC0415  (beside the list that needs it)
 
     refuse_named_kernel(context)

@@ -40,17 +40,14 @@ VERBS: Final = Subcommands(
 
 
 def configure_proposal(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_proposal(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
-    """[@WORKFLOW], [--all]."""
     text = "those of its latest run, ended or not; without it: those that are open, of all workflows"
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help=text)
     parser.add_argument("--all", action="store_true", help="without a workflow: those that have ended too")
@@ -59,7 +56,6 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(context: Context) -> int:
-    """Print the proposals that are open; of one workflow, those that have ended as well."""
     target: str | None = context.args.target
     if target is not None and context.args.all:
         raise Failure("usage", "--all is for all workflows: of one, all are shown anyway")
@@ -82,13 +78,11 @@ def proposals_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    """PROPOSAL."""
     proposal_argument(parser, "shown")
     archive_flag(parser)
 
 
 def run_show(context: Context) -> int:
-    """Print what is voted on, who voted how, and what came of it."""
     named = parsed(context.args.shown)
     client = context.kernel()
     return context.answer(client.get(path_of(client, named)), proposal_lines)
@@ -172,26 +166,22 @@ def outcome(one: "BallotInfo") -> str:
 
 
 def configure_vote(parser: argparse.ArgumentParser) -> None:
-    """PROPOSAL CHOICE."""
     proposal_argument(parser)
     parser.add_argument("choice", metavar="CHOICE", help="the id of one of its options: yes or no of an approval")
     parser.add_argument("--reason", metavar="TEXT", default="", help="kept with your vote; the members read it")
 
 
 def run_vote(context: Context) -> int:
-    """Vote, and print how it stands now."""
     body = {"choice": context.args.choice, "reason": context.args.reason}
     return act_on_proposal(context, "vote", body, f"you voted {context.args.choice}; ")
 
 
 def configure_cancel(parser: argparse.ArgumentParser) -> None:
-    """PROPOSAL."""
     proposal_argument(parser)
     parser.add_argument("--reason", metavar="TEXT", default="", help="the members read it")
 
 
 def run_cancel(context: Context) -> int:
-    """Call it off: nobody votes on it any more, and nobody wins."""
     return act_on_proposal(context, "cancel", {"reason": context.args.reason})
 
 

@@ -11,12 +11,10 @@ from interface.failure import Unreachable
 
 
 def configure_providers(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
     json_flag(parser)
 
 
 def run_providers(context: Context) -> int:
-    """Print the providers this project can use."""
     return context.answer(context.kernel().get("/providers"), records_lines)
 
 
@@ -44,7 +42,6 @@ def _text(value: object) -> str:
 
 
 def configure_backends(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
     json_flag(parser)
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def configure_ps(parser: "argparse.ArgumentParser") -> None:
-    """[TARGET] and which of it, in what order."""
     parser.add_argument(
         "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review[:tag] (default: all)"
     )
@@ -30,7 +29,6 @@ def configure_ps(parser: "argparse.ArgumentParser") -> None:
 
 
 def run_ps(context: Context) -> int:
-    """Print every agent with what it does; what does not run, and why, goes to stderr."""
     args = context.args
     if args.json and (args.quiet or args.columns is not None):
         raise Failure("usage", "-q and -o are for text: --json has all of it")
@@ -101,12 +99,10 @@ def header_lines(needs: int, screen: Screen) -> list[str]:
 
 
 def configure_top(parser: "argparse.ArgumentParser") -> None:
-    """No arguments of its own."""
     json_flag(parser)
 
 
 def run_top(context: Context) -> int:
-    """Draw the table until ``q`` or Ctrl-C; where nobody can watch it is printed once."""
     watched = context.out.is_terminal and not context.out.unattended and not context.args.json
     if not watched:
         return context.answer(context.kernel().get("/ps"), ps_lines, context.clock.wall())

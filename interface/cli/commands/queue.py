@@ -14,14 +14,12 @@ DEFAULT_COUNT: Final = 200
 
 
 def configure_queue(parser: argparse.ArgumentParser) -> None:
-    """TARGET."""
     target_argument(parser)
     count_flag(parser)
     json_flag(parser)
 
 
 def run_queue(context: Context) -> int:
-    """Print every instruction of the agent that has not ended, and what keeps it."""
     asked = agent_target(context.args.target)
     client = context.kernel()
     return show_list(context, agent_path(client, asked, "queue"), QUEUE, queue_lines)
@@ -43,14 +41,12 @@ def queue_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_inbox(parser: argparse.ArgumentParser) -> None:
-    """TARGET."""
     target_argument(parser)
     count_flag(parser, DEFAULT_COUNT)
     json_flag(parser)
 
 
 def run_inbox(context: Context) -> int:
-    """Print the deliveries of its personal space, or of the workflow that the target names."""
     asked = agent_target(context.args.target)
     client = context.kernel()
     return show_list(context, agent_path(client, asked, "inbox"), INBOX, inbox_lines, {"space": asked.space})
@@ -68,7 +64,6 @@ def inbox_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_dead(parser: argparse.ArgumentParser) -> None:
-    """[-n N], or ``--clear``."""
     parser.add_argument(
         "--clear", action="store_true", help="list what failed until now no more; show and retry still know it"
     )
@@ -77,7 +72,6 @@ def configure_dead(parser: argparse.ArgumentParser) -> None:
 
 
 def run_dead(context: Context) -> int:
-    """Print the instructions that failed for good, or take them off the list."""
     if context.args.clear:
         return act(context, "/dead/clear", (), dead_cleared_lines)
     return show_list(context, "/dead", DEAD, dead_lines)

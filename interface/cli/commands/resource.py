@@ -23,23 +23,19 @@ VERBS: Final = Subcommands(
 
 
 def configure_resource(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_resource(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
-    """[TARGET]."""
     parser.add_argument("target", metavar="TARGET", nargs="?", help="only those of this workflow, or this agent")
     count_flag(parser)
 
 
 def run_list(context: Context) -> int:
-    """Print one line for each."""
     wanted: str | None = context.args.target
     path = "/resources" if wanted is None else f"/spaces/{quoted(target(wanted).space)}/resources"
     return show_list(context, path, RESOURCES, resources_lines)
@@ -56,7 +52,6 @@ def resources_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_get(parser: argparse.ArgumentParser) -> None:
-    """RESOURCE and the part of it."""
     parser.add_argument("id", metavar="RESOURCE", help="its id: what stands behind resource: in a message")
     parser.add_argument("--offset", type=int, default=0, metavar="N", help="from this character on (default: 0)")
     parser.add_argument("--limit", type=int, metavar="N", help="at most so many characters (default: all)")
@@ -64,7 +59,6 @@ def configure_get(parser: argparse.ArgumentParser) -> None:
 
 
 def run_get(context: Context) -> int:
-    """Print the text and nothing else; on a terminal with what that might obey made visible."""
     query = {"offset": str(context.args.offset)}
     if context.args.limit is not None:
         query["limit"] = str(context.args.limit)
@@ -77,14 +71,12 @@ def run_get(context: Context) -> int:
 
 
 def configure_add(parser: argparse.ArgumentParser) -> None:
-    """TARGET TEXT."""
     parser.add_argument("target", metavar="TARGET", help="the workflow (@review) or agent whose space it is for")
     parser.add_argument("message", metavar="TEXT", help="the text; - reads standard input")
     parser.add_argument("--type", metavar="TYPE", default="text/plain", help="its media type (default: text/plain)")
 
 
 def run_add(context: Context) -> int:
-    """Keep it; the same text again has the same id."""
     asked = {"content": text_of(context, context.args.message), "type": context.args.type}
     path = f"/spaces/{quoted(target(context.args.target).space)}/resources"
     return context.answer(context.kernel().post(path, asked, key=new_key()), kept_lines)

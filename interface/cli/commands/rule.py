@@ -32,12 +32,10 @@ VERBS: Final = Subcommands(
 
 
 def configure_rule(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_rule(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
@@ -50,12 +48,10 @@ def _path(context: Context) -> str:
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW."""
     _workflow_argument(parser)
 
 
 def run_list(context: Context) -> int:
-    """Print a line for each rule."""
     return context.answer(context.kernel().get(_path(context)), rules_lines)
 
 
@@ -91,13 +87,11 @@ def _waits_for(rule: "RuleSpec") -> str:
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    """RULE @WORKFLOW."""
     parser.add_argument("name", metavar="RULE", help="its name")
     _workflow_argument(parser)
 
 
 def run_show(context: Context) -> int:
-    """Print all about it."""
     return context.answer(context.kernel().get(f"{_path(context)}/{quoted(context.args.name)}"), rule_lines)
 
 
@@ -119,13 +113,11 @@ def rule_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_add(parser: argparse.ArgumentParser) -> None:
-    """FILE @WORKFLOW."""
     parser.add_argument("file", metavar="FILE", help="YAML: one rule, a list of them, or rules: with a list")
     _workflow_argument(parser)
 
 
 def run_add(context: Context) -> int:
-    """Define each of its rules, in their order."""
     wanted = rules_of(context.args.file)
     client, path = context.kernel(), _path(context)
     made = [json.loads(client.post(path, {"rule": rule}, key=new_key())) for rule in wanted]
@@ -133,13 +125,11 @@ def run_add(context: Context) -> int:
 
 
 def configure_rm(parser: argparse.ArgumentParser) -> None:
-    """RULE @WORKFLOW."""
     parser.add_argument("name", metavar="RULE", help="its name")
     _workflow_argument(parser)
 
 
 def run_rm(context: Context) -> int:
-    """Switch it off."""
     body = context.kernel().delete(f"{_path(context)}/{quoted(context.args.name)}")
     return context.answer(_document([json.loads(body)]), _changed_lines)
 
@@ -156,13 +146,11 @@ def _changed_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_test(parser: argparse.ArgumentParser) -> None:
-    """FILE|NAME --run RUN."""
     parser.add_argument("rule", metavar="RULE|FILE", help="a file with one rule, or the name of one of the run's")
     parser.add_argument("--run", metavar="RUN", required=True, help="whose messages are looked at")
 
 
 def run_test(context: Context) -> int:
-    """Print which messages would have set it off, and what it would have done."""
     asked = context.args.rule
     body: dict[str, Any] = {"name": asked}
     if Path(asked).is_file() or "/" in asked or asked.endswith((".yaml", ".yml")):

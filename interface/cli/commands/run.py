@@ -42,7 +42,6 @@ CANCEL_SECONDS: Final = 30.0
 
 
 def configure_run(parser: argparse.ArgumentParser) -> None:
-    """FILE or NAME, and how."""
     parser.add_argument(
         "workflow",
         metavar="FILE|NAME",
@@ -168,7 +167,6 @@ def _to_its_end(context: Context, running: Run) -> int:
 
 
 def _can_be_approved(context: Context) -> bool:
-    """Return whether somebody is here to give an approval, or comes back to a run that is left alone."""
     return bool(context.args.detach) or can_ask(context)
 
 
@@ -181,7 +179,6 @@ def follow(context: Context, events: Iterator[ServerEvent]) -> int:
 
 
 def _show(context: Context, events: Iterator[ServerEvent], progress: "RunProgress") -> int:
-    """Print what happens, and the report at the end. Returns the exit code that this says."""
     steps = StepReader(context)
     for event in events:
         if event.type == "result":
@@ -255,7 +252,6 @@ def has_changed_trees(context: Context, document: bytes) -> bool:
 
 
 def _cancel(context: Context, running: Run, exit_code: Exit) -> int:
-    """Stop the run, wait for it to end, and report it all the same. A second signal ends only us."""
     context.out.speak_if_heard()
     context.out.note("note: stopping the run; once more to leave it to the kernel")
     name = os.path.splitext(os.path.basename(context.args.workflow))[0]

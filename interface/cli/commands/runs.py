@@ -19,7 +19,6 @@ _DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "cyan", "d": "bold"}
 
 
 def configure_runs(parser: argparse.ArgumentParser) -> None:
-    """[@WORKFLOW[:TAG]], and which of its runs."""
     parser.add_argument(
         "target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only its runs; without a tag those of all its tags"
     )
@@ -30,7 +29,6 @@ def configure_runs(parser: argparse.ArgumentParser) -> None:
 
 
 def run_runs(context: Context) -> int:
-    """Print one line for each, the last one first."""
     query: dict[str, str] = {}
     if context.args.target is not None:
         asked = workflow_target(context.args.target)
@@ -45,7 +43,6 @@ def run_runs(context: Context) -> int:
 
 
 def runs_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each. What was stopped by hand has no status but that."""
     from protocol.api.runs import RunList  # noqa: PLC0415  (JSON needs no types)
 
     rows: list[list[str]] = []
@@ -58,7 +55,6 @@ def runs_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_diff(parser: argparse.ArgumentParser) -> None:
-    """TARGET or RUN, and how much of it."""
     parser.add_argument(
         "target",
         metavar="TARGET|RUN",
@@ -69,7 +65,6 @@ def configure_diff(parser: argparse.ArgumentParser) -> None:
 
 
 def run_diff(context: Context) -> int:
-    """Print commits, files and, of one agent, every line."""
     if RUN.fullmatch(context.args.target):
         client = context.kernel()
         place = json.loads(client.get(f"/runs/{context.args.target}"))["run"]

@@ -45,7 +45,6 @@ _WAITS: Final = MappingProxyType(
 
 
 def configure_send(parser: argparse.ArgumentParser) -> None:
-    """TARGET MESSAGE, or many of them in a file."""
     words = (target_argument(parser), message_argument(parser))
 
     class Batch(argparse.Action):
@@ -68,7 +67,6 @@ def configure_send(parser: argparse.ArgumentParser) -> None:
 
 
 def run_send(context: Context) -> int:
-    """Print the receipt, or the answers."""
     if context.args.timeout is not None and not context.args.wait:
         raise Failure("usage", "--timeout goes with --wait")
     if context.args.batch is not None:
@@ -260,7 +258,6 @@ def _wait(reason: str, unasked: str | None) -> str:
 
 
 def configure_ask(parser: argparse.ArgumentParser) -> None:
-    """TARGET MESSAGE."""
     target_argument(parser)
     message_argument(parser)
     json_flag(parser)
@@ -268,7 +265,6 @@ def configure_ask(parser: argparse.ArgumentParser) -> None:
 
 
 def run_ask(context: Context) -> int:
-    """Print the answer while it comes."""
     conversation = _Answer(context)
 
     def start(asked: Mapping[str, object]) -> Stream:
@@ -390,14 +386,12 @@ class AnswerStream:
 
 
 def configure_serve(parser: argparse.ArgumentParser) -> None:
-    """TARGET MESSAGE."""
     target_argument(parser)
     message_argument(parser)
     parser.add_argument("--json", action="store_true", help="what it does anyway")
 
 
 def run_serve(context: Context) -> int:
-    """Print the answer when it is there."""
     body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
     answer, _ = post_once(context, "/serve", body, None)
     context.out.document(answer)

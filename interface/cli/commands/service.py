@@ -44,7 +44,6 @@ _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 def configure_service(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
@@ -56,7 +55,6 @@ def run_service(context: Context) -> int:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    """--launchd or --systemd."""
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--systemd", action="store_true", help="a systemd user unit (default, but on macOS)")
     kinds.add_argument("--launchd", action="store_true", help="a launchd property list (default on macOS)")
@@ -71,7 +69,6 @@ def configure_run(_parser: argparse.ArgumentParser) -> None:
 
 
 def run_run(context: Context) -> int:
-    """Run until a signal asks for the end; the kernels that it started are ended with it."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())
@@ -81,7 +78,6 @@ def run_run(context: Context) -> int:
 
 
 def run_print(context: Context) -> int:
-    """Print the text, and change nothing."""
     service, launchd = described(context), _is_launchd(context)
     text = plist_text(service) if launchd else unit_text(service)
     if context.args.json:
@@ -92,7 +88,6 @@ def run_print(context: Context) -> int:
 
 
 def run_install(context: Context) -> int:
-    """Write it, and start it, or say what does. A file that is not ours is left alone."""
     service, launchd = described(context), _is_launchd(context)
     text, facts = plist_text(service) if launchd else unit_text(service), _facts(context, service)
     path = facts["path"]
@@ -125,7 +120,6 @@ def run_install(context: Context) -> int:
 
 
 def run_uninstall(context: Context) -> int:
-    """Stop it and remove its file. Where it is not installed nothing is done."""
     service, launchd = described(context), _is_launchd(context)
     facts = _facts(context, service)
     path = facts["path"]

@@ -30,7 +30,6 @@ _STATUS_STYLES: Final = {"done": "green", "running": "cyan"}
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    """RUN or INSTRUCTION."""
     parser.add_argument(
         "id", metavar="RUN|INSTRUCTION", help="a run (r12; review:main: its last) or an instruction (i7)"
     )
@@ -43,7 +42,6 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
 
 
 def run_show(context: Context) -> int:
-    """Print all that is kept of it."""
     name: str = context.args.id
     if context.args.prompt:
         if not _INSTRUCTION.fullmatch(name):
@@ -70,7 +68,6 @@ def run_show(context: Context) -> int:
 
 
 def run_lines(body: bytes, screen: Screen) -> list[str]:
-    """All that was said in the run, and what came of it."""
     from protocol.api.runs import RunReport  # noqa: PLC0415  (JSON needs no types)
 
     said = decode(body, RunReport).messages

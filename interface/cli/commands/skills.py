@@ -38,12 +38,10 @@ _COMMIT: Final = 12
 
 
 def configure_skills(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_skills(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
@@ -52,7 +50,6 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(context: Context) -> int:
-    """Print the skills of the project."""
     return show_skills(context)
 
 
@@ -90,14 +87,12 @@ def skills_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_import(parser: argparse.ArgumentParser) -> None:
-    """SOURCE [NAME...]."""
     parser.add_argument("source", metavar="SOURCE", help="github:owner/repo@ref/path: a skill, or a folder of skills")
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
     parser.add_argument("--force", action="store_true", help="in place of what is there")
 
 
 def run_import(context: Context) -> int:
-    """Copy them into the project, pin them, and show what there is."""
     root = context.project.root
     names: list[str] = context.args.names
     found = fetch(context, context.args.source)
@@ -118,13 +113,11 @@ def run_import(context: Context) -> int:
 
 
 def configure_update(parser: argparse.ArgumentParser) -> None:
-    """[NAME...]."""
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these (default: all that were imported)")
     parser.add_argument("--force", action="store_true", help="also what was changed here: the changes are lost")
 
 
 def run_update(context: Context) -> int:
-    """Look up again where imported skills come from, copy what is new, and show what there is."""
     wanted, edited = asked_for(context, "repeat with --force to lose the changes")
     sources: dict[str, FetchedSkills] = {}
     for name, pin in wanted.items():
@@ -142,13 +135,11 @@ def run_update(context: Context) -> int:
 
 
 def configure_rm(parser: argparse.ArgumentParser) -> None:
-    """NAME..."""
     parser.add_argument("names", metavar="NAME", nargs="+", help="skills that were imported")
     parser.add_argument("--force", action="store_true", help="also what was changed here")
 
 
 def run_rm(context: Context) -> int:
-    """Remove imported skills, and show what is left."""
     wanted, _edited = asked_for(context, "repeat with --force")
     for name in wanted:
         remove(context.project.root, name)
@@ -204,7 +195,6 @@ def configure_install_self(parser: argparse.ArgumentParser) -> None:
 
 
 def run_install_self(context: Context) -> int:
-    """Write it, in place of what an earlier version wrote, and print where it is."""
     text = files("interface").joinpath("SKILL.md").read_text("utf-8")
     written = [f"{folder}/{_OWN}/SKILL.md" for folder in _FOLDERS]
     try:

@@ -22,22 +22,18 @@ VERBS: Final = Subcommands(
 
 
 def configure_space(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_space(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
-    """[--run RUN]."""
     parser.add_argument("--run", metavar="RUN", help="those of this run (r12), closed ones too")
 
 
 def run_list(context: Context) -> int:
-    """Print a line for each space."""
     run: str | None = context.args.run
     query = "" if run is None else f"?run={quoted(run)}"
     return context.answer(context.kernel().get(f"/spaces{query}"), space_lines)
@@ -55,14 +51,12 @@ def space_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_members(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW[:TAG]~SPACE [--add NAME ...] [--remove NAME ...]."""
     parser.add_argument("target", metavar="SPACE", help="the space, such as @review~design")
     parser.add_argument("--add", metavar="NAME", action="append", default=[], help="who joins; may be repeated")
     parser.add_argument("--remove", metavar="NAME", action="append", default=[], help="who leaves; may be repeated")
 
 
 def run_members(context: Context) -> int:
-    """Change who is in it; that counts from everybody's next call on."""
     args = context.args
     if not args.add and not args.remove:
         raise Failure("usage", "say who joins or leaves", "use --add NAME or --remove NAME")
@@ -71,12 +65,10 @@ def run_members(context: Context) -> int:
 
 
 def configure_close(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW[:TAG]~SPACE."""
     parser.add_argument("target", metavar="SPACE", help="the space, such as @review~design")
 
 
 def run_close(context: Context) -> int:
-    """Close it; what was said there can be read on."""
     return context.answer(context.kernel().delete(_path(context.args.target)), one_space)
 
 

@@ -19,17 +19,14 @@ VERBS: Final = Subcommands(
 
 
 def configure_standby(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_standby(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
 def configure_check(parser: argparse.ArgumentParser) -> None:
-    """DIR."""
     parser.add_argument("folder", metavar="DIR", help="what standby.to of the project file named")
 
 

@@ -23,7 +23,6 @@ _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUI
 
 
 def configure_start(parser: argparse.ArgumentParser) -> None:
-    """[FILE|NAME] and how."""
     parser.add_argument(
         "workflow", metavar="FILE|NAME", nargs="?", help="a workflow to start (default: only the kernel)"
     )
@@ -35,7 +34,6 @@ def configure_start(parser: argparse.ArgumentParser) -> None:
 
 
 def run_start(context: Context) -> int:
-    """Return once the kernel answers, and the workflow runs."""
     if context.params and context.args.workflow is None:
         raise Failure("usage", "parameters after -- need a workflow to go to")
     workflow = None if context.args.workflow is None else context.workflow(context.args.workflow)
@@ -54,7 +52,6 @@ def run_start(context: Context) -> int:
 
 
 def run_in_foreground(context: Context, workflow: str | None) -> int:
-    """Run the kernel as our child, on our terminal. Returns what it ends with."""
     from interface.autostart import Starter, command, kernel_environment  # noqa: PLC0415  (needs subprocess)
 
     try:

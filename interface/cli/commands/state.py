@@ -21,14 +21,12 @@ GROUPS: Final = ("trees", "unfinished", "logs", "aside", "comparisons", "attempt
 
 
 def configure_backup(parser: argparse.ArgumentParser) -> None:
-    """FILE, and whether one that is there is replaced."""
     parser.add_argument("file", metavar="FILE", help="where to: whole or not at all, for its owner alone to read")
     parser.add_argument("--force", action="store_true", help="replace a file of that name")
     json_flag(parser)
 
 
 def run_backup(context: Context) -> int:
-    """Write it. A kernel that runs goes on meanwhile; none is started."""
     return context.answer(_asked(context, "backup"), backup_lines)
 
 
@@ -48,7 +46,6 @@ def backup_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_restore(parser: argparse.ArgumentParser) -> None:
-    """FILE, or DIR, and whether what is there is set aside."""
     parser.add_argument("file", metavar="FILE", help="what awk backup wrote; with --promote, the folder of a standby")
     parser.add_argument("--promote", action="store_true", help="go on with a standby: its original must not run again")
     parser.add_argument(
@@ -65,7 +62,6 @@ def configure_restore(parser: argparse.ArgumentParser) -> None:
 
 
 def run_restore(context: Context) -> int:
-    """Put it in place. Refused while a kernel of the project runs, and over state that is there."""
     return context.answer(_asked(context, "promote" if context.args.promote else "restore"), restore_lines)
 
 
@@ -92,13 +88,11 @@ def _asked(context: Context, verb: str) -> bytes:
 
 
 def configure_df(parser: argparse.ArgumentParser) -> None:
-    """-n, for the number of runs that are told."""
     parser.add_argument("-n", type=int, default=RUNS, metavar="N", help="so many runs at most (0: all)")
     json_flag(parser)
 
 
 def run_df(context: Context) -> int:
-    """Print it, the largest first."""
     if context.args.n < 0:
         raise Failure("usage", "-n takes a number from 0 on")
     root, state = context.project
@@ -123,7 +117,6 @@ def df_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_prune(parser: argparse.ArgumentParser) -> None:
-    """[WHAT...], and whether to remove it, and to ask."""
     parser.add_argument("what", metavar="WHAT", nargs="*", help=f"only these (default: all): {', '.join(GROUPS)}")
     parser.add_argument("--dry-run", action="store_true", help="say what would go, and why, and remove nothing")
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -131,7 +124,6 @@ def configure_prune(parser: argparse.ArgumentParser) -> None:
 
 
 def run_prune(context: Context) -> int:
-    """Say what would go, ask, and remove it. Where nobody can answer only --yes does: it does not come back."""
     args = context.args
     unknown = next((word for word in args.what if word not in GROUPS), None)
     if unknown is not None:

@@ -21,7 +21,6 @@ _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":
 
 
 def configure_status(parser: "argparse.ArgumentParser") -> None:
-    """[TARGET]."""
     parser.add_argument(
         "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: the kernel and all)"
     )
@@ -29,7 +28,6 @@ def configure_status(parser: "argparse.ArgumentParser") -> None:
 
 
 def run_status(context: Context) -> int:
-    """Print what the kernel says of itself, or that there is none."""
     query = _query(context)
     try:
         document = context.find_kernel().get("/status", query)
@@ -93,7 +91,6 @@ def status_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_stats(parser: "argparse.ArgumentParser") -> None:
-    """[TARGET]."""
     parser.add_argument(
         "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all work)"
     )
@@ -117,7 +114,6 @@ def _parts(text: str) -> str:
 
 
 def _moment(text: str) -> "Moment":
-    """Seconds before now, or the time that is meant."""
     from argparse import ArgumentTypeError  # noqa: PLC0415  (argparse calls this)
     from datetime import UTC, datetime  # noqa: PLC0415  (as above)
 
@@ -142,7 +138,6 @@ class Moment(NamedTuple):
 
 
 def run_stats(context: Context) -> int:
-    """Print instructions by how they ended, steps, tokens, cost and time worked: of all that is kept, or of a time."""
     query = _query(context)
     if context.args.by is not None:
         query["by"] = context.args.by

@@ -77,7 +77,6 @@ LADDER_SECONDS: Final = 25.0
 
 
 def configure_target(parser: argparse.ArgumentParser) -> None:
-    """TARGET."""
     target_argument(parser)
     json_flag(parser)
 
@@ -86,22 +85,18 @@ configure_pause = configure_resume = configure_continue = configure_reset = conf
 
 
 def run_pause(context: Context) -> int:
-    """Let an agent or a workflow begin nothing; what runs gives way after its next entry."""
     return act_on_target(context, "pause")
 
 
 def run_resume(context: Context) -> int:
-    """Let work go on after a pause or a stop, or where an agent waits for its provider or a key."""
     return act_on_target(context, "resume")
 
 
 def run_continue(context: Context) -> int:
-    """Grant the limits of a workflow, or the budget of an agent, once more."""
     return act_on_target(context, "continue")
 
 
 def run_reset(context: Context) -> int:
-    """Clear an agent's error, crashes, backoff and pause, and let it ask its provider again."""
     return act_on_agent(context, "reset")
 
 
@@ -140,7 +135,6 @@ def changed_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_instructions(parser: argparse.ArgumentParser) -> None:
-    """ID..."""
     parser.add_argument("ids", metavar="ID", nargs="+", help="an instruction (i7)")
     json_flag(parser)
 
@@ -149,21 +143,18 @@ configure_promote = configure_instructions
 
 
 def configure_cancel(parser: argparse.ArgumentParser) -> None:
-    """ID..., or which of what has not ended."""
     bulk_flags(parser)
     parser.add_argument("--queued", action="store_true", help="only what no worker is at: what runs goes on")
     parser.add_argument("--yes", action="store_true", help="do not ask about many")
 
 
 def configure_retry(parser: argparse.ArgumentParser) -> None:
-    """ID..., or which of what failed for good, and how much of it again."""
     bulk_flags(parser)
     parser.add_argument("--all", action="store_true", help="all that dead lists")
     parser.add_argument("--fresh", action="store_true", help="from the beginning; what its calls did may happen twice")
 
 
 def run_cancel(context: Context) -> int:
-    """End instructions, also those that run: by their ids, or all that are meant, in one commit."""
     many = chosen(context)
     if many is not None:
         return change_many(context, "cancel", many)
@@ -171,7 +162,6 @@ def run_cancel(context: Context) -> int:
 
 
 def configure_answer(parser: argparse.ArgumentParser) -> None:
-    """ID TEXT."""
     parser.add_argument("ids", metavar="ID", nargs=1, help="an instruction that waits for a person (i7), as in needs")
     parser.add_argument("message", metavar="TEXT", help="what you say; - reads it from standard input")
     parser.add_argument("--as", dest="name", metavar="AGENT", help="refuse it where somebody else is asked by now")
@@ -179,27 +169,23 @@ def configure_answer(parser: argparse.ArgumentParser) -> None:
 
 
 def run_answer(context: Context) -> int:
-    """Say what an agent says that is a person: it is the reply to what the agent was asked."""
     body = {"text": context.message(), **({} if context.args.name is None else {"as": context.args.name})}
     return act(context, "/instructions/{}/answer", instruction_ids(context), instructions_lines, body)
 
 
 def configure_reassign(parser: argparse.ArgumentParser) -> None:
-    """ID AGENT."""
     parser.add_argument("ids", metavar="ID", nargs=1, help="an instruction that waits for a person (i7), as in needs")
     parser.add_argument("to", metavar="AGENT", help="a member of its workspace: a person, or a model, which begins")
     json_flag(parser)
 
 
 def run_reassign(context: Context) -> int:
-    """Have another member do what a person was asked; who asked goes on with that one's answer."""
     return act(
         context, "/instructions/{}/reassign", instruction_ids(context), instructions_lines, {"to": context.args.to}
     )
 
 
 def run_retry(context: Context) -> int:
-    """Put instructions that failed or are dead back into their lanes, to go on after the last finished entry."""
     many = chosen(context)
     body: Mapping[str, object] = {"fresh": context.args.fresh}
     if many is not None:
@@ -208,7 +194,6 @@ def run_retry(context: Context) -> int:
 
 
 def run_promote(context: Context) -> int:
-    """Move instructions to the most urgent lane, where the oldest is first, and say what comes before them there."""
 
     def earlier(client: Client, row: Row) -> str | None:
         space = str(row["space"])
@@ -242,7 +227,6 @@ def instructions_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_stop(parser: argparse.ArgumentParser) -> None:
-    """[TARGET...] and how gently."""
     targets = "alice, @review[:tag] or alice@review[:tag] (default: all)"
     parser.add_argument("targets", metavar="TARGET", nargs="*", help=targets)
     parser.add_argument(
@@ -255,7 +239,6 @@ def configure_stop(parser: argparse.ArgumentParser) -> None:
 
 
 def run_stop(context: Context) -> int:
-    """Stop workflows and agents; without a target everything and the kernel. Returns once its processes are gone."""
     grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
     if context.args.all_projects:
         if context.args.targets:
@@ -354,7 +337,6 @@ def stop_kernel(context: Context, client: Client, grace: float) -> None:
 
 
 def configure_restart(parser: argparse.ArgumentParser) -> None:
-    """TARGET or --kernel."""
     parser.add_argument("target", metavar="TARGET", nargs="?", help="alice or alice@review[:tag]")
     parser.add_argument("--kernel", action="store_true", help="the kernel: what runs goes on after its last entry")
     trust_flag(parser)
@@ -362,7 +344,6 @@ def configure_restart(parser: argparse.ArgumentParser) -> None:
 
 
 def run_restart(context: Context) -> int:
-    """Let an agent go on in a new worker, or the kernel in a new process. Returns once it is back."""
     if (context.args.target is None) != context.args.kernel:
         try:
             agents = json.loads(context.find_kernel().get("/agents"))["agents"]

@@ -34,12 +34,10 @@ VERBS: Final = Subcommands(
 
 
 def configure_task(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_task(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
@@ -52,7 +50,6 @@ def _path(context: Context) -> str:
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW, which of them."""
     _workflow_argument(parser)
     states = ("open", "ready", "claimed", "done", "failed", "cancelled")
     parser.add_argument("--state", choices=states, help="only those in this state")
@@ -62,7 +59,6 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(context: Context) -> int:
-    """Print a line for each task."""
     args = context.args
     query = {name: value for name, value in (("state", args.state), ("for", args.for_)) if value is not None}
     return show_list(context, _path(context), TASKS, tasks_lines, query)
@@ -84,14 +80,12 @@ def _tasks(body: bytes) -> "tuple[TaskInfo, ...]":
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW TASK."""
     _workflow_argument(parser)
     parser.add_argument("id", metavar="TASK", help="its id (t3), or its key")
     archive_flag(parser)
 
 
 def run_show(context: Context) -> int:
-    """Print all about it."""
     return context.answer(context.kernel().get(f"{_path(context)}/{quoted(context.args.id)}"), task_lines)
 
 
@@ -125,7 +119,6 @@ def task_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_add(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW TITLE and its terms."""
     _workflow_argument(parser)
     parser.add_argument("title", metavar="TITLE", help="what is to be done, in a line")
     parser.add_argument("--text", metavar="TEXT", default="", help="all that one needs to do it")
@@ -139,7 +132,6 @@ def configure_add(parser: argparse.ArgumentParser) -> None:
 
 
 def run_add(context: Context) -> int:
-    """Add it, and print its id."""
     args = context.args
     given = {
         "title": args.title,
@@ -161,24 +153,20 @@ def _added_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_done(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW TASK..."""
     _ending(parser)
     parser.add_argument("--result", metavar="TEXT", default="", help="what came of it; the members read it")
 
 
 def run_done(context: Context) -> int:
-    """Count them as done; no check is run for a person's word."""
     return _end(context, "done", {"result": context.args.result})
 
 
 def configure_cancel(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW TASK..."""
     _ending(parser)
     parser.add_argument("--reason", metavar="TEXT", default="", help="the members read it")
 
 
 def run_cancel(context: Context) -> int:
-    """Cancel them."""
     return _end(context, "cancel", {"reason": context.args.reason})
 
 
@@ -196,14 +184,12 @@ def _ended_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_graph(parser: argparse.ArgumentParser) -> None:
-    """@WORKFLOW."""
     _workflow_argument(parser)
     count_flag(parser, None, "only N tasks")
     archive_flag(parser)
 
 
 def run_graph(context: Context) -> int:
-    """Print the tasks, each under the one that it waits for; the whole list as JSON."""
     count = context.args.n or 0
     document = fetch_list(context.kernel(), _path(context), TASKS, count, {})
     return context.answer(json.dumps(document, ensure_ascii=False).encode(), graph_lines)

@@ -49,12 +49,10 @@ _ARGUMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::([a-z]+\??))?", re.A
 
 
 def configure_tool(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_tool(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
@@ -63,7 +61,6 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(context: Context) -> int:
-    """Print the tools that agents can have: those that are built in, then the project's."""
     return context.answer(run_inspect(None, "tools", "--project", context.project.root), tools_lines)
 
 
@@ -89,7 +86,6 @@ def tools_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_add(parser: argparse.ArgumentParser) -> None:
-    """NAME and what it is; the program and its arguments come after ``--``."""
     parser.add_argument("name", metavar="NAME", help="what agents call it")
     parser.add_argument("-d", "--description", metavar="TEXT", required=True, help="what a model is told of it")
     parser.add_argument(
@@ -107,7 +103,6 @@ def configure_add(parser: argparse.ArgumentParser) -> None:
 
 
 def run_add(context: Context) -> int:
-    """Make a command, or a canned answer, a tool of the project, and print the file."""
     args = context.args
     name: str = args.name
     if name in own_tools(context):
@@ -148,14 +143,12 @@ def failure_of_flag(failure: Failure, name: str) -> Failure:
 
 
 def configure_import(parser: argparse.ArgumentParser) -> None:
-    """FILE [NAME...]."""
     parser.add_argument("file", metavar="FILE", help="YAML or JSON with the key tools:, such as a project file")
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
     parser.add_argument("--replace", action="store_true", help="in place of tools of the same name")
 
 
 def run_import(context: Context) -> int:
-    """Take tools over from a file of another project, and print the file."""
     shown: str = context.args.file
     path = os.path.join(context.cwd, shown)
     try:
@@ -182,14 +175,12 @@ def run_import(context: Context) -> int:
 
 
 def configure_mock(parser: argparse.ArgumentParser) -> None:
-    """NAME, and TEXT or --off."""
     parser.add_argument("name", metavar="NAME", help="a tool of the project")
     parser.add_argument("message", metavar="TEXT", nargs="?", help="the answer; - reads it from standard input")
     parser.add_argument("--off", action="store_true", help="have it run its command again")
 
 
 def run_mock(context: Context) -> int:
-    """Have a tool give a canned answer, or run its command again, and print the file."""
     args = context.args
     if args.off == (args.message is not None):
         raise Failure("usage", "needs TEXT, or --off")
@@ -215,12 +206,10 @@ def run_mock(context: Context) -> int:
 
 
 def configure_rm(parser: argparse.ArgumentParser) -> None:
-    """NAME."""
     parser.add_argument("name", metavar="NAME", help="a tool of the project")
 
 
 def run_rm(context: Context) -> int:
-    """Remove a tool of the project, unless an agent has it, and print the file."""
     name: str = context.args.name
     require_tool(context, name)
     rows = json.loads(run_inspect(None, "tools", "--project", context.project.root))["tools"]

@@ -26,7 +26,6 @@ _STATES: Final = {"new": "not trusted", "changed": "changed since it was trusted
 
 
 def configure_trust(parser: argparse.ArgumentParser) -> None:
-    """[FILE|NAME...], list, revoke."""
     parser.add_argument(
         "words",
         metavar="FILE|NAME",

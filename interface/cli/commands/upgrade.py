@@ -22,7 +22,6 @@ _OVER: Final = ("done", "failed", "none")
 
 
 def configure_upgrade(parser: argparse.ArgumentParser) -> None:
-    """--to, or only how the last one went."""
     parser.add_argument(
         "--to", metavar="PATH", help="a virtual environment or its agent-worker (default: what is installed now)"
     )

@@ -33,13 +33,11 @@ _STEP: Final = 2
 
 
 def configure_validate(parser: argparse.ArgumentParser) -> None:
-    """[FILE...]."""
     parser.add_argument("files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all)")
     json_flag(parser)
 
 
 def run_validate(context: Context) -> int:
-    """Say of every file whether it is sound; what is wrong goes to stderr."""
     root = context.project.root
     where = ("--project", root, "--state", context.project.state, "--cwd", context.cwd or root)
     document = run_inspect(context.environ, "validate", *where, "--", *context.args.files)
@@ -66,7 +64,6 @@ def validation_lines(files: Sequence[Mapping[str, Any]], screen: Screen) -> list
 
 
 def configure_config(parser: argparse.ArgumentParser) -> None:
-    """[FILE|NAME]."""
     parser.add_argument(
         "asked",
         metavar="FILE|NAME",
@@ -77,7 +74,6 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
 
 
 def run_config(context: Context) -> int:
-    """Print every value, those of the file and those by default."""
     root = context.project.root
     asked = () if context.args.asked is None else (context.args.asked,)
     document = run_inspect(context.environ, "config", "--project", root, "--cwd", context.cwd or root, "--", *asked)
@@ -118,13 +114,11 @@ def _mapping(
 
 
 def configure_schema(parser: argparse.ArgumentParser) -> None:
-    """[KIND], or ``--write``."""
     parser.add_argument("kind", choices=KINDS, nargs="?", help="print the JSON Schema of this file")
     parser.add_argument("--write", action="store_true", help="write all of them where the files' headers look")
 
 
 def run_schema(context: Context) -> int:
-    """Print one schema, or the names of those that were written."""
     if context.args.write:
         context.out.lines(write_schemas(context.environ, context.project.root))
     if context.args.kind is not None:

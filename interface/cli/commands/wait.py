@@ -38,7 +38,6 @@ class Standing(NamedTuple):
 
 
 def configure_wait(parser: argparse.ArgumentParser) -> None:
-    """TARGET --for WHAT [--timeout D]."""
     parser.add_argument("target", metavar="TARGET", help="alice, alice@review, @review:tag, a run (r12), work (i7)")
     parser.add_argument(
         "--for",
@@ -54,7 +53,6 @@ def configure_wait(parser: argparse.ArgumentParser) -> None:
 
 
 def run_wait(context: Context) -> int:
-    """Wait. Returns 0, 7 where only a person can let it go on, 124 when the time is over."""
     args = context.args
     standing_of = subject(args.target)
     if args.goal == "done" and isinstance(standing_of, OfAgent) and standing_of.target.agent is not None:

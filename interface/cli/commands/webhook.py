@@ -18,12 +18,10 @@ VERBS: Final = Subcommands(
 
 
 def configure_webhook(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_webhook(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
@@ -32,7 +30,6 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(context: Context) -> int:
-    """Print them."""
     return context.answer(context.kernel().get("/webhooks"), webhooks_lines)
 
 
@@ -48,11 +45,9 @@ def webhooks_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_retry(parser: argparse.ArgumentParser) -> None:
-    """WEBHOOK."""
     parser.add_argument("id", metavar="WEBHOOK", help="its id, as list and needs show it")
 
 
 def run_retry(context: Context) -> int:
-    """Have it told, and print how all of them stand."""
     path = f"/webhooks/{quoted(context.args.id)}/retry"
     return context.answer(context.kernel().post(path, {}, key=new_key()), webhooks_lines)

@@ -19,17 +19,14 @@ MESSAGE: Final = "Say hello."
 
 
 def configure_worker(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_worker(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
 def configure_check(parser: argparse.ArgumentParser) -> None:
-    """CMD [ARG...], and what it is to do."""
     what = "the program and its arguments, as command: has them; in quotes, or after --, where an option is among them"
     parser.add_argument("command", metavar="CMD", nargs="*", help=what)
     parser.add_argument("--message", metavar="TEXT", default=MESSAGE, help=f"what it is asked (default: {MESSAGE})")
@@ -39,7 +36,6 @@ def configure_check(parser: argparse.ArgumentParser) -> None:
 
 
 def run_check(context: Context) -> int:
-    """Print what was found. Returns 0 where all is well, else 1."""
     import msgspec  # noqa: PLC0415  (as above)
 
     from interface.worker_check import WorkerCheck  # noqa: PLC0415  (threads and http.server, for this alone)

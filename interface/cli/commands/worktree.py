@@ -21,22 +21,18 @@ _RUN: Final = "only of this run (r12)"
 
 
 def configure_worktree(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_worktree(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
-    """[--run RUN]."""
     parser.add_argument("--run", metavar="RUN", help=_RUN)
 
 
 def run_list(context: Context) -> int:
-    """Print one line for each."""
     query = {} if context.args.run is None else {"run": context.args.run}
     return context.answer(context.kernel().get("/worktrees", query), worktrees_lines)
 
@@ -53,7 +49,6 @@ def worktrees_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_rm(parser: argparse.ArgumentParser) -> None:
-    """[AGENT...] --run RUN, and whether what would be lost may be."""
     parser.add_argument("agents", metavar="AGENT", nargs="*", help="only theirs (default: all of the run)")
     parser.add_argument("--run", metavar="RUN", required=True, help="of this run (r12), which has ended")
     parser.add_argument("--force", action="store_true", help="also work that is nowhere else: it does not come back")
@@ -65,12 +60,10 @@ def run_rm(context: Context) -> int:
 
 
 def configure_prune(parser: argparse.ArgumentParser) -> None:
-    """[--run RUN]."""
     parser.add_argument("--run", metavar="RUN", help=_RUN)
 
 
 def run_prune(context: Context) -> int:
-    """Remove those that can go, and say why others stay: that is no failure."""
     _remove(context, {} if context.args.run is None else {"run": context.args.run})
     return 0
 

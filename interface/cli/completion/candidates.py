@@ -149,7 +149,6 @@ def _choices(lookup: _Lookup) -> Iterator[str]:
 
 
 def _needed(kind: str) -> _Source:
-    """The ids of what needs a person, of one kind."""
     return lambda lookup: (str(one["id"]) for one in lookup.rows("/needs", "items") if one["kind"] == kind)
 
 

@@ -40,7 +40,6 @@ def script(commands: Sequence[CommandSpec], programs: Sequence[str]) -> str:
 
 
 def _command(command: CommandSpec, program: str) -> Iterator[str]:
-    """Its word, its options, then its arguments, each with the condition under which it is offered."""
     head = f"complete -c {program}"
     *above, word = command.path
     at = f"__agent_worker_at {' '.join(command.path)}"
@@ -68,6 +67,5 @@ def _source(values: Values) -> str:
 
 
 def _quote(text: str) -> str:
-    """One word of fish, whose single quotes know two escapes."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

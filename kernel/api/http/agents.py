@@ -245,7 +245,6 @@ async def delete(call: Request[None], store: StoreAccess, files: ProjectFiles, m
 
 
 async def _promote_context(files: ProjectFiles, record: AgentRecord, name: str) -> None:
-    """Give what an agent made at run time kept to the agent with a file that it has become."""
     source, target = files.contexts.place(record.key, record), files.contexts.place(name, None)
     await trio.to_thread.run_sync(files.contexts.move, source, target)
 

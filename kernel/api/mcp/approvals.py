@@ -164,7 +164,6 @@ async def _decision(
 
 
 def _shown(asked: AuthRequestArguments, decided: AuthRequestResult) -> AuthRequestResult | PromptAllow | PromptDeny:
-    """The same, or its place taken by the answer that a permission prompt understands."""
     if asked.tool_use_id is None and asked.tool_name is None:
         return decided
     if decided.decision == "granted":

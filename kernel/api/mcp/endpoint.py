@@ -150,7 +150,6 @@ class Endpoint:
 
 
 async def _call(offered: OfferedTools, plain: DirectCall) -> Response:
-    """The answer to a call that needs nothing of the SDK."""
     return reply_to(plain, await offered.call(plain.tool, plain.call_key, plain.arguments))
 
 

@@ -377,7 +377,6 @@ def _known(memory: Memory, key: str, caller: Caller) -> StoredEntry | None:
 
 
 def _digest(there: StoredEntry | Item | None) -> str:
-    """A stand-in for what was there before a write, without its words."""
     if isinstance(there, StoredEntry):
         return hashlib.sha256(encode_json(there.entry)).hexdigest()
     return "" if there is None else hashlib.sha256(there.text.encode()).hexdigest()

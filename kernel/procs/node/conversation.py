@@ -152,7 +152,6 @@ class Conversation:
             scope.cancel()
 
     async def _end_if_silent(self, scope: trio.CancelScope) -> None:
-        """Leave a transport that carries nothing any more, though nobody says that it is broken."""
         self._heard_at = trio.current_time()
         until = self._heard_at + self._silence_seconds
         while trio.current_time() < until:
@@ -162,7 +161,6 @@ class Conversation:
         scope.cancel()
 
     def _batch(self) -> bytes:
-        """The bytes that are to go out next."""
         out = [pack(Packet(0, self.numbers.acknowledge(), body)) for body in self._urgent.values()]
         self._urgent.clear()
         size = 0

@@ -32,7 +32,6 @@ def gather(state: Path, environ: Mapping[str, str], mcp_url: str) -> NodeFacts:
 
 
 def _memory_bytes() -> int:
-    """The memory of this machine, or what the container that we are in may use."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # there is no such file, or it says max
         return min(machine, int(_CGROUP_MEMORY.read_text("ascii")))

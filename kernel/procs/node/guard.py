@@ -56,7 +56,6 @@ class Guard:
 
 
 def _watch(parent: int, pipe: int, patience_seconds: float) -> NoReturn:
-    """Be the guard. A stop or a Ctrl-C is for the node process."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     until = _NONE

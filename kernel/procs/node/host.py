@@ -179,7 +179,6 @@ async def _first_frame(transport: trio.abc.Stream, unpacker: Unpacker) -> Kernel
 
 
 def _listen(state: Path) -> trio.SocketListener:
-    """The socket that transports are relayed to. Its path may be longer than a socket's may, its folder's is not."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
     try:

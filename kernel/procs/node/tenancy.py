@@ -170,7 +170,6 @@ class Tenancy(Listener):
             self.began()
 
     def _silence(self) -> None:
-        """Say nothing more, and hear nothing."""
         self._conversation.end()
         for connection in self._connections.values():
             connection.fail()

@@ -70,7 +70,6 @@ def _decision(approval: int, decided: ApprovalDecided) -> Effect:
 
 
 def _always(decided: ApprovalDecided, pattern: str, request: PendingApproval, view: View) -> list[Effect]:
-    """The rule, and what waits already and falls under it."""
     if not matches(pattern, request.input):
         text = f"the pattern is not that of {approval_id(decided.approval)}, whose input is {request.input[:200]}"
         return [Refuse("bad_request", text, "it has to fit the whole input; * stands for any text")]

@@ -81,7 +81,6 @@ def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
 
 
 def _trigger(fact: Fact) -> Trigger | None:
-    """The trigger that the message is to rules, as its row in the log has it."""
     draft, text = fact.draft, fact.draft.text
     match draft.payload:
         case InstructionOutcome(text=said):

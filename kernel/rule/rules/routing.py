@@ -53,7 +53,6 @@ def decide_failure(fact: Fact, view: View) -> tuple[Effect, ...]:
 
 
 def _told(fact: Fact, outcome: InstructionOutcome, view: View) -> bool:
-    """Return whether the wakeup before this one failed for the same cause."""
     if fact.cause is None or outcome.cause is None:
         return False
     before = view.wakeup_before(fact.cause)
@@ -88,7 +87,6 @@ def decide_mentions(fact: Fact, view: View) -> tuple[Effect, ...]:
 
 
 def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
-    """In a personal space only its agent is woken, and only by the user and by what the user had told to write here."""
     if fact.draft.asks:
         return (check_recipient(fact.draft.space),)
     if fact.draft.sender != USER and not fact.draft.sender.startswith(HOOK):
@@ -139,7 +137,6 @@ def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ..
 
 
 def _address(fact: Fact, key: AgentKey, name: str, view: View, waits_for: WaitReason | None) -> tuple[Effect, ...]:
-    """Work for whom the message is for. One that asks is as urgent as its asker, who can do nothing meanwhile."""
     if fact.draft.asks:
         return assign(key, name, "immediate", fact.hops, waits_for=waits_for, asked_by=fact.cause)
     return assign(key, name, "normal", fact.hops, waits_for=waits_for, continues=continues(fact, key, view))

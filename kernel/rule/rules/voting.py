@@ -316,7 +316,6 @@ def may_break(ballot: ProposalView, voter: str, choice: str, now_ms: int) -> boo
 
 
 def _tied(ballot: ProposalView, now_ms: int) -> tuple[str, ...]:
-    """Of which its creator may choose one."""
     stands = tally(ballot.counting, ballot.votes, now_ms)
     return stands.tied if isinstance(stands, Undecided) else ()
 

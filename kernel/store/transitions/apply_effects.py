@@ -123,7 +123,6 @@ class EffectWriter:
         return said
 
     def _assign(self, seq: int, fact: Fact, run: _Run, assigns: list[Assign], text: str) -> dict[AgentKey, int]:
-        """Make instructions of a message, as far as there is room. Returns them by their agents."""
         assigned: dict[AgentKey, int] = {}
         for one in assigns:
             if fact.draft.kind not in BOUNDED or self._has_room(fact, one):
@@ -155,7 +154,6 @@ class EffectWriter:
         raise Refused("queue_full", text, hint)
 
     def _join(self, fact: Fact, run: _Run, assign: Assign, text: str) -> int | None:
-        """The instruction of earlier mentions that this one joins, if there is one that still waits for its lease."""
         values: Values = {
             "agent": assign.agent,
             "space": fact.draft.space,

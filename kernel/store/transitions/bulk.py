@@ -56,7 +56,6 @@ def retry_many(tx: Transaction, asked: BulkRetryRequest, agent: str | None, spac
 
 
 def _spaces(tx: Transaction, space: SpaceId | None) -> frozenset[str] | None:
-    """The space of a run, and those that agents opened below it."""
     return None if space is None else frozenset(str(found) for (found,) in tx.conn.execute(SPACES, (space,)))
 
 
@@ -72,7 +71,6 @@ def _change(
     *,
     dry_run: bool,
 ) -> BulkReport:
-    """Change each that was chosen. A refusal changes nothing of its instruction, and is told."""
     taken = choice.taken[:AT_ONCE]
     kept: list[Unchanged] = []
     changed: list[Choosable] = []

@@ -135,7 +135,6 @@ def _define(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: C
 
 
 def _put(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: tuple[Scope, ...] = ()) -> RuleInfo:
-    """Say the definition, which is in force from the next message on."""
     what = "defined" if spec.enabled else "switched off"
     text = f"[RULE:{spec.name}] {what} by {who.name}: {one_line(_encode(spec).decode())}"
     payload = RuleDefined(spec=spec, scopes=scopes)

@@ -147,7 +147,6 @@ def continue_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...
 
 
 def _kept(tx: Transaction, granted: tuple[InstructionId, ...]) -> tuple[InstructionId, ...]:
-    """Have what a limit let go wait again where its workflow is paused, or for the person who is to do it."""
     for one in granted:
         number = number_of(one, "i") or 0
         if not waits.wait_if_paused(tx, number):
@@ -156,7 +155,6 @@ def _kept(tx: Transaction, granted: tuple[InstructionId, ...]) -> tuple[Instruct
 
 
 def _set_paused(tx: Transaction, space: str, *, paused: bool) -> bool:
-    """Pause or resume. Returns whether that is a change."""
     if tx.conn.execute(SET_PAUSED, (paused, space, paused)).fetchone() is None:
         if tx.conn.execute(RUNS, (space,)).fetchone() is None:
             name = space.partition(":")[0][:32]

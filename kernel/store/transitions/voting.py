@@ -157,7 +157,6 @@ def cancel_proposal(
 
 
 def _words(asked: ProposalTerms) -> dict[str, object]:
-    """All that a call says, by the keys that the digests of earlier calls were made of."""
     return {
         "type": asked.type,
         "title": asked.title,
