@@ -188,7 +188,6 @@ class Starter:
             pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
 
     def _proof(self) -> Proof | None:
-        """The proof of what answers for the project; None where it is not the kernel."""
         self._endpoint = recorded_endpoint(self._project)
         if self._endpoint is None:
             return None
@@ -208,7 +207,6 @@ class Starter:
         return proof
 
     def _silent(self) -> Failure | None:
-        """The failure of a kernel that was there before ours and does not answer."""
         hanging = Hanging(self._project, Unreachable(f"no answer within {START_SECONDS:.0f} s"))
         ours = self._spawned.process if self._spawned else None
         if hanging.endpoint is None or not is_locked(self._project) or (ours and ours.pid == hanging.endpoint.pid):
@@ -219,7 +217,6 @@ class Starter:
         return hanging
 
     def _misconfigured(self) -> Failure | None:
-        """The mistakes in the project file, if that is why the kernel would not start."""
         from interface.offline import mistakes  # noqa: PLC0415  (only for mistakes)
         from interface.project_file import NAMES  # noqa: PLC0415  (as above)
 

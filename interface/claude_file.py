@@ -92,7 +92,6 @@ def _by_lines(front: str) -> dict[str, object]:
 
 
 def _shown(value: object) -> str:
-    """A value of the front matter as text: a list with commas."""
     if isinstance(value, list):
         return ", ".join(map(_shown, cast("list[object]", value)))
     return value.strip() if isinstance(value, str) else "" if value is None else str(value)

@@ -194,7 +194,6 @@ class Response:
 
 
 def _chunk_size(line: bytes) -> int:
-    """The size of the chunk that follows; -1 where ``line`` does not say a credible one."""
     try:
         size = int(line.partition(b";")[0], 16)
     except ValueError:

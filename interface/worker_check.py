@@ -222,7 +222,6 @@ class _Gone:
 
 
 def _named(frame: object, program: "_Program") -> str:
-    """The frame that came, in words; with what it complained where it went."""
     if isinstance(frame, _Timeout):
         return "nothing in time"
     if isinstance(frame, _Gone):

@@ -170,7 +170,6 @@ def _settings_are_sound(project: str) -> bool:
 
 
 def _refuse(why: str) -> int:
-    """Say why nothing was started; the words reach whoever asked through the log's tail."""
     print(f"error: {why}", file=sys.stderr)
     return EX_CONFIG
 

@@ -238,7 +238,6 @@ async def _serve_until_stopped(
 
 
 async def _start_services(kernel: Kernel, nursery: trio.Nursery) -> None:
-    """Start all that waits or repeats, in order; the dispatcher last."""
     keep = kernel.boundary.keep
     await nursery.start(keep, "runs", kernel.runs.run)
     nursery.start_soon(keep, "standby", kernel.standby.run)

@@ -208,7 +208,6 @@ def matches(one: Entry, query: str) -> bool:
 
 
 def _text(value: object) -> str:
-    """A value as text: what is no text itself, as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -127,12 +127,10 @@ class Redaction:
 
 @cache
 def _open_fields(struct: type[msgspec.Struct]) -> tuple[str, ...]:
-    """The fields of ``struct`` that can hold any text."""
     return tuple(field.name for field in msgspec.structs.fields(struct) if not _is_closed(field.type))
 
 
 def _is_closed(type_: object) -> bool:
-    """Return whether a value of ``type_`` is one of some words, a number, a flag or nothing."""
     if get_origin(type_) in (Union, UnionType):
         return all(map(_is_closed, get_args(type_)))
     return get_origin(type_) is Literal or type_ in _CLOSED

@@ -131,7 +131,6 @@ def limit_mentions(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def _unfenced(lines: Iterable[str]) -> Iterator[str]:
-    """Lines outside fenced code (CommonMark 4.5: a fence left open runs to the end)."""
     fence = ""
     for line in lines:
         match = _FENCE.match(line)

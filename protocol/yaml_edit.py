@@ -152,7 +152,6 @@ class _Edit:
         return self._spliced(line, min(self._line_end(end) + len(self._newline), len(self._source)), "")
 
     def _end(self, node: yaml.Node) -> int:
-        """The end of ``node``, without the empty lines and comments that libyaml counts to it."""
         if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
             last = node.value[-1]
             return self._end(last[1] if isinstance(node, yaml.MappingNode) else last)
@@ -182,7 +181,6 @@ def entry_lines(path: Sequence[str], value: New, indent: int) -> list[str]:
 
 
 def _value_lines(value: New, indent: int) -> list[str]:
-    """The text after the colon of a key at ``indent``, and the lines below it."""
     match value:
         case Raw():
             return [value.yaml]
@@ -241,7 +239,6 @@ def _compare(after: str, wanted: object) -> None:
 
 
 def _changed(data: object, path: tuple[str, ...], meant: object) -> object:
-    """``data`` with what was meant at ``path``; _GONE where nothing is left of it."""
     if not path:
         return meant
     old = cast("dict[str, object]", data) if isinstance(data, dict) else {}

@@ -117,7 +117,6 @@ def _is_block(value: str) -> bool:
 
 
 def _printable(char: str) -> bool:
-    """Return whether YAML lets ``char`` stand, and no reader takes it for the end of a line."""
     code = ord(char)
     if code < 0xA0:
         return 0x20 <= code < 0x7F
@@ -125,7 +124,6 @@ def _printable(char: str) -> bool:
 
 
 def _quoted(value: str) -> str:
-    """``value`` in double quotes, everything that cannot be seen escaped."""
     return '"' + "".join(_ESCAPES.get(char) or (char if _printable(char) else _code(char)) for char in value) + '"'
 
 

@@ -163,7 +163,6 @@ class ToolAccess:
 
 
 def _pending(conversation: Conversation) -> str:
-    """The key of the call that comes first; "" where none is pending."""
     last = conversation.last
     return last.pending_key if last is not None and last.pending is not None else ""
 

@@ -90,7 +90,6 @@ def anything_left(own: AbstractSet[int]) -> bool:
 
 
 def _is_open(fd: int) -> bool:
-    """Return whether ``fd`` is open: the one by which they were listed is not any more."""
     try:
         os.fstat(fd)
     except OSError:

@@ -170,7 +170,6 @@ class Bridge:
             await self._answers.send_all(line + b"\n")
 
     def _routing(self, message: _Message) -> tuple[tuple[str, str], ...]:
-        """Headers that repeat the body: the newest revision asks for them in each request."""
         stated = message.params.meta.get(_VERSION)
         if isinstance(stated, str):
             name = (("mcp-name", message.params.name),) if message.params.name else ()

@@ -222,7 +222,6 @@ class Server:
         return Outcome(text, bool(result.is_error))
 
     def _broke(self) -> str:
-        """The reason why its program was ended; "" where it was not."""
         return "" if self._pipes is None else self._pipes.fault
 
     def _reason(self, error: BaseException) -> str:

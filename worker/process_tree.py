@@ -130,7 +130,6 @@ def _read(path: str) -> bytes:
 
 
 def _listed_children(pid: int) -> list[int]:
-    """Children of every thread of ``pid``: a child belongs to the thread that forked it."""
     found: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -255,7 +254,6 @@ def tmpfs_bytes(processes: Collection[int]) -> int:
 
 
 def _mount_namespace(process: str) -> int | None:
-    """Return its number; None for a process that is gone, or that nobody may look at."""
     try:
         return os.stat(f"/proc/{process}/ns/mnt").st_ino
     except OSError:
@@ -263,7 +261,6 @@ def _mount_namespace(process: str) -> int | None:
 
 
 def _tmpfs_mounts(process: str) -> list[tuple[int, str]]:
-    """Return device and mount point of each file system in memory that ``process`` sees."""
     found: list[tuple[int, str]] = []
     with suppress(OSError), open(f"/proc/{process}/mountinfo", "rb") as file:
         for line in file:
@@ -277,7 +274,6 @@ def _tmpfs_mounts(process: str) -> list[tuple[int, str]]:
 
 
 def _held_bytes(path: str, device: int) -> int:
-    """Return the bytes used of the file system at ``path``, if it is ``device``."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

@@ -112,7 +112,6 @@ def mounts(program: str, env: dict[str, str], box: Sandbox, see: Sequence[str] =
 
 
 def _is_theirs(path: str, box: Sandbox, closed: Sequence[str]) -> bool:
-    """Return whether a folder of tools is seen anyway, or would show what is not to be seen."""
     seen = any(_within(path, place) for place in (*_SYSTEM, *box.writable, *box.readable))
     return seen or any(_within(place, path) for place in closed) or any(_within(path, place) for place in box.hidden)
 
@@ -130,7 +129,6 @@ def _tools(program: str, search_path: str) -> Iterator[str]:
 
 
 def _package(file: Path) -> Iterator[str]:
-    """The file, and the folder that holds what it loads: an npm package does not stand alone."""
     yield str(file)
     modules = next((folder for folder in reversed(file.parents) if folder.name == "node_modules"), None)
     yield str(modules or file.parent)

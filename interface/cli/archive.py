@@ -178,7 +178,6 @@ def run(archive: Archive, asked: str, _query: Mapping[str, str]) -> Document:
 
 
 def _row_of_run(archive: Archive, asked: str | None) -> Row:
-    """The run ``asked``, or the newest where it is a space's name or None."""
     found = [row for row in archive.rows[RUN] if asked in (None, row.key)]
     if not found and asked is not None and number_of(asked, "r") is None:
         _check_space(archive, asked)
@@ -255,7 +254,6 @@ def proposal(archive: Archive, place: str, _query: Mapping[str, str]) -> Documen
 
 
 def _newest(archive: Archive, space: str, part: Part) -> Sequence[Document]:
-    """The rows of ``part`` that the newest run has."""
     _check_space(archive, space)
     run = _row_of_run(archive, None).key
     return [archive.read(row) for row in archive.rows[part] if row.run == run]

@@ -136,7 +136,6 @@ def run_command(command: Command, words: Sequence[str], streams: Streams) -> int
 
 
 def _failed(failure: Failure, out: Output, *, as_json: bool) -> int:
-    """Show the failure; with ``--json`` also as the one document that was promised."""
     code = of_failure(failure.code, failure.http_status)
     out.error(failure)
     if as_json:

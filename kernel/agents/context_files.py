@@ -94,7 +94,6 @@ def _looks(found: os.stat_result) -> tuple[int, ...]:
 
 
 def _dated(file: MemoryFile, found: os.stat_result) -> MemoryFile:
-    """The entries with the time they were written: as they say, or that of their file."""
     return file._replace(
         entries=tuple(
             one._replace(written_ms=time_ms(one.entry.at) if one.entry.at else found.st_mtime_ns // 1_000_000)

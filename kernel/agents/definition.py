@@ -383,7 +383,6 @@ def check_partial(
 
 
 def _key(where: str, above: str) -> str:
-    """The key of the agent that ``where`` is in; empty for what is not in it."""
     if above and not where.startswith(f"{above}."):
         return ""
     return where[len(above) :].removeprefix(".").partition(".")[0].partition("[")[0]

@@ -200,7 +200,6 @@ def node_faults(settings: NodeSettings) -> Iterator[NodeFault]:
 
 
 def _key_faults(settings: NodeSettings) -> Iterator[NodeFault]:
-    """Keys that are missing, or that the engine does not take."""
     engines = ENGINES.get(settings.via, ())
     engine = engine_of(settings)
     if engines and engine is None:
@@ -216,7 +215,6 @@ def _key_faults(settings: NodeSettings) -> Iterator[NodeFault]:
 
 
 def _word_faults(settings: NodeSettings) -> Iterator[NodeFault]:
-    """Texts that cannot be words of a command line, or would be taken for options."""
     for key in _TEXTS:
         text = getattr(settings, key)
         if text is None:

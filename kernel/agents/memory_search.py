@@ -104,7 +104,6 @@ def _file(entries: Sequence[StoredEntry], seen: tuple[int, ...]) -> _File:
 
 
 def _search(files: Sequence[_File], here: str, text: str, now_ms: int) -> Iterator[StoredEntry]:
-    """The best items of ``files`` for ``text``, the best first."""
     asked = asked_words(text)
     holding = {word: sum(len(file.holding.get(word, ())) for file in files) for word in asked}
     chosen = within_budget(holding, ITEMS)
@@ -124,5 +123,4 @@ def _text(one: StoredEntry) -> str:
 
 
 def _visible(one: StoredEntry, here: str) -> bool:
-    """Return whether it may be seen ``here``: what is kept to one space is nowhere else."""
     return one.entry.space_only in (None, here)

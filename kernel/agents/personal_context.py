@@ -317,7 +317,6 @@ class PersonalContexts:
             return ()
 
     def _memory(self, place: ContextPlace, folder: int) -> tuple[Memory, dict[str, str | None]]:
-        """All files as one memory, and the text of each; None of one that cannot be read."""
         texts: dict[str, str | None] = {}
         files: dict[str, MemoryFile] = {}
         for file in names_in(folder, SUFFIX):

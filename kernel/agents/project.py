@@ -130,7 +130,6 @@ _PERCENT: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)[ ]?%", re.ASCII)
 
 
 def _fraction(node: Node) -> Node:
-    """``10%`` as the number 0.1 that it stands for."""
     match = _PERCENT.fullmatch(node.text) if isinstance(node, ScalarNode) else None
     return node if match is None else ScalarNode(f"{float(match[1]) / 100:.6g}", plain=True, place=node.place)
 

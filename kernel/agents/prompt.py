@@ -135,7 +135,6 @@ def _system_parts(
     rules: Sequence[RulesFile],
     memory: Sequence[Part],
 ) -> Iterator[Part]:
-    """The parts of the system prompt in their order, without those that are empty."""
     append = (definition.prompt.append or "").strip()
     files = ", ".join(one.path for one in rules)
     ours: tuple[tuple[str, str, str], ...] = (

@@ -163,19 +163,16 @@ def matches_digest(path: Path, digest: str) -> bool:
 
 
 def _with(values: Mapping[str, str], show: Callable[[str], str]) -> str:
-    """Names, with what they are set to: variables of the user's by name."""
     said = [f"{name}={value if '${' in value else show(value)}" for name, value in values.items()]
     return f", with {', '.join(said)}" if said else ""
 
 
 def _value(value: str) -> str:
-    """As it is; of a long one its beginning, and the digest of all."""
     cut = "" if len(value) <= MAX_VALUE else f"... ({_secret(value)})"
     return f"{shlex.quote(value[:MAX_VALUE])}{cut}"
 
 
 def _secret(value: str) -> str:
-    """By its digest: most headers that are written out are keys."""
     return _short(_sha256(value.encode()))
 
 

@@ -211,7 +211,6 @@ class Connection:
                 await self._stream.aclose()
 
     def _admitted(self, holder: str) -> None:
-        """A request came with a valid token: ``holder``'s."""
         self._asked_by(self, holder)
 
     def _wire(self) -> Wire | None:

@@ -62,7 +62,6 @@ async def as_socket(stream: trio.abc.Stream) -> AsyncGenerator[trio.SocketStream
 
 
 async def _copy(source: trio.abc.ReceiveStream, sink: trio.SocketStream, reading: trio.CancelScope) -> None:
-    """Copy until ``source`` ends, and say so."""
     try:
         with reading:
             while data := await source.receive_some(COPY_BYTES):
@@ -73,7 +72,6 @@ async def _copy(source: trio.abc.ReceiveStream, sink: trio.SocketStream, reading
 
 
 async def _copy_out(source: trio.SocketStream, sink: trio.abc.SendStream, done: trio.Event) -> None:
-    """Copy until ``source`` ends or nobody takes it any more."""
     try:
         while data := await source.receive_some(COPY_BYTES):
             await sink.send_all(data)

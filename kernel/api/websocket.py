@@ -155,7 +155,6 @@ class WebSocket:
                     pass
 
     async def _from_app(self, message: Any) -> None:
-        """Do what the application says; None is its end. Nothing, where the connection has ended."""
         if self._closed:
             return
         if message is None:
@@ -198,13 +197,11 @@ class WebSocket:
         await self._send(Response(stream_id=_STREAM_ID, status_code=101, headers=headers))
 
     async def _respond(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Send the head of an ordinary answer: the handshake was refused."""
         self._answered = True
         fields = [*headers, (b"connection", b"close")]
         await self._send(Response(stream_id=_STREAM_ID, status_code=status, headers=fields))
 
     async def _leave_behind(self) -> None:
-        """Close what the application has left without a word: it has failed."""
         if not self._answered:
             await self._respond(500, [(b"content-length", b"0")])
             await self._send(EndBody(stream_id=_STREAM_ID))

@@ -93,7 +93,6 @@ class EventSocket:
             nursery.cancel_scope.cancel()
 
     async def _show(self, after: int, wanted: EventFilter) -> None:
-        """Send events until the last; a ping where nothing happens for a while."""
         code = GOING_AWAY
         async with aclosing(events.follow(self._services.store, self._services.kernel, after, wanted)) as ticks:
             async for event in ticks:
@@ -147,6 +146,5 @@ class EventSocket:
         return reply
 
     def _is_valid(self) -> bool:
-        """Return whether the token is: it may have been taken back meanwhile."""
         number, store = self._access.number, self._services.store
         return number is None or store.reader.now(tokens.digest_of, number, store.now_ms()) is not None

@@ -174,7 +174,6 @@ def replace(held: Held, table: bytes, command: tuple[str, ...]) -> tuple[Held, b
 
 
 def _execute(command: tuple[str, ...]) -> str:
-    """Become ``command``. Returns why that cannot be."""
     with contextlib.suppress(OSError, ValueError):
         restore_limit()
     try:

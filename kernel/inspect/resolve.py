@@ -296,7 +296,6 @@ def _definition(
 
 
 def _entry(catalog: Catalog, provider: str) -> Layer | None:
-    """The layer of the project file for ``provider``."""
     file = read_project(catalog.root)
     if file is None:
         return None

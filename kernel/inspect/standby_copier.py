@@ -166,7 +166,6 @@ class Copier:
             self._copying = None
 
     def _lose(self) -> None:
-        """Something is missing: what there is stays as it is, until there is a new copy."""
         self._drop()
         self._say(lost=True, whole=False)
 

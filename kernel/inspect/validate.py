@@ -294,7 +294,6 @@ class _Checking:
         self._catalog.agent(path.stem)
 
     def _memory(self, name: str) -> None:
-        """A file of an agent's memory: what the agent would not be told."""
         path = self._root / name
         text = decode_utf8(read_bytes(path, name, links=False), problems := Diagnostics(name))
         problems.check()

@@ -261,7 +261,6 @@ def _any(pieces: Iterable[bytes]) -> re.Pattern[bytes]:
 
 
 def _branch(pieces: Sequence[bytes], at: int, left: int) -> bytes:
-    """The same of ``pieces`` from ``at`` on: sorted, and alike up to there."""
     first, last = pieces[0], pieces[-1]
     alike = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
     common = re.escape(first[at:alike])

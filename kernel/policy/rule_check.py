@@ -125,7 +125,6 @@ def _text_fault(text: str, spec: RuleSpec) -> Fault | None:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """All texts in the parameters of an ``invoke``: values at the top, and no deeper."""
     if isinstance(value, Mapping):
         yield from (one for one in value.values() if isinstance(one, str))
 

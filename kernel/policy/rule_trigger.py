@@ -107,7 +107,6 @@ def matched(spec: RuleSpec, trigger: Trigger) -> tuple[str, ...] | None:
 
 
 def _waits_for(watched: Any, trigger: Trigger) -> bool:
-    """Return whether ``trigger`` is of somebody, and about something, that a rule waits for."""
     if isinstance(watched, WhenHook):
         return watched.name in (None, trigger.subject)
     if watched.from_ is not None and trigger.sender not in (

@@ -141,7 +141,6 @@ def run_completion(progress: RunProgress, now_ms: int) -> RunCompletion | int:
 
 
 def _in_vain(progress: RunProgress, waits: RunWaits) -> bool:
-    """Return whether nothing but votes keeps the run, and it cannot go on after them either."""
     if progress.limited and progress.used_up:
         return True
     missing = not _LIMITS.issuperset(waits.persons) or not EXIT_OF_CAUSE.keys().isdisjoint(progress.causes)

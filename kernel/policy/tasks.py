@@ -166,7 +166,6 @@ def _parts(path: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _glob_parts(glob: str) -> tuple[str, ...]:
-    """The parts of a glob; a name that can be a folder's stands for all that is in it too."""
     parts = _parts(glob)
     is_folder = glob.endswith("/") or (bool(parts) and not set(parts[-1]) & set("*?."))
     return (*parts, "**") if is_folder else parts
@@ -195,7 +194,6 @@ def _same_names(some: Sequence[str], others: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _same_name(some: str, other: str) -> bool:
-    """Return whether two names with ``*`` and ``?`` can be the same name."""
     return _can_be_same(some, other, "*", lambda one, another: "?" in (one, another) or one == another)
 
 

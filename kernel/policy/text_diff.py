@@ -68,7 +68,6 @@ def applied(lines: Sequence[str], hunks: Iterable[Hunk]) -> list[str]:
 
 
 def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (start, end) in ``old`` and in ``new`` of what differs."""
     a = c = 0
     for x, y in (*_pairs(old, new), (len(old), len(new))):
         if a < x or c < y:
@@ -226,7 +225,6 @@ def merge(base: str, current: str, yours: str) -> str | tuple[Clash, ...]:
 
 
 def _part(lines: Sequence[str], start: int, end: int, hunks: Iterable[Hunk]) -> tuple[str, ...]:
-    """Return what ``hunks`` make of the lines from ``start`` to ``end``."""
     moved = (Hunk(hunk.start - start, hunk.end - start, hunk.lines) for hunk in hunks)
     return tuple(applied(lines[start:end], moved))
 

@@ -125,7 +125,6 @@ def _first(ballot: ProposalState, ahead: tuple[str, ...]) -> str | None:
 
 
 def _places(ballot: ProposalState) -> Mapping[str, tuple[str, int]]:
-    """Return which option comes before which in a tie; nothing where no rule says so."""
     if ballot.tie_breaker == "first":
         return {option: ("", place) for place, option in enumerate(ballot.options)}
     if ballot.tie_breaker == "random":
@@ -145,7 +144,6 @@ def _most(counts: Counts, _left: int) -> tuple[str, ...]:
 
 
 def _more_than_half(counts: Counts, _left: int) -> tuple[str, ...]:
-    """Two with half of the votes each are a tie: one vote more would have made a majority."""
     total = sum(counts.values())
     half = tuple(option for option, count in counts.items() if total and 2 * count >= total)
     return half if len(half) == 2 or any(2 * counts[option] > total for option in half) else ()
@@ -175,7 +173,6 @@ def _out_of_reach(ballot: ProposalState, counts: Counts, left: int) -> bool:
 
 
 def _sure_of_majority(ballot: ProposalState, counts: Counts, left: int) -> bool:
-    """More than half of all that can be is for one; or nobody can get there any more."""
     total = sum(counts.values())
     if 2 * max(counts.values()) + left <= total:
         return True
@@ -192,7 +189,6 @@ def _sure_of_majority(ballot: ProposalState, counts: Counts, left: int) -> bool:
 
 
 def _at_odds(_ballot: ProposalState, counts: Counts, _left: int) -> bool:
-    """They will not be of one mind any more."""
     return sum(1 for count in counts.values() if count) > 1
 
 

@@ -55,7 +55,6 @@ def _words(text: str, *, single: bool) -> Iterator[str]:
 
 
 def _folded(text: str) -> str:
-    """``text`` in lower case, without accents; Korean and Japanese letters stay as they are."""
     apart = unicodedata.normalize("NFKD", text)
     bare = "".join(letter for letter in apart if not "\u0300" <= letter <= "\u036f")
     return unicodedata.normalize("NFC", bare).casefold()
@@ -106,7 +105,6 @@ def stem(word: str) -> str:
 
 
 def _plural_off(word: str) -> str:
-    """Step 1: plurals, and what ends in -ed or -ing."""
     if word.endswith(("sses", "ies")):
         word = word[:-2]
     elif word.endswith("s") and not word.endswith("ss"):
@@ -124,7 +122,6 @@ def _plural_off(word: str) -> str:
 
 
 def _suffix_off(word: str) -> str:
-    """Step 4: what is left of a suffix behind a long stem."""
     if word.endswith(("sion", "tion")):
         return word[:-3] if _SEVERAL.match(word[:-3]) else word
     ending = next((one for one in _STEP_4 if word.endswith(one)), "")

@@ -125,7 +125,6 @@ class ForkLauncher:
             return await spawn_keeper(spec, self._run_dir, zygote.fork, self._dirs if spec.argv is None else None)
 
     async def _again(self, spec: Spec, spares: KeeperPool) -> Handle | None:
-        """Start it in a keeper that has served before; None where there is none (any more)."""
         while (link := spares.take()) is not None:
 
             async def deliver(order: Fork, theirs: PipeEnds, link: KeeperLink = link) -> KeeperLink:
@@ -174,7 +173,6 @@ class ForkLauncher:
 
 
 async def _end_if_stuck(zygote: Zygote) -> None:
-    """Have another one tried: what waits in its socket would wait for ever."""
     with trio.move_on_after(LOAD_SECONDS):
         await zygote.preloaded.wait()
         return

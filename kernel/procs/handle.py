@@ -156,7 +156,6 @@ class Handle:
         return self._exited
 
     async def _take_turn(self) -> None:
-        """Acquire ``_waiting``. Where it is free that takes no turn of the event loop."""
         try:
             self._waiting.acquire_nowait()
         except trio.WouldBlock:
@@ -174,7 +173,6 @@ class Handle:
         return 0
 
     async def _hear(self) -> Counted | None:
-        """Take in the keeper's next report. ``_waiting`` is held."""
         frame = await self._link.receive()
         if isinstance(frame, Exited):
             self._exited = frame

@@ -104,7 +104,6 @@ def _storage_failed(error: BaseException) -> bool:
 
 
 def _one_line(error: BaseException) -> str:
-    """Return ``error`` on one line; of a group, its first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return shown_name(f"{type(error).__name__}: {error}".rstrip(": "))[:_ERROR_LIMIT]

@@ -264,5 +264,4 @@ def _window_ms(attempt: _Open) -> int:
 
 
 def _provider(start: Start) -> str:
-    """Return the provider's name; ``mock`` for all that has no price, whatever it is called."""
     return _MOCK if start.provider is None or start.provider.dialect == _MOCK else start.provider.name

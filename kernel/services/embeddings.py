@@ -309,7 +309,6 @@ class EmbeddingProcess:
 
 
 async def _answered(handle: Handle, question: _Question, tail: bytearray) -> bool:
-    """Return whether the process answered in time; told to who asked, either way."""
     line = bytearray()
     with trio.move_on_after(question.patience_seconds):
         try:

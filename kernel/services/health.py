@@ -65,7 +65,6 @@ def _free_in_machine() -> float:
 
 
 def _groups(cgroups: Path, own: Path) -> tuple[Path, ...]:
-    """Return our control group and those above it (version 2); none where there are none."""
     try:
         lines = own.read_text().splitlines()
     except OSError:

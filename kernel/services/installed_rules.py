@@ -62,7 +62,6 @@ def _loaded(package: str, point: "EntryPoint") -> Iterator[Installed]:
 
 
 def _fault(rule: object) -> str:
-    """Return why ``rule`` is none; "" where it is one."""
     if not isinstance(rule, Rule):
         return f"{type(rule).__name__} is no kernel.rule.effects.Rule"
     try:

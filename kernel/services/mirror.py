@@ -335,7 +335,6 @@ class Mirror:
         return done
 
     async def _write_place(self, place: Place) -> bool:
-        """Write one folder up to where all others are. False: it cannot be written."""
         while True:
             batch: Batch = await self._reader.read(mirrors.lines, self._behind.get(place, 0), place)
             said = [line.message for line in self._wanted(batch.lines)]

@@ -304,14 +304,12 @@ def _restore(folder: int, old: str) -> None:
 
 
 def _file_of(target: Target, part: str) -> tuple[str, str]:
-    """Folder and name of one file: of a day, of the channel, or of an agent's history."""
     if target.agent is not None:
         return f"{target.folder}/{CONVERSATIONS}", f"{part}.jsonl"
     return (target.folder, CHANNEL) if part == CHANNEL else (f"{target.folder}/{HISTORY}", f"{part}.jsonl")
 
 
 def _make(folder: int, name: str, text: str) -> None:
-    """Write ``text`` to a file that is not there; what is there is somebody's."""
     try:
         file = open_file(folder, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     except FileExistsError:

@@ -67,7 +67,6 @@ def _new() -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write it whole or not at all, for us alone."""
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -143,7 +143,6 @@ class NodeConnection:
             self._move("broke", "it is not wanted any more, or in another way")
 
     async def _connect(self, session: NodeSession, all_of_it: trio.CancelScope) -> None:
-        """Open transports for ``session``, one after the other, until told to leave."""
         failures = refusals = 0
         with trio.CancelScope() as self._connecting:
             while not self._leaving:

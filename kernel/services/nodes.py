@@ -193,7 +193,6 @@ class Nodes:
         self.look_again()
 
     def _known(self) -> dict[str, Wanted]:
-        """The nodes that are kept; before the service has begun those that it will keep."""
         return self.wanted() if self._wanted is None else self._wanted
 
     def _check_known(self, name: str) -> None:
@@ -314,7 +313,6 @@ class Nodes:
         return _Held(link, dialled)
 
     def _id_at(self, name: str) -> str:
-        """The id by which the node ``name`` knows this project: two nodes may be one machine."""
         return f"{self._project}-{name}"
 
     async def _keep(self, name: str, kept: _Held) -> None:
@@ -364,5 +362,4 @@ class Nodes:
 
 
 def _way(settings: NodeSettings) -> NodeSettings:
-    """Only the way to it: other labels make no other connection."""
     return msgspec.structs.replace(settings, labels=(), workers=1)

@@ -150,7 +150,6 @@ class Retention:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> int:
-        """Commit ``job`` for ROWS of ``items`` at a time. Returns how many items there were."""
         for start in range(0, len(items), ROWS):
             await commit_with_retry(self._writer, job, items[start : start + ROWS], *args, **kwargs)
         return len(items)

@@ -245,13 +245,11 @@ class RunningAttempt(WorkerReports):
         fault_point("attempt.settled")
 
     def _not_started(self, error: SpawnTransient) -> Ending:
-        """Return the ending where its place has not the means, or is a node that is not there."""
         if isinstance(error, NodeLost) or not self.at.connected():
             return of_lost(self.at.name)
         return Ending("failed", f"the worker could not be started: {error}", cause="spawn_transient")
 
     async def _finished(self, ending: Ending) -> Ending:
-        """Keep what was done; return the ending that is left where its node went with it."""
         try:
             await self.at.preparation.finish(self.leased)
         except SpawnTransient as error:
@@ -383,7 +381,6 @@ class RunningAttempt(WorkerReports):
         ), exited
 
     async def _left(self, handle: Handle, grace_seconds: float) -> Exited:
-        """See the worker leave, and its standard error end."""
         exited = await stop(handle, grace_seconds=grace_seconds)
         if not self._stderr.ended.is_set():
             with trio.move_on_after(LEAVE_SECONDS):

@@ -201,7 +201,6 @@ class Schedules:
         )
 
     def _fresh(self, schedule: Schedule, fired_ms: int | None) -> tuple[int | None, int]:
-        """Return the period (None: cron), and the time of a timer that is armed now."""
         pace = parse_wakeup(schedule, self._local)
         if isinstance(pace, Every):
             return pace.period_ms, self._now_ms() + pace.period_ms

@@ -176,7 +176,6 @@ class Upgrade:
             raise NotNow(f"{', '.join(self._unsettled()[:5])}: try again")
 
     def _unsettled(self) -> list[str]:
-        """Things that cannot be handed over yet, in words."""
         running = self._attempts.running.values()
         between = [
             f"{one.leased.attempt} has not left the node {one.leased.node}"

@@ -150,7 +150,6 @@ class WorkerReports:
         fault_point("attempt.replied")
 
     def _priced(self, entry: Entry) -> Entry:
-        """Return ``entry`` with what it cost, before which all that was said so far is shown."""
         self._deltas.flush()
         fault_point("attempt.entry")
         if entry.usage is None:

@@ -275,7 +275,6 @@ class WorkerSession:
                 await self._pace()
 
     async def _stand_still(self) -> None:
-        """Tell all there is to tell, and stand still until released. The time does not count."""
         began = trio.current_time()
         if self._notice_at < math.inf:
             self._notice_at = math.inf

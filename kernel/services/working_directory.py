@@ -316,7 +316,6 @@ class Confinement:
 
 
 def _steps(folders: Iterable[str]) -> tuple[str, ...]:
-    """Each of ``folders`` and those above it, the highest first."""
     steps = {
         "/".join(parts[:count]) for one in folders for parts in [one.split("/")] for count in range(1, 1 + len(parts))
     }

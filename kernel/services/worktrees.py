@@ -264,7 +264,6 @@ class Worktrees:
                 nursery.start_soon(self._measure, *one)
 
     async def _measure(self, place: str, name: str) -> None:
-        """Measure the tree of an agent until it has not been touched meanwhile."""
         one = place, name
         while self._due[one]:
             self._due[one] = False
@@ -281,7 +280,6 @@ class Worktrees:
         del self._due[one]
 
     def _touched(self, event: Event) -> frozenset[tuple[str, str]]:
-        """Return the tree of the step's agent; all trees, where some steps went by unseen."""
         if event.space is None or event.agent is None:
             return frozenset(self._stats)
         return frozenset({(event.space, event.agent), (event.space, SHARED)} & self._stats.keys())

@@ -136,7 +136,7 @@ def _nameless(above: str) -> Generator[tuple[str, IO[bytes]]]:
     """A file in the folder ``above`` that nobody sees, and a path to it; of another name where there are no such."""
     named = os.path.join(above, f"{_PART}{os.getpid()}")
     try:
-        descriptor = os.open(above, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(above, os.O_RDWR | getattr(os, "O_TMPFILE", 0) | os.O_CLOEXEC, 0o600)
         made = f"/proc/self/fd/{descriptor}"
         if not os.path.exists(made):
             os.close(descriptor)

@@ -115,7 +115,6 @@ def decode_utf8(data: bytes, problems: Diagnostics) -> str:
 
 
 def _reader_place(error: yaml.YAMLError, problems: Diagnostics) -> Location:
-    """The place of a character that YAML does not allow: the reader knows only its offset."""
     text = problems.text
     offset = next(
         (
@@ -206,7 +205,6 @@ class _Builder:
         self._put(node)
 
     def _put(self, node: Node, place: Location | None = None) -> None:
-        """Give ``node`` to what is open. ``place`` is where an alias of it stands."""
         at = place or node.place
         self._nodes += node.size if place or isinstance(node, ScalarNode) else 1
         if self._nodes > MAX_NODES:

@@ -221,7 +221,6 @@ ORDER BY id LIMIT :limit
 
 
 def _ids(conn: apsw.Connection, scope: Scope, after: int) -> tuple[int, ...]:
-    """The numbers of the next instructions of ``scope``."""
     agent = split_space(scope.space)[1]
     values = {"run": scope.run, "space": scope.space, "agent": agent, "after": after, "limit": IDS}
     return tuple(number for (number,) in conn.execute(IDS_OF_AGENT if scope.run is None else IDS_OF_RUN, values))

@@ -282,7 +282,6 @@ def saved_beside(conn: apsw.Connection) -> tuple[str, ...]:
 
 
 def _saved(path: str) -> list[str]:
-    """The copies of the database at ``path``, the newest last."""
     try:
         found = (name for name in glob(f"{escape(path)}{_SAVED}*") if name.rpartition(_SAVED)[2].isdecimal())
         return sorted(found, key=os.path.getmtime)

@@ -128,7 +128,6 @@ SELECT version, undo FROM document_versions WHERE document = ? AND version > ? A
 
 
 def _undo(conn: apsw.Connection, document: int, after: int) -> Iterator[tuple[int, list[Hunk]]]:
-    """Yield the versions after ``after`` with what undoes them, the newest first."""
     for version, undo in conn.execute(NEWEST_FIRST, (document, after)):
         yield cast("int", version), _hunks.decode(cast("bytes", undo))
 

@@ -224,7 +224,6 @@ def transcript(conn: apsw.Connection, instruction: str, after: int, limit: int) 
 
 
 def _done_from(conn: apsw.Connection, number: int | None, after: int) -> Iterator[tuple[EntryInfo, int]]:
-    """Yield the entries behind ``after``, each with its size."""
     values = {"id": number, "after": after}
     reply = cast("tuple[bytes, int] | None", conn.execute(REPLY, values).fetchone())
     calls, back = ((), 0) if reply is None else (_decode_done(reply[0]).shown_calls, reply[1])
@@ -326,7 +325,6 @@ def steps_of(conn: apsw.Connection, number: int) -> tuple[Step, ...]:
 
 
 def _with_result(step: Step, calls: Sequence[ToolCall], entry: _Done) -> Step:
-    """``step`` with the result of one of its calls; of none of them it is one more."""
     open_ = [place for place, one in enumerate(step.calls) if one.output is None]
     place = next((at for at in open_ if at < len(calls) and entry.call_id in (None, calls[at].id)), None)
     if place is None:

@@ -199,7 +199,6 @@ class LogTap:
 
 
 def _whole_commits(body: bytes, size: int) -> int:
-    """The number of frames from the beginning that end with a commit; 0: none does."""
     count = len(body) // size
     while count and body[(count - 1) * size + 4 : (count - 1) * size + 8] == b"\0\0\0\0":
         count -= 1

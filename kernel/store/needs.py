@@ -219,7 +219,6 @@ def _vote(conn: apsw.Connection, one: PendingProposal, now_ms: int) -> PendingPr
 
 
 def _work_in(conn: apsw.Connection, space: str, now_ms: int) -> Iterable[tuple[str, Kind]]:
-    """Return how the open work of ``space`` stands, by the name of whose it is."""
     for row in rows.each(conn.execute(WORK, (space,)), WORK, _Work):
         yield row.name, of_row(conn, row, now_ms).kind
 

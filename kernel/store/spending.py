@@ -151,7 +151,6 @@ def report(
 
 
 def _grouped(found: list[_Row], column: Callable[[_Row], str]) -> tuple[UsageRow, ...]:
-    """A row for each value of ``column`` that says something, in order."""
     groups: dict[str, list[_Row]] = {}
     for row in found:
         groups.setdefault(place_of(column(row)), []).append(row)

@@ -159,7 +159,6 @@ def everywhere(conn: apsw.Connection, *, open_only: bool, page: Page = WHOLE) ->
 
 
 def _place(row: ProposalRow) -> str:
-    """Return the id by which ``next`` names a proposal: its own id is that of one run."""
     return f"p{row.number}"
 
 

@@ -204,7 +204,6 @@ class Writer:
         return self._trouble
 
     def _make_room(self, jobs: int) -> None:
-        """For so many: first for those that wait, in their order."""
         self._room += jobs - len(self._full.unpark(count=jobs))
 
     async def _close_when_cancelled(self) -> None:
@@ -396,7 +395,6 @@ class Writer:
     # -- on the Trio thread -----------------------------------------------------------------------------
 
     def _deliver(self, group: Sequence[_Job], events: Sequence[Event]) -> None:
-        """Publish, then answer: who asks next sees what was told."""
         try:
             if events:
                 self._publish(events)

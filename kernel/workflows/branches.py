@@ -136,7 +136,6 @@ class Branches:
         return Standing(Tip(commit, ahead), changed, tuple(colleagues))
 
     async def _merge(self, writable: WritableTree, head: str, target: str, message: str, author: Author) -> str:
-        """The commit that has both: one of them where it has the other already."""
         if not await count(self._git, writable.view, target, head):
             return head
         if not await count(self._git, writable.view, head, target):

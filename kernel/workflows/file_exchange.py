@@ -256,7 +256,8 @@ def _new_file(path: str, mode: int) -> int:
 
 
 def _copy(source: str, target: str) -> None:
-    with open(source, "rb") as read, os.fdopen(_new_file(target, 0o666), "wb") as written:
+    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as read, os.fdopen(_new_file(target, 0o666), "wb") as written:
         shutil.copyfileobj(read, written)
         written.flush()
         os.fsync(written.fileno())

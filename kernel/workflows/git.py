@@ -263,7 +263,6 @@ class Git:
         return (await self._run("none", "cat-file", "--batch-all-objects", "--batch")).stdout
 
     async def _run(self, scheme: str, *words: str, setting: Setting | None = None) -> CommandResult:
-        """``setting`` is for this address alone."""
         passed = {name: self._environ[name] for name in _PASSED if self._environ.get(name)}
         command = GitCommand(
             launcher=self._launcher,

@@ -122,7 +122,6 @@ def _is_repository(folder: Path) -> bool:
 
 
 def _path_in(file: Path, before: str, base: Path) -> Path | None:
-    """The path that ``file`` holds after the word ``before``."""
     try:
         line = first_line(str(file))
     except OSError:

@@ -167,7 +167,6 @@ def _waiting(source: PromptSource, reader: Reader) -> tuple[tuple[int, bool], ..
 
 
 def _tree(source: PromptSource, reader: Reader) -> TreeContext | None:
-    """The working tree that ``source`` is done in, as far as the log knows it."""
     trees = reader.now(worktrees.in_space, source.space)
     own = next((tree for tree in trees if tree.agent in (source.agent, "")), None)
     if own is None:

@@ -279,7 +279,6 @@ class Merging:
         return result.stdout
 
     async def _tree(self, ours: str, theirs: str) -> tuple[str | None, tuple[str, ...]]:
-        """The tree of a merge; None where there is a conflict, in these files."""
         words = ("merge-tree", "--write-tree", "--no-messages", "--name-only", "-z", ours, theirs)
         result = await self._git.run(self._view, *words, settings=_PLAIN_SETTINGS, variables=PLAIN)
         if result.exit.code not in (0, 1) or result.timed_out or result.truncated:

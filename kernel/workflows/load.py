@@ -259,7 +259,6 @@ class _Reading:
         return name
 
     def _agents(self, node: MapNode) -> list[tuple[ScalarNode, Ref | AgentDefinition, Node]]:
-        """The entries of ``agents`` that could be converted."""
         agents = node.get("agents")
         if not isinstance(agents, MapNode) or not agents.entries:
             place = node.place_of("agents") if agents is not None else node.place
@@ -293,7 +292,6 @@ class _Reading:
         return definition
 
     def _member(self, name: str, entry: Ref | AgentDefinition, node: Node) -> Member | None:
-        """The member ``name`` with its definition checked; None where its agent cannot be had."""
         where = f"agents.{name}"
         if isinstance(entry, Ref):
             try:

@@ -119,14 +119,12 @@ class NodeSync:
         return Synced(made, tuple(notes))
 
     async def _held(self, view: View, made: str) -> bool:
-        """Return whether ``made`` is here, and on some branch or under some ref."""
         if not await has_commit(self._home.git, view, made):
             return False
         words = ("rev-list", "--count", "--max-count=1", made, "--not", "--all")
         return not int(await self._home.git.said(view, *words))
 
     async def _keep(self, view: View, made: str, notes: list[str]) -> None:
-        """Keep the commits of ``made``, which are here, under a ref of their own."""
         branch = self._home.tree.branch
         ref = f"{LOST}/{branch.removeprefix('awk/')}/{made[:12]}"
         await self._home.git.said(view, "update-ref", ref, made)

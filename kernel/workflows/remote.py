@@ -84,7 +84,6 @@ class Remotes:
 
 
 def _read(remote: Remote, url: str, commit: str, folder: Path) -> Checkout | None:
-    """The checkout of ``commit`` that is in ``folder``, if it is still what was written."""
     try:
         digest = digest_file(folder).read_text("ascii").strip()
         return Checkout(remote, url, commit, digest, folder) if digest_of_files(read_files(folder)) == digest else None

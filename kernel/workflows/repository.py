@@ -316,7 +316,6 @@ class Repository:
             await self.git.said(view, *words)
 
     async def _unclean(self, tree: Worktree, view: View) -> int:
-        """The number of files that are not as they were committed."""
         entries = (await self.git.said(view, *_STATUS, "--untracked-files=normal")).split(b"\0")
         return sum(1 for one in entries if one and (tree.state != "removing" or one[:2] != b" D"))
 
@@ -355,7 +354,6 @@ def left_refs(tree: Worktree) -> str:
 
 
 def _outside(tree: Worktree) -> GitDirectory:
-    """Not by way of the file ``.git`` in the tree, which its agent may be able to write."""
     return GitDirectory(tree.git_dir, tree.repository, tree.path)
 
 

@@ -122,7 +122,6 @@ class _Trees:
 
 
 def _make_folder(prepared: Prepared) -> None:
-    """The folder that ``workspace.dir`` names, for those who are told of it."""
     folder = prepared.folder
     assert folder is not None, "workspace.dir is no variable without a workspace"
     try:

@@ -112,7 +112,6 @@ class _Block(msgspec.Struct, frozen=True):
 
 
 def _blocks(template: str) -> Iterator[_Block]:
-    """``template`` in pieces (CommonMark 4.5: a fence left open runs to the end)."""
     lines: list[str] = []
     marks = ""
     for line in template.splitlines(keepends=True):
@@ -174,5 +173,4 @@ def fenced(text: str, name: str) -> str:
 
 
 def _longest(text: str, mark: str, least: int) -> int:
-    """The longest run of ``mark`` in ``text``; at least ``least``."""
     return max([least, *map(len, re.findall(f"{re.escape(mark)}+", text))])

@@ -115,7 +115,6 @@ def _faults(param: Param, names: set[str], shorts: set[str]) -> Iterator[tuple[s
 
 
 def _pairs(params: tuple[Param, ...], words: Sequence[str], faults: list[str]) -> Iterator[tuple[Param, str]]:
-    """Each parameter that was given with its text. What is none is added to ``faults``."""
     options = {f"--{param.name}": param for param in params} | {
         f"-{param.short}": param for param in params if param.short
     }

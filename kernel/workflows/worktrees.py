@@ -141,7 +141,6 @@ def copy_included(names: Sequence[str], project: Path, tree: Worktree) -> None:
 
 
 def _copy_one(name: str, project: Path, cwd: str) -> int:
-    """Copy one file or link. No link on either side is followed: it may lead anywhere."""
     folder, base = os.path.split(name)
     with ExitStack() as opened:
         source, target = _folder(str(project), folder, opened), _folder(cwd, folder, opened, make=True)

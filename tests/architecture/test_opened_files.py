@@ -27,6 +27,12 @@ NAMED: Final = "named by the person who types the command, who alone is told"
 MADE: Final = "made by us a moment ago, in a folder that is ours alone"
 
 OPENED: Final[dict[str, str]] = {
+    "interface/discovery.py::lives": SYSTEM,
+    "interface/failure.py::line_of": NAMED,
+    "kernel/source/backup_file.py::_nameless": "made here: O_TMPFILE, or a new name with O_NOFOLLOW",
+    "kernel/procs/descriptors.py::open_standard": SYSTEM,
+    "kernel/workflows/file_exchange.py::recorded": STATE,
+    "kernel/workflows/file_exchange.py::_copy": "an index in a git directory, with O_NOFOLLOW",
     # awk: it runs with the rights of who types it, and tells nobody else.
     "interface/autostart.py::Starter._gave_up": STATE,
     "interface/claude_file.py::read_text": NAMED,

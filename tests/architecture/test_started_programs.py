@@ -55,6 +55,7 @@ PROGRAMS: Final[dict[str, Control]] = {
     ),
     "worker/zygote.py::Zygote._fork_keeper os.fork": FORKED,
     "worker/fork/child.py::start os.fork": FORKED,
+    "kernel/procs/node/guard.py::Guard._fork os.fork": FORKED,
     "worker/fork/child.py::_execute os.execvpe": Control(
         "exactly what the order says, and our cookie",
         "the order's",
@@ -102,7 +103,6 @@ PROGRAMS: Final[dict[str, Control]] = {
     "kernel/boot/replacement.py::_execute os.execv": Control(OURS, HERE, "the guardian's", "the new version's"),
     # On a node.
     "kernel/procs/node/relay.py::_start subprocess.Popen": Control(OURS, "the node's own folder", "START_SECONDS"),
-    "kernel/procs/node/guard.py::Guard.__init__ os.fork": FORKED,
     "kernel/procs/ray_relay.py::FarCommand.__init__ subprocess.Popen": Control(
         "Ray's own, on its machine", "Ray's own", KEPT, "the node's settings, which need trust"
     ),

@@ -339,7 +339,6 @@ class Acp:
         return "refuse" if start.approval == "deny" else "ask"
 
     def _decided(self, id_: acp_frames.Id, call: Call, granted: bool, words: str) -> Iterator[Event]:
-        """Tell the program; and where it may not, that the call came back so."""
         asked = self._asking.pop(id_, None)
         if asked is None:
             return

@@ -197,7 +197,6 @@ class Codex:
 
 
 def _unserved(which: str, own: Iterable[str]) -> Failed:
-    """The failure of servers that did not come: ``own: why; daemon: why``, in its words."""
     for name in own:
         if re.search(rf"(?:^|; ){re.escape(name)}: ", which) and not re.search(rf"(?:^|; ){DAEMON}: ", which):
             return unserved(TITLE, name, which)

@@ -133,7 +133,6 @@ def turn_failure(home: Path, thread: str | None, message: str) -> TurnFailure:
 
 
 def _recorded(home: Path, thread: str) -> str | dict[str, Any] | None:
-    """The code of the last turn that failed; None where there is none."""
     found: str | dict[str, Any] | None = None
     for path in home.glob(f"sessions/*/*/*/rollout-*-{thread}.jsonl"):
         with suppress(OSError), private_files.opened(path) as lines:
@@ -324,20 +323,17 @@ class Thread:
         return Turn(text=text, calls=calls, usage=usage)
 
     def _spend(self, count: Count) -> Usage:
-        """Return the usage that was not reported yet, and count it as reported."""
         usage = _since(self._booked, count)
         self._booked = self._booked.plus(usage)
         return usage
 
     def _spend_counted(self) -> Usage | None:
-        """The same of what is known by now; None where that is nothing."""
         count = None if self.id is None else self._counted(self.id)
         usage = _NOTHING if count is None else self._spend(count)
         return None if usage == _NOTHING else usage
 
 
 def _since(booked: Usage, count: Count) -> Usage:
-    """Return the usage beyond ``booked``. Input that came from a cache is counted apart."""
     return Usage(
         input_tokens=max(0, count.input_tokens - count.cached_input_tokens - booked.input_tokens),
         output_tokens=max(0, count.output_tokens - booked.output_tokens),

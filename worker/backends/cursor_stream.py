@@ -142,7 +142,6 @@ class Replies:
             yield Spent(usage)
 
     def _returned(self, line: Line) -> Iterator[Event]:
-        """A call that came back: so the reply that asked for it is whole."""
         call, body = _called(line)
         if self._calls:
             yield self._turn(None)
@@ -189,7 +188,6 @@ def _called(line: Line) -> tuple[ToolCall, _Call]:
 
 
 def _decoded(raw: Json, otherwise: T) -> T:
-    """Decode ``raw`` as the type of ``otherwise``, which stands for anything else."""
     try:
         return msgspec.json.decode(raw, type=type(otherwise))
     except (msgspec.DecodeError, RecursionError):

@@ -35,7 +35,6 @@ def collapse_huge_pages() -> int:
 
 
 def _candidates() -> Iterator[int]:
-    """Aligned stretches of private anonymous memory: the heap and the interpreter's arenas."""
     with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
         for line in maps:
             span, access, _offset, _device, inode, *name = line.split(maxsplit=5)

@@ -161,7 +161,6 @@ class Draft:
         return ""
 
     def _count(self, usage: Mapping[str, Any] | None) -> None:
-        """Counts are totals so far: a later one replaces an earlier one."""
         self._usage |= {key: counted(n) for key, n in (usage or {}).items() if key in _COUNTED and n is not None}
 
     def reply(self, k: int) -> Reply:

@@ -169,7 +169,6 @@ def _times(action: Action) -> int | None:
 
 
 def _place(number: int, actions: tuple[Action, ...], conversation: Conversation, counts: Mapping[str, int]) -> int:
-    """The index of the next action: played ones have a reply each, spent failures are passed."""
     played = conversation.step_count
     for index, action in enumerate(actions):
         if action.error is not None or action.exit is not None:

@@ -164,14 +164,12 @@ def _sendable(call: Message) -> Message:
 
 
 def _text(content: Any) -> str:
-    """A piece of content: text, or (Mistral) parts of which some are thoughts."""
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if part.get("type") == "text")
     return content if isinstance(content, str) else ""
 
 
 def _grown(so_far: Any, piece: Any) -> Any:
-    """Text and lists come in pieces; anything else is sent whole."""
     match so_far, piece:
         case str(), str():
             return f"{so_far}{piece}"

@@ -43,7 +43,6 @@ class NestedRules:
         return "".join(found.values()), _NOTE + "\0".join(found) if found else None
 
     def _of_folder(self, folder: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        """Each file with rules in ``folder`` that was not told, and what is to be said of it."""
         contents: set[bytes] = set()
         for name in RULES_FILES:
             file = (*folder, name)

@@ -63,7 +63,6 @@ def run_memory(context: Context) -> int:
 
 
 def _kernel(context: Context) -> Client | None:
-    """The kernel that lives; None: there is none, and the files are ours."""
     if context.environ.get(URL):
         return context.kernel()
     try:

@@ -119,7 +119,6 @@ class ArmRun:
         return str(answer["why"] or "it cannot be merged") if answer["state"] == "refused" else ""
 
     def _cancel(self, exit_code: Exit) -> None:
-        """Stop the run, and wait for its end. A second signal leaves it as it is."""
         note = self._context.out.note
         note("note: stopping the run; once more to leave it as it is")
         if self._running.cancel(self._name, exit_code):

@@ -23,7 +23,6 @@ def configure_doctor(parser: argparse.ArgumentParser) -> None:
 
 
 def run_doctor(context: Context) -> int:
-    """Print all that was looked at; exit code 1 where something is wrong."""
     kernel = list(kernel_rows(context))
     runs = any(row["detail"].startswith("up ") for row in kernel) or is_locked(context.project)
     root, state = context.project

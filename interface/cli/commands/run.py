@@ -102,7 +102,6 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
 
 
 def run_run(context: Context) -> int:
-    """Start the workflow and follow it to its end. Returns the report's exit code; 129, 130, 143 where interrupted."""
     if context.args.compare is not None:
         from interface.cli.commands.compare import run_compare  # noqa: PLC0415  (seldom, and it takes much)
 
@@ -209,7 +208,6 @@ def _show(context: Context, events: Iterator[ServerEvent], progress: "RunProgres
 
 
 def _show_event(context: Context, event: ServerEvent, told: dict[str, Any], steps: StepReader) -> None:
-    """Print one event for people: what is said is the result, all else goes to stderr."""
     from interface.cli.channel_view import message_lines  # noqa: PLC0415  (JSON lines need no msgspec)
     from interface.cli.event_view import asked_line, event_line, event_of, failure_lines, message_of  # noqa: PLC0415  (as above)
 

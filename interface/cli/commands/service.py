@@ -177,7 +177,6 @@ def described(context: Context) -> Service:
 
 
 def _config_home(context: Context) -> str:
-    """XDG_CONFIG_HOME; what is relative in it counts as not set, as its specification says."""
     given = context.environ.get("XDG_CONFIG_HOME", "")
     return given if os.path.isabs(given) else os.path.join(_user_home(context), ".config")
 

@@ -31,7 +31,6 @@ def configure_check(parser: argparse.ArgumentParser) -> None:
 
 
 def run_check(context: Context) -> int:
-    """Print it. Asks no kernel; exit code 1 where something in it is wrong."""
     folder = os.path.abspath(os.path.join(context.cwd, context.args.folder))
     body = run_inspect(context.environ, "standby-check", "--", folder, seconds=SECONDS)
     context.answer(body, check_lines)

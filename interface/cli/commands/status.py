@@ -174,7 +174,6 @@ def stats_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def _groups_table(groups: "tuple[UsageGroup, ...]", screen: Screen) -> list[str]:
-    """A row for each group, and all of it; then what a merged change cost."""
     *_, total = groups
     words = list(groups[0].key)
     numbers = ("ENDED", "DONE", "SUCCESS", "RETRIES", "STEPS", "IN", "OUT", "CACHE", "COST$", "SECONDS")

@@ -26,17 +26,14 @@ SCOPES: Final = ("read", "operate", "approve")
 
 
 def configure_token(parser: argparse.ArgumentParser) -> None:
-    """VERB and what it takes."""
     VERBS.configure(parser)
 
 
 def run_token(context: Context) -> int:
-    """Do it."""
     return VERBS.run(context)
 
 
 def configure_create(parser: argparse.ArgumentParser) -> None:
-    """--scope SCOPE, --name NAME."""
     parser.add_argument(
         "--scope",
         metavar="SCOPE",
@@ -48,7 +45,6 @@ def configure_create(parser: argparse.ArgumentParser) -> None:
 
 
 def run_create(context: Context) -> int:
-    """Make one and print it."""
     if context.args.scope.partition(":")[0] not in SCOPES:
         raise Failure("usage", f"{context.args.scope!a} is no scope", "read, operate, approve or approve:AGENT,AGENT")
     body = {"scope": context.args.scope, "name": context.args.name}
@@ -67,7 +63,6 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(context: Context) -> int:
-    """Print them, without the tokens themselves: those are not kept."""
     return context.answer(context.kernel().get("/tokens"), tokens_lines)
 
 
@@ -83,12 +78,10 @@ def tokens_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def configure_revoke(parser: argparse.ArgumentParser) -> None:
-    """TOKEN..."""
     parser.add_argument("ids", metavar="TOKEN", nargs="+", help="its id, such as k3")
 
 
 def run_revoke(context: Context) -> int:
-    """Take them back, and print those that are left."""
     kernel = context.kernel()
     for name in dict.fromkeys(context.args.ids):
         kernel.delete(f"/tokens/{quoted(name)}")

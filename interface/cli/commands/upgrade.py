@@ -30,7 +30,6 @@ def configure_upgrade(parser: argparse.ArgumentParser) -> None:
 
 
 def run_upgrade(context: Context) -> int:
-    """Upgrade, and wait. Exit 0: the new version goes on; 1: the old one does, and why is said."""
     if context.args.status and context.args.to is not None:
         raise Failure("usage", "--status is about the last upgrade", "leave out --to")
     client = context.kernel()

@@ -19,7 +19,6 @@ from interface.failure import Failure
 
 
 def configure_watch(parser: argparse.ArgumentParser) -> None:
-    """RUN|@WORKFLOW[:TAG] [--exit-status]."""
     parser.add_argument(
         "target", metavar="RUN|@WORKFLOW[:TAG]", help="a run (r12), or the newest of a workflow (@review[:tag])"
     )
@@ -30,7 +29,6 @@ def configure_watch(parser: argparse.ArgumentParser) -> None:
 
 
 def run_watch(context: Context) -> int:
-    """Follow the run. Returns 0 once it has ended; with ``--exit-status`` what its report says."""
     named: str = context.args.target
     if not RUN.fullmatch(named):
         asked = target(named)

@@ -55,7 +55,6 @@ def configure_rm(parser: argparse.ArgumentParser) -> None:
 
 
 def run_rm(context: Context) -> int:
-    """Remove them. Exit code 1 where one of them is kept."""
     return _remove(context, {"run": context.args.run, "agents": context.args.agents, "force": context.args.force})
 
 

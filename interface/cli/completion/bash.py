@@ -119,7 +119,6 @@ def script(commands: Sequence[CommandSpec], programs: Sequence[str]) -> str:
 
 
 def _source(values: Values) -> str:
-    """As ``_agent_worker_from`` reads it; ``none:`` where there is nothing to offer."""
     if values.words:
         return f"words:{' '.join(values.words)}"
     if values.live:

@@ -90,7 +90,6 @@ _Source = Callable[[_Lookup], Iterator[str]]
 
 
 def _ids(path: str, rows: str) -> _Source:
-    """The ids in the rows that the kernel has at ``path``."""
     return lambda lookup: (str(row["id"]) for row in lookup.rows(path, rows))
 
 
@@ -133,7 +132,6 @@ def _proposals(path: str) -> _Source:
 
 
 def _in_workspaces(what: str, key: str) -> _Source:
-    """The ``key`` of each row of ``what``, of all workflows that run."""
 
     def names(lookup: _Lookup) -> Iterator[str]:
         for row in lookup.rows("/workflows", "workflows"):

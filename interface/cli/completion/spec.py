@@ -108,7 +108,6 @@ def all_specs(program: str) -> Iterator[CommandSpec]:
 def _specs(
     path: tuple[str, ...], about: str, parser: argparse.ArgumentParser, command: Command
 ) -> Iterator[CommandSpec]:
-    """The command at ``path``, then those under it."""
     options: list[Option] = []
     arguments: list[argparse.Action] = []
     verbs: dict[str, argparse.ArgumentParser] = {}

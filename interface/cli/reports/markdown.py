@@ -76,7 +76,6 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _part(title: str, rows: Sequence[T], shown: Callable[[T], str]) -> list[str]:
-    """A list under a title that counts it; nothing where there is nothing."""
     if not rows:
         return []
     more = [f"- and {len(rows) - SHOWN:,} more"] if len(rows) > SHOWN else []

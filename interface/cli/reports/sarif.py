@@ -81,5 +81,4 @@ def log_of(record: RunRecord) -> str:
 
 
 def _plain(text: str) -> str:
-    """``text`` as a plain message, in which brackets would make a link (SARIF 3.11.6)."""
     return re.sub(r"[\\\[\]]", r"\\\g<0>", line_of(text, _TEXT)) or "-"

@@ -162,7 +162,6 @@ class Reports:
             raise Failure("failed", "; ".join(faults), "the run itself has ended as it says")
 
     def _written(self, target: Target, record: "RunRecord") -> Iterator[str]:
-        """Write one report; yields why it cannot be."""
         try:
             if target.format == GITHUB:
                 self._tell_runner(record)

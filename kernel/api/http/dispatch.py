@@ -243,7 +243,6 @@ def takes(asks: type[msgspec.Struct], told: str) -> str:
 
 
 def _inside(kind: Type, name: str | None) -> Iterator[Type]:
-    """Yield the type of the field ``name`` of ``kind``; without a name, of what it holds."""
     match kind:
         case StructType():
             yield from (field.type for field in kind.fields if field.encode_name == name)
@@ -256,7 +255,6 @@ def _inside(kind: Type, name: str | None) -> Iterator[Type]:
 
 
 def _plain(kind: Type) -> Iterator[Type]:
-    """Yield what ``kind`` may be, without bounds."""
     match kind:
         case UnionType():
             for one in kind.types:

@@ -108,7 +108,6 @@ def passes(wanted: EventFilter, event: Event) -> bool:
 
 
 def _is_below(space: str | None, event: Event) -> bool:
-    """Return whether ``event`` is of a space below ``space``, and no word that is said there."""
     said = event.type in ("message", "delta")
     return not said and event.space is not None and event.space.startswith(f"{space}{BELOW}")
 

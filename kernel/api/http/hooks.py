@@ -61,7 +61,6 @@ def _key(name: str, hook: IncomingHook, files: ProjectFiles) -> bytes | None:
 
 @cache
 def _tell_once(name: str, why: str) -> None:
-    """Strangers can ask as often as they like; they get no line of the log for each time."""
     logger.warning("hook.unusable %s: %s", name, why)
 
 

@@ -103,7 +103,6 @@ def _parameters(route: Route) -> Iterable[dict[str, Any]]:
 
 
 def _with_const(schema: Any) -> Any:
-    """Return ``schema`` with ``const`` in place of an enumeration of one value."""
     if isinstance(schema, dict):
         only = schema.get("enum")
         if isinstance(only, list) and len(only) == 1:

@@ -226,7 +226,6 @@ async def serve(
 
 
 async def _events(store: StoreAccess, kernel: KernelControl, work: StartedWork) -> AsyncGenerator[bytes | Report, None]:
-    """Encoded events, and at the end the report. Without a report: the server stops."""
     over = await work.outcome()
     if over is not None:
         yield over  # nobody was woken, or the request is a repeat and the work was done before

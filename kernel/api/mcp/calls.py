@@ -177,7 +177,6 @@ class ToolDispatcher:
         raise out_of_scope(tool, identity.name)
 
     def _under(self, granted: Scope, caller: Caller) -> Services:
-        """The records for a call that is made by a grant: each of its commits looks at it."""
         services = self._services
         writer = GrantedWriter(services.store.writer, caller.author, granted)
         return msgspec.structs.replace(services, store=msgspec.structs.replace(services.store, writer=writer))

@@ -171,7 +171,6 @@ async def memory_write(
 def _wanted(
     asked: MemoryWriteArguments, old: StoredEntry | None, source: Source, begun: BegunWrite, space: str
 ) -> Entry:
-    """The entry that a write asks for, where ``old`` is there."""
     was = Entry(asked.key, asked.value) if old is None else old.entry
     only = was.space_only if asked.space_only is None else place_of(space) if asked.space_only else None
     tier, visibility = asked.tier or was.tier, asked.visibility or was.visibility
@@ -389,7 +388,6 @@ async def _begin(
 
 
 def _fitting(sizes: list[int]) -> int:
-    """The number of these that fit into one answer: at least one."""
     total = 0
     for count, size in enumerate(sizes):
         total += size

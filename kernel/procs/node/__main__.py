@@ -72,7 +72,6 @@ def _parse() -> argparse.Namespace:
 
 
 def _be_node(options: argparse.Namespace, state: Path) -> int:
-    """Be the node process of the folder; where there is one already, leave it to that."""
     times = LeaseTimes(
         lease_seconds=options.lease_seconds,
         beat_seconds=options.beat_seconds,

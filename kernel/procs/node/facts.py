@@ -39,7 +39,6 @@ def _memory_bytes() -> int:
 
 
 def _gpus(environ: Mapping[str, str]) -> int:
-    """Those that we were given, where that was said; else all of the machine's."""
     given = environ.get("CUDA_VISIBLE_DEVICES")
     if given is not None:
         return len([word for word in given.split(",") if word.strip() and word.strip() != "-1"])

@@ -51,7 +51,6 @@ def _carry_in(peer: socket.socket) -> None:
 
 
 def _reach(options: list[str]) -> socket.socket:
-    """Connect to the node process of this folder; start one as long as there is none."""
     deadline = time.monotonic() + START_SECONDS
     start_at = 0.0
     started: subprocess.Popen[bytes] | None = None

@@ -194,7 +194,6 @@ class Tenancy(Listener):
 
 
 async def _copy_half(source: trio.abc.HalfCloseableStream, sink: trio.abc.HalfCloseableStream) -> None:
-    """Copy one direction to its end; where the other side is gone, close both."""
     try:
         while chunk := await source.receive_some():
             await sink.send_all(chunk)

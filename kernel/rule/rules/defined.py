@@ -138,7 +138,6 @@ def _note(fact: Fact, rule: str, why: str) -> Effect:
 
 
 def _done(fact: Fact, step: Step, link: RuleChain, view: View) -> Iterable[Effect]:
-    """The message that ``step`` makes, one hop further than what it answers."""
     action, author = step.action, step.stranger or (SYSTEM if step.rule.author_key is None else step.rule.author)
     if action is None:
         would = policy.invoke((step.rule,), step.rule, step.occasion, granted=True).steps
@@ -190,7 +189,6 @@ def _say(
 
 
 def _gate(fact: Fact, step: Step, would: Sequence[Step]) -> ProposalOpened:
-    """The question to those who have to agree: whether the rule may do what it would do now."""
     rule, requires = step.rule, step.rule.spec.requires
     assert requires is not None, rule.spec.name
     electors = tuple(dict.fromkeys(requires.from_))
@@ -211,7 +209,6 @@ def _gate(fact: Fact, step: Step, would: Sequence[Step]) -> ProposalOpened:
 
 
 def _unique(fact: Fact, step: Step, what: str) -> str:
-    """A name for a proposal: the same occasion of the same rule has one, another one another."""
     trigger, rule = step.occasion.trigger, step.rule
     words = (
         rule.number, rule.version, rule.fired, fact.hops, trigger.watched, trigger.sender, trigger.text,

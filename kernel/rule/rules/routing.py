@@ -172,7 +172,6 @@ def decide_document(fact: Fact, view: View) -> tuple[Effect, ...]:
 
 
 def _members(fact: Fact, names: tuple[str, ...], view: View) -> tuple[tuple[AgentKey, str], ...]:
-    """Return those of ``names`` that are members, without the speaker of ``fact``."""
     keys = ((view.member(fact.draft.space, name), name) for name in names)
     return tuple((key, name) for key, name in keys if key is not None and key != fact.speaker)
 

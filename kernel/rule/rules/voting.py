@@ -172,7 +172,6 @@ def expired(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) ->
 
 
 def _why(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) -> str:
-    """Return what ended it, if not all have voted how many had to; and how a tie was broken."""
     counting = ballot.counting
     voted = len(counting.electors & votes.keys())
     why = _WHYS[decided.why]
@@ -244,7 +243,6 @@ def _no_place(space: str, workspace: Workspace | None) -> Refuse:
 
 
 def _refusal(space: str, opened: ProposalOpened, members: int, view: View) -> Refuse | None:
-    """Return why it is not put to the vote."""
     if view.ballot(space, opened.name) is not None:
         text = f"there is a proposal {opened.name} already, open or ended"
         return Refuse("already_exists", text, "give it another id, or none; team_proposal_status shows them")
@@ -286,7 +284,6 @@ def _vote(fact: Fact, vote: VoteCast, view: View) -> tuple[Effect, ...]:
 
 
 def _final(ballot: ProposalView, voter: str, now_ms: int) -> Refuse:
-    """The refusal of a second vote of ``voter``."""
     among = _tied(ballot, now_ms)
     if among and voter == ballot.creator:
         return Refuse("conflict", f"{ballot.name} is a tie that you break: choose of {', '.join(among)}")
@@ -392,7 +389,6 @@ def _ended(fact: Fact, ended: ProposalEnded, view: View) -> tuple[Effect, ...]:
 
 
 def _call_creator(fact: Fact, ballot: ProposalView, view: View) -> tuple[Effect, ...]:
-    """A person is not woken: who watches, sees it."""
     workspace = view.workspace(fact.draft.space)
     if workspace is None or ballot.creator_key is None:
         return ()

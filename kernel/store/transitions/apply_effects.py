@@ -206,7 +206,6 @@ class EffectWriter:
         return _NO_RUN if row is None else _Run(int(row[0]), bool(row[1]))
 
     def _put(self, row: Row) -> list[Draft]:
-        """Write ``row``. Returns what is to be said of it."""
         match row:
             case PlanTask():
                 return plan_for_rule(self._tx, row)

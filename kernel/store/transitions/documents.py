@@ -295,7 +295,6 @@ def suggest(
 
 
 def _shown(diff: str, identifier: str) -> str:
-    """The beginning of ``diff``, and what to do with the suggestion."""
     lines = diff.splitlines()
     shown = "\n".join(lines[:DIFF_LINES])[:DIFF_CHARACTERS]
     read = f'team_doc_read with {{"suggestion": "{identifier}"}}'

@@ -91,7 +91,6 @@ def _step(
     *,
     moves: tuple[str, str, str] = ("", "", ""),
 ) -> bool:
-    """Make ``step``; False where the landing is in a state that it cannot be made from."""
     now = landings.by_id(tx.conn, landing.id)
     if now is None or step not in TRANSITIONS[now.state]:
         return False
@@ -229,7 +228,6 @@ UPDATE worktrees SET state = 'planned', git_dir = '', why = '' WHERE run = :run 
 
 
 def _take_up(tx: Transaction, record: WorkflowRecord) -> bool:
-    """Have a run go on that has ended, for work that came back; False where it cannot."""
     if tx.conn.execute(MAY_GO_ON, {"run": record.id}).fetchone() is None:
         return False
     tx.conn.execute(TAKE_UP, {"run": record.id, "now": tx.now_ms, "usual": round(RUN_SECONDS * 1000)})
