@@ -32,7 +32,6 @@ OPENED: Final[dict[str, str]] = {
     "kernel/source/backup_file.py::_nameless": "made here: O_TMPFILE, or a new name with O_NOFOLLOW",
     "kernel/procs/descriptors.py::open_standard": SYSTEM,
     "kernel/workflows/file_exchange.py::recorded": STATE,
-    "kernel/workflows/file_exchange.py::_copy": "an index in a git directory, with O_NOFOLLOW",
     # awk: it runs with the rights of who types it, and tells nobody else.
     "interface/autostart.py::Starter._gave_up": STATE,
     "interface/claude_file.py::read_text": NAMED,
@@ -56,7 +55,6 @@ OPENED: Final[dict[str, str]] = {
     "interface/cli/reports/writing.py::write_whole": NAMED,
     "interface/context/safe_dir.py::SafeDir._written": "in an opened folder, with flags that say O_EXCL and O_NOFOLLOW",
     "interface/context/safe_dir.py::SafeDir.read": "in an opened folder, with flags that say O_NOFOLLOW",
-    "interface/projects.py::lives": SYSTEM,
     "interface/trust_file.py::_line": SYSTEM,
     # The kernel.
     "kernel/agents/cli_extras.py::_copied": "written to an opened folder of a home that is ours, O_EXCL",
@@ -101,7 +99,6 @@ OPENED: Final[dict[str, str]] = {
     "kernel/services/working_directory.py::Placeholders.hold": "an empty file that is made, O_EXCL",
     "kernel/source/backup_file.py::_plain": NAMED,
     "kernel/source/backup_file.py::unpack": STATE,
-    "kernel/source/backup_file.py::write_backup": NAMED,
     "kernel/source/restore_journal.py::_put_file": "written beside what is set aside, O_EXCL",
     "kernel/source/restore_journal.py::finish": STATE,
     "kernel/source/safe_paths.py::copy_open": "the new file of a copy, O_EXCL",
@@ -111,8 +108,6 @@ OPENED: Final[dict[str, str]] = {
     "kernel/store/database.py::_apply_next": SYSTEM,
     "kernel/store/database.py::newest_schema": SYSTEM,
     "kernel/store/snapshot.py::check_snapshot": SYSTEM,
-    "kernel/workflows/checkout_move.py::_install": MADE,
-    "kernel/workflows/checkout_move.py::_is_piece": "compared with a file that a landing wrote; nobody is told",
     "kernel/workflows/clone.py::_one_pack": "the new file of a copy, O_EXCL",
     "kernel/workflows/exchange.py::take_commits": MADE,
     "kernel/workflows/node_sync.py::NodeSync.bring": MADE,

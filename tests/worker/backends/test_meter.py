@@ -47,13 +47,20 @@ async def test_an_answer_passes_as_it_is_and_is_counted(path: str) -> None:
     assert (api.requests[0].path, api.requests[0].headers["authorization"]) == (f"/v1/{path}", "Bearer k")
 
 
+async def taken(meter: Meter) -> Usage:
+    """Return what was counted: an answer of known length reaches the program before it is counted."""
+    while (usage := meter.take()) is None:
+        await trio.lowlevel.checkpoint()
+    return usage
+
+
 async def test_a_byte_order_mark_costs_no_count() -> None:
     """WHATWG HTML 9.2.5: usage may be in the first line of a stream."""
     told = {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}
     with ScriptedApi([Fail(200, f"\ufeffdata: {json.dumps(told)}\n\n")]) as api, trio.fail_after(10):
         async with metered(api.url, LIMITS, free) as meter:
             await ask(meter, "v1/messages")
-            assert meter.take() == Usage(input_tokens=7, output_tokens=1)
+            assert await taken(meter) == Usage(input_tokens=7, output_tokens=1)
 
 
 @pytest.mark.parametrize("pretty", [False, True])
@@ -66,9 +73,7 @@ async def test_gemini_is_counted_in_a_stream_and_in_one_document(pretty: bool) -
     with ScriptedApi([move]) as api, trio.fail_after(10):
         async with metered(api.url, LIMITS, free) as meter:
             await ask(meter, "v1beta/models/m:streamGenerateContent?alt=sse")
-            while (usage := meter.take()) is None:  # an answer of known length has reached the program before its end
-                await trio.lowlevel.checkpoint()
-            assert usage == Usage(input_tokens=10, output_tokens=5, cache_read_tokens=3)
+            assert await taken(meter) == Usage(input_tokens=10, output_tokens=5, cache_read_tokens=3)
 
 
 @pytest.mark.parametrize(
