@@ -256,7 +256,11 @@ async def test_a_backup_that_is_killed_leaves_nothing_beside_its_file(
     folder = tmp_path / "backups"
     folder.mkdir()
     seen: list[tuple[str, list[str]]] = []
-    monkeypatch.setattr(fault_injection, "_reached", lambda name: seen.append((name, os.listdir(folder))))
+
+    def reached(name: str) -> None:
+        seen.append((name, os.listdir(folder)))
+
+    monkeypatch.setattr(fault_injection, "_reached", reached)
     backup(place.root, place.state, str(folder / "b.zip"), now=AT)
     backup(place.root, place.state, str(folder / "b.zip"), now=LATER, force=True)
     points = [name for name, _ in seen]

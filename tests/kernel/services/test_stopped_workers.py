@@ -1,10 +1,12 @@
 """Stopping attempts: bounded whatever the worker does, and nothing it says afterwards counts."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 import trio
 import trio.testing
+from apsw import Connection
 
 from kernel.app import LADDER_SECONDS, cancel_at_last
 from kernel.services import running_attempt
@@ -59,8 +61,13 @@ async def test_a_worker_that_dies_as_the_kernel_writes_to_it_is_a_crash(tmp_path
         await trio.testing.wait_all_tasks_blocked()
         await worker.leave(Exited(signal=9))
         await it.launcher.next(2)
-        [row] = it.reader.now(lambda conn: conn.execute("SELECT outcome, exit FROM attempts WHERE n = 1").fetchall())
-        assert row == ("crash", "SIGKILL")
+
+        def ended(conn: Connection) -> list[tuple[str, str]]:
+            return cast(
+                "list[tuple[str, str]]", conn.execute("SELECT outcome, exit FROM attempts WHERE n = 1").fetchall()
+            )
+
+        assert it.reader.now(ended) == [("crash", "SIGKILL")]
 
 
 @pytest.mark.promise("IF16")

@@ -25,6 +25,7 @@ from worker.backends.backend import (
     DONE_STEPS,
     GO_ON,
     Ask,
+    BackendJob,
     Ended,
     Event,
     LastEvent,
@@ -47,13 +48,18 @@ OPTIONS = fake_acp.OPTIONS
 SHELL = {"toolCallId": "c1", "title": "rm x", "kind": "execute", "rawInput": {"command": "rm x"}}
 
 
-def agent(
+def agent_job(
     folder: Path, *, session: str | None = None, program: str = "agent", job: dict[str, Any] | None = None, **start: Any
-) -> Acp:
-    """One attempt, not started. ``job``: fields of its job, beside those of its start frame."""
+) -> BackendJob:
+    """Return the job of one attempt. ``job``: its other fields than those of the start frame."""
     fields = {"provider": None, "model": "acp", "command": (f"/bin/{program}", "--acp"), "approval": "auto"} | start
-    made_ = make_job("acp", folder, session=session, **fields)
-    return Acp(msgspec.structs.replace(made_, binary=f"/bin/{program}", **(job or {})))
+    plain = make_job("acp", folder, session=session, **fields)
+    return msgspec.structs.replace(plain, binary=f"/bin/{program}", **(job or {}))
+
+
+def agent(folder: Path, **fields: Any) -> Acp:
+    """Return one attempt that has not started."""
+    return Acp(agent_job(folder, **fields))
 
 
 def heard(program: Acp, *frames: dict[str, Any]) -> list[Event]:
@@ -609,11 +615,11 @@ def test_requests_of_programs_whose_address_can_be_set_are_metered(
     if config is not None:
         env = {**env, "OPENCODE_CONFIG": str(tmp_path / "config.json")}
         (tmp_path / "config.json").write_text(json.dumps(config))
-    job = {"env": {"HOME": "/home/user", **env}, "endpoint": "http://127.0.0.1:1"}
-    made_ = agent(tmp_path, program=program, model=model, job=job)
-    assert endpoint(made_._job) == address
+    fields = {"env": {"HOME": "/home/user", **env}, "endpoint": "http://127.0.0.1:1"}
+    job = agent_job(tmp_path, program=program, model=model, job=fields)
+    assert endpoint(job) == address
     if address is not None:
-        assert "http://127.0.0.1:1" in repr(made_.launch().env)
+        assert "http://127.0.0.1:1" in repr(Acp(job).launch().env)
 
 
 def test_with_a_login_its_home_is_its_users(tmp_path: Path) -> None:

@@ -330,7 +330,7 @@ def test_a_server_that_still_connects_is_waited_for(tmp_path: Path, status: str,
     servers = [{"name": name, "status": status} for name in ("daemon", "own")]
     line = json.dumps({**INIT, "mcp_servers": servers}).encode()
     if fault is None:
-        assert SessionStarted("s") in [*program.read(line)]
+        assert SessionStarted("s") in list(program.read(line))
     else:
         with pytest.raises(Failed, match=fault):
-            [*program.read(line)]
+            list(program.read(line))
