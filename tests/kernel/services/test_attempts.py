@@ -201,6 +201,7 @@ async def test_an_attempt_that_leaves_has_the_queue_looked_at_only_where_there_i
         await worker.say(hi(last=True), DONE)
         await it.until(instruction, lambda status: status == "done")
         await worker.leave(Exited(code=0))
+        await it.attempts.until_gone(lambda _: True)
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert (it.attempts.running, looks) == ({}, [])
         instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]

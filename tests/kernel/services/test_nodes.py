@@ -513,7 +513,6 @@ async def test_a_door_that_cannot_be_opened_leaves_the_nodes_that_are_there(
     bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A certificate that is none, say: were all to begin anew, work would count as lost that has its lease."""
-    monkeypatch.setattr("kernel.services.nodes.LISTENS_SECONDS", 0.2)
     bench.write(echo())
     await nursery.start(bench.service.run)
     await bench.until("a", lambda one: one.state == "up")
@@ -522,8 +521,10 @@ async def test_a_door_that_cannot_be_opened_leaves_the_nodes_that_are_there(
     broken = folder / "certificate.pem"
     broken.touch(mode=0o600)
     broken.write_text("-----BEGIN PRIVATE KEY-----\n-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
-    with pytest.raises(Refused, match="no port"):
-        await bench.service.add("c", NodeSettings(via="join"), None)
+    with monkeypatch.context() as short:
+        short.setattr("kernel.services.nodes.LISTENS_SECONDS", 0.2)
+        with pytest.raises(Refused, match="no port"):
+            await bench.service.add("c", NodeSettings(via="join"), None)
     assert len(bench.sessions["a"]) == 1
     broken.unlink()
     assert await bench.service.add("d", NodeSettings(via="join"), None)
