@@ -55,7 +55,7 @@ class CommandParser(argparse.ArgumentParser):
         elif message.startswith("unrecognized arguments"):
             advice = "quote a message of several words; "
         else:
-            advice = "a message that begins with - goes last, after --; " if message.endswith("MESSAGE") else ""
+            advice = "TARGET comes first, text after -- may begin with -; " if message.endswith("MESSAGE") else ""
         raise Failure("usage", in_our_words(message), f"{advice}see {self.prog} --help")
 
 

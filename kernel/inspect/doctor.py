@@ -314,8 +314,7 @@ def environment(found: Findings) -> Iterator[DoctorRow]:
     """Variables that steer clients and trust say what they should."""
     environ = found.environ
     if environ.get("AGENT_WORKER_TRUST") == "1":
-        fix = "unset AGENT_WORKER_TRUST; awk trust keeps what you looked at"
-        yield fault("environment", "AGENT_WORKER_TRUST=1: all that files demand is granted, unseen", fix)
+        yield fine("environment", "AGENT_WORKER_TRUST=1 grants all demands of files; awk trust grants them one by one")
     if environ.get("AGENT_WORKER_URL") and not environ.get("AGENT_WORKER_TOKEN"):
         yield fault(
             "environment",

@@ -99,6 +99,14 @@ def test_a_message_of_several_words_wants_quotes(cli: Cli, kernel: KernelDouble)
     assert kernel.asked == []
 
 
+@pytest.mark.parametrize("word", ["send", "ask", "serve"])
+def test_a_command_without_a_target_says_that_the_target_comes_first(word: str, cli: Cli) -> None:
+    """The only word was the message: the hint was about messages that begin with a hyphen."""
+    ran = cli(word, "hello")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "error: MESSAGE is missing")
+    assert "hint: TARGET comes first, " in ran.err
+
+
 @pytest.mark.parametrize(("message", "stdin"), [("caf\udce9", ""), ("-", "caf\udce9")], ids=["argument", "input"])
 def test_a_message_that_is_no_text_starts_nothing(message: str, stdin: str, cli: Cli) -> None:
     """contracts 7: bytes of another encoding reach us as lone surrogates; the error speaks of the message."""

@@ -117,7 +117,6 @@ FAULTS: Final[dict[str, tuple[str, str, Callable[[Path], Mapping[str, Any]]]]] =
     "preloaded": ("python", "LD_PRELOAD is set", environ(LD_PRELOAD="/x.so")),
     "other modules": ("python", "PYTHONPATH is set", environ(PYTHONPATH="/x")),
     "not on PATH": ("commands", "agent-worker is not on PATH", environ(PATH="/nowhere")),
-    "trusts all": ("environment", "AGENT_WORKER_TRUST=1", environ(AGENT_WORKER_TRUST="1")),
     "half an address": ("environment", "AGENT_WORKER_TOKEN is not", environ(AGENT_WORKER_URL="http://127.0.0.1:1")),
     "no home": ("environment", "HOME is not set", environ(HOME="")),
     "home is gone": ("environment", "HOME is /nowhere", environ(HOME="/nowhere")),
@@ -190,6 +189,13 @@ def test_each_fault_has_a_row_that_names_it_and_says_what_to_do(name: str, tmp_p
     assert {row.check for row in wrong} == {check}
     assert words in " ".join(row.detail for row in wrong)
     assert all(row.fix for row in wrong)
+
+
+def test_trust_for_all_is_named_and_keeps_no_agent_from_work(tmp_path: Path) -> None:
+    """CI sets it on purpose: the project is healthy."""
+    rows = examine(found(tmp_path, **environ(AGENT_WORKER_TRUST="1")(tmp_path))).rows
+    assert [row.detail for row in rows if not row.ok] == []
+    assert any("AGENT_WORKER_TRUST=1" in row.detail for row in rows)
 
 
 def test_where_nothing_is_wrong_every_check_says_what_it_saw(tmp_path: Path) -> None:
