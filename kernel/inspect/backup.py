@@ -258,10 +258,12 @@ def _plan(root: Path, state: Path, manifest: BackupManifest, aside: str) -> Jour
         if staged is None or not _same(root / folder / name, state / staged):
             files.append(ProjectFile(folder=folder, name=name, aside=f"{aside}/{path}", staged=staged))
     suffix = aside.rpartition("/")[2]
-    found = (f"{folder}/{_DOCUMENTS}" for folder in folders_of(str(state / STAGED / DATABASE)))
+    found = folders_of(str(state / STAGED / DATABASE))
+    if (fault := next(filter(None, map(folder_fault, found)), None)) is not None:
+        raise BadBackup(f"files of a workspace lead elsewhere: {fault}")
     folders = tuple(
         ProjectFolder(folder=one, aside=f"{one}.before-{suffix}")
-        for one in found
+        for one in (f"{folder}/{_DOCUMENTS}" for folder in found)
         if folder_fault(one, root) is None and (root / one).is_dir() and any((root / one).iterdir())
     )
     return Journal(root=str(root), moves=moves, files=tuple(files), folders=folders)

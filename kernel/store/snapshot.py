@@ -5,7 +5,6 @@ compared with what our migrations come to before a single query is asked of it.
 """
 
 import os
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import apsw
@@ -14,6 +13,7 @@ import msgspec
 from kernel.store.database import migrate, migrations, newest_schema
 from kernel.store.errors import CannotOpen
 from kernel.store.holdings import FORGETTING, PARKING
+from protocol.names import AGENT_BRANCHES
 from protocol.standby import LATEST
 
 TERM_GAP: Final = 1_000_000
@@ -209,7 +209,7 @@ INSERT INTO mirrors (space, seq) SELECT 'dm:' || key, 0 FROM agents WHERE origin
 """
 UNLEFT: Final = "DELETE FROM document_mirrors"
 MOVE_TREE: Final = "UPDATE worktrees SET path = ?, repository = ?, git_dir = '' WHERE run = ? AND agent = ?"
-ALL_TREES: Final = "SELECT run, agent, path, repository, git_dir FROM worktrees"
+ALL_TREES: Final = "SELECT run, agent, path, repository, git_dir, branch, folder, base || tip FROM worktrees"
 MOVE_LANDINGS: Final = "UPDATE landings SET repository = ? WHERE repository <> ?"
 
 
@@ -287,8 +287,7 @@ def fit_snapshot(
             connection.execute(REDO_RUNS)
             connection.execute(REDO_DIRECT)
             connection.execute(UNLEFT)
-            rows = cast("list[tuple[int, str, str, str, str]]", connection.execute(ALL_TREES).fetchall())
-            _move_trees(connection, rows, places)
+            _move_trees(connection, places)
             connection.execute(MOVE_LANDINGS, (places.repository, places.repository))
             connection.execute("COMMIT")
             return tuple(done)
@@ -298,15 +297,17 @@ def fit_snapshot(
         raise SnapshotRefused(f"the database cannot be fitted to this project: {error}") from error
 
 
-def _move_trees(
-    connection: apsw.Connection, rows: Sequence[tuple[int, str, str, str, str]], places: TreePlaces
-) -> None:
-    """Have each tree below our folder of trees, whatever path it says. Raises SnapshotRefused where it says none."""
-    for run, agent, path, repository, git_dir in rows:
+def _move_trees(connection: apsw.Connection, places: TreePlaces) -> None:
+    """Have each tree below our folder of trees, whatever path it says. Raises SnapshotRefused where it leads out."""
+    rows = cast("list[tuple[int, str, str, str, str, str, str, str]]", connection.execute(ALL_TREES).fetchall())
+    for run, agent, path, repository, git_dir, branch, folder, commits in rows:
         inside = path.removeprefix(f"{places.then}/")
-        parts = inside.split("/")
-        if inside == path or any(part in ("", ".", "..") for part in parts) or len(parts) < 3:
+        parts = (*inside.split("/"), *branch.split("/"), *filter(None, [folder]))
+        plain = all(part not in ("", ".", "..") for name in parts for part in name.split("/"))
+        if inside == path or inside.count("/") < 2 or not plain:
             raise SnapshotRefused(f"a working tree of r{run} is outside of the folder of working trees: {path[:200]!r}")
+        if not branch.startswith(f"{AGENT_BRANCHES}/") or commits.strip("0123456789abcdef"):
+            raise SnapshotRefused(f"a working tree of r{run} is of no branch or commit of an agent: {branch[:200]!r}")
         moved = f"{places.now}/{inside}"
         ours = git_dir == "" or os.path.normpath(git_dir).startswith(f"{places.repository}/worktrees/")
         if moved != path or repository != places.repository or not ours:

@@ -330,6 +330,21 @@ def hostile_database(sql: str) -> Change:
     return change
 
 
+def hostile_tree(change: str) -> Change:
+    """A tree in its place, with something else of it changed."""
+
+    def change_all(files: dict[str, bytes], manifest: BackupManifest) -> BackupManifest:
+        place = f"'{manifest.head.state}/worktrees/review/r1/alice'"
+        return hostile_database(f"{TREE.replace('?', place)}; UPDATE worktrees SET {change}")(files, manifest)
+
+    return change_all
+
+
+RUN = """
+INSERT INTO workflows (name, tag, space, mode, file, definition, params, vouched, state, started_ms, hops_limit,
+  instructions_limit, mirror)
+VALUES ('w', 'main', 'w:main', 'start', '', x'7b7d', x'7b7d', x'5b5d', 'running', 0, 8, 8, ?)
+"""
 HOSTILE: dict[str, Change] = {
     "leads out": with_file("../../evil"),
     "absolute": with_file("/etc/evil"),
@@ -346,6 +361,14 @@ HOSTILE: dict[str, Change] = {
     "a view": hostile_database("CREATE VIEW v AS SELECT 1"),
     "a newer schema": hostile_database(f"PRAGMA user_version = {max(migrations()) + 1}"),
     "a tree elsewhere": hostile_database(TREE.replace("?", "'/home/user'")),
+    "a tree on a branch of the user's": hostile_tree("branch = 'release'"),
+    "a branch that leads out": hostile_tree("branch = 'awk/../../../precious'"),
+    "a tree's folder that leads out": hostile_tree("folder = 'docs/../../..'"),
+    "an option as a commit": hostile_tree("base = '--output=/home/user/.bashrc'"),
+    "an option as the last commit": hostile_tree("tip = '--exec=id'"),
+    "files in .git": hostile_database(RUN.replace("?", "'.git/refs'")),
+    "files among agents": hostile_database(RUN.replace("?", "'.agents'")),
+    "files elsewhere": hostile_database(RUN.replace("?", "'../outside'")),
     "another form": lambda _files, manifest: msgspec.structs.replace(manifest, schema="awk/backup-file/9"),
     "a digest": lambda _files, manifest: msgspec.structs.replace(
         manifest, files=tuple(msgspec.structs.replace(one, sha256="0" * 64) for one in manifest.files)
