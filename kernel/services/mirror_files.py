@@ -304,6 +304,8 @@ def _restore(folder: int, old: str) -> None:
 
 
 def _file_of(target: Target, part: str) -> tuple[str, str]:
+    if "/" in part:
+        raise ValueError(f"{part[:100]!r} is no name")
     if target.agent is not None:
         return f"{target.folder}/{CONVERSATIONS}", f"{part}.jsonl"
     return (target.folder, CHANNEL) if part == CHANNEL else (f"{target.folder}/{HISTORY}", f"{part}.jsonl")

@@ -117,6 +117,8 @@ def open_parts(root: str, parts: Sequence[str], *, make: int = 0) -> int:
 
 def open_file(folder: int, name: str, flags: int, mode: int = 0o600) -> int:
     """The regular file ``name`` in ``folder``, never what a link points to. Raises OSError (EINVAL: it is none)."""
+    if "/" in name:
+        raise OSError(errno.EINVAL, "is no name of a file", name)
     try:
         descriptor = os.open(name, flags | _FILE, mode, dir_fd=folder)
     except OSError as error:

@@ -16,12 +16,13 @@ import trio
 from kernel.rule.draft import Draft, RunSpec
 from kernel.services import mirror
 from kernel.services.mirror import WAKING, Mirror
-from kernel.services.mirror_files import DocumentFiles, MirrorFiles
+from kernel.services.mirror_files import DocumentFiles, MirrorFiles, Target
 from kernel.store import mirrors
 from kernel.store.transitions.append import append
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
 from kernel.store.transitions.runs import stop_workflow
+from protocol.message import Message
 from protocol.names import workflow_space
 from tests.kernel.store.running_store import Store, member, open_store
 
@@ -102,6 +103,26 @@ async def test_a_workspace_is_written_as_its_channel_and_a_history_for_each_agen
         assert on.texts(f"{FOLDER}/history/bob.jsonl") == ["@bob look"]
         assert [line["from"] for line in on.lines(f"{FOLDER}/channel.jsonl")] == ["system", "system", "alice", "user"]
         assert (on.root / FOLDER / "channel.jsonl").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.promise("P15", "CF12")
+@pytest.mark.parametrize("name", ["../../../escaped", "{}/absolute", "a/b"])
+def test_a_name_from_a_strange_database_is_the_name_of_no_file(tmp_path: Path, name: str) -> None:
+    """Neither written nor removed: who is named as an author or addressed may come from a restored backup."""
+    (tmp_path / "project").mkdir()
+    for path in (tmp_path / "escaped.jsonl", tmp_path / "kept.jsonl"):
+        path.write_text("theirs")
+    name, files, target = name.format(tmp_path), MirrorFiles(str(tmp_path / "project")), Target("m/x")
+    for told in (
+        Message(seq=1, kind="said", space="w:main", sender=name, instruction="i1"),
+        Message(seq=1, kind="said", space="w:main", sender="user", to=(name,)),
+    ):
+        with pytest.raises(ValueError, match="is no name"):
+            files.append(target, [told])
+    with pytest.raises(ValueError, match="is no name"):
+        files.remove(target, [name])
+    assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == ["escaped.jsonl", "kept.jsonl"]
+    assert (tmp_path / "escaped.jsonl").read_text() == "theirs"
 
 
 @pytest.mark.promise("CF12")

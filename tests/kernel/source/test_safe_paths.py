@@ -63,6 +63,9 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
     folder = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(OSError, match=r"regular|No such device"):
         os.close(open_file(folder, "pipe", os.O_RDWR))
+    for name in ("../pipe", str(tmp_path / "x"), "a/b"):
+        with pytest.raises(OSError, match="is no name of a file"):
+            open_file(folder, name, os.O_WRONLY | os.O_CREAT)
     os.close(folder)
 
 
