@@ -132,9 +132,9 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     if not kept:
         session = None
     else:
-        if kept[-1].note not in (None, start.cwd):
-            raise Failed("session_lost", f"its session belongs to {kept[-1].note}, and the work is now in {start.cwd}")
         session = kept[-1].session
+        if kept[-1].note not in (None, start.cwd) or str(session).startswith("-"):  # else it is taken for an option
+            raise Failed("session_lost", f"its session belongs to {kept[-1].note}, and the work is now in {start.cwd}")
     job = BackendJob(
         start=start,
         binary=start.command[0],

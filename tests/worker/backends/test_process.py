@@ -219,6 +219,9 @@ async def test_a_session_is_resumed_where_it_was_made_or_not_at_all(tmp_path: Pa
     entries = (Entry(k=0, kind="session", session="s", note="/elsewhere"),)
     ended = await attempt(make_start(backend="claude", cwd=str(tmp_path), entries=entries))
     assert ended.error.cause == "session_lost" and "/elsewhere" in ended.error.text
+    option = (Entry(k=0, kind="session", session="--dangerously-bypass-approvals-and-sandbox"),)
+    ended = await attempt(make_start(backend="codex", cwd=str(tmp_path), entries=option))
+    assert ended.error.cause == "session_lost"
 
 
 @pytest.mark.promise("P18")
