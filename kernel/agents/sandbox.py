@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
+from kernel.agents.environment import worker_environment
 from kernel.agents.providers import CauseError
 from protocol.agent import AgentDefinition
 
@@ -19,9 +20,8 @@ not written, moved away, or made where it is not there."""
 
 
 def find_bubblewrap(environ: Mapping[str, str]) -> str | None:
-    """The absolute path of bubblewrap; None where there is none."""
-    asked = environ.get(VARIABLE) or "bwrap"
-    found = shutil.which(asked, path=environ.get("PATH", os.defpath))
+    """The absolute path of bubblewrap; None where there is none. A relative folder of PATH is the project's."""
+    found = shutil.which(environ.get(VARIABLE) or "bwrap", path=worker_environment(environ)["PATH"])
     return None if found is None else os.path.abspath(found)
 
 

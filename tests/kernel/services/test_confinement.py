@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from kernel.agents.providers import CauseError
-from kernel.agents.sandbox import RUN_OUTSIDE, home_fault
+from kernel.agents.sandbox import RUN_OUTSIDE, find_bubblewrap, home_fault
 from kernel.procs.exec import ExecLauncher
 from kernel.services.working_directory import Confinement, Placeholders, WorkingDirectory
 from kernel.store.worktrees import Worktree
@@ -93,6 +93,14 @@ async def test_what_cannot_be_confined_is_refused(tmp_path: Path) -> None:
         own = msgspec.structs.replace(ALICE, backend="exec", command=("x",))
         with pytest.raises(CauseError, match="your program is the worker"):
             confine.of(own, WorkingDirectory("/t", "/t"), start(tmp_path))
+
+
+def test_a_relative_folder_of_the_path_brings_no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of that name in the project would run outside of any sandbox, and be the sandbox."""
+    program(tmp_path, "exit 0")
+    monkeypatch.chdir(tmp_path)
+    for path in (".", "./", "../" + tmp_path.name, ":/nowhere", ""):
+        assert find_bubblewrap({"PATH": path}) in (None, "/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"), path
 
 
 @pytest.mark.promise("P6", "P18", "XF19")
