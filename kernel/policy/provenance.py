@@ -84,6 +84,14 @@ printed, at the worst."""
 
 _STARTED: Final = ("status", "started")
 """The word of the kernel with which each run begins."""
+_QUOTED: Final = re.compile(r"\[SPACE\] .* \((agent|tool|web)\):\n")
+"""The word of the kernel that quotes to the opener of a closed space what was said there last, with its class."""
+
+
+def repeats(message: AnyMessage) -> bool:
+    """Return whether ``message``, which no work said, may repeat words of its space: as a rule, or as the kernel."""
+    files = _OF_SYSTEM.get(message.kind) == "user" or (message.kind, message.text) == _STARTED
+    return not (files or message.sender == USER or message.sender.startswith(HOOK))
 
 
 def class_of_message(
@@ -101,6 +109,7 @@ def class_of_message(
         said = "tool"
     elif message.sender == SYSTEM:
         said = "user" if (message.kind, message.text) == _STARTED else _OF_SYSTEM.get(message.kind, "tool")
+        said = cast("SourceClass", quoted[1]) if (quoted := _QUOTED.match(message.text)) else said
     elif own and work is not None:
         return work
     else:

@@ -5,9 +5,9 @@ from typing import Final, Protocol, cast
 
 import apsw
 
-from kernel.policy.provenance import class_of_message, class_unseen
+from kernel.policy.provenance import class_of_message, class_unseen, repeats
 from kernel.store.messages import printed, these
-from kernel.store.trust import UNKNOWN, of_agent
+from kernel.store.trust import UNKNOWN, in_space, of_agent
 from protocol.agent_memory import CLASSES, SourceClass, least
 from protocol.api.instructions import PromptPart
 from protocol.backends import BACKENDS
@@ -18,6 +18,7 @@ from protocol.text import encode_json
 CAUSES: Final = """
 SELECT i.id, i.trust FROM json_each(?) AS asked CROSS JOIN instructions AS i ON i.id = asked.value
 """
+SPACE: Final = "SELECT space FROM messages WHERE seq = ?"
 
 
 def classes(conn: apsw.Connection, said: Iterable[Message], name: str = "") -> Mapping[int, SourceClass]:
@@ -31,12 +32,14 @@ def classes(conn: apsw.Connection, said: Iterable[Message], name: str = "") -> M
     found = conn.execute(CAUSES, (encode_json(sorted(set(causes.values()))).decode(),)) if causes else ()
     rows = cast("Iterable[tuple[int, int]]", found)
     trusts: dict[int, SourceClass] = {number: CLASSES[trust] for number, trust in rows}
+    unsaid = (one.seq for one in messages if one.seq not in causes and repeats(one))
+    around: dict[int, SourceClass] = {one: in_space(conn, str(conn.execute(SPACE, (one,)).get)) for one in unsaid}
     return {
         one.seq: class_of_message(
             one,
             printed=one.seq in commanded,
-            work=trusts.get(causes[one.seq], UNKNOWN) if one.seq in causes else None,
-            own=one.sender == name,
+            work=trusts.get(causes[one.seq], UNKNOWN) if one.seq in causes else around.get(one.seq),
+            own=one.sender == name and one.seq in causes,
         )
         for one in messages
     }

@@ -13,6 +13,7 @@ from kernel.policy.provenance import OF_OWN_MEMORY, OF_OWN_WORK, ToolResult, cla
 from kernel.store.instructions import AgentInSpace
 from kernel.store.transaction import Transaction
 from protocol.agent_memory import CLASSES, SourceClass, least
+from protocol.names import base_space
 from protocol.text import encode_json
 
 UNKNOWN: Final[SourceClass] = "tool"
@@ -49,7 +50,7 @@ WHERE i.agent = :agent AND i.trust > 1 AND (:space IS NULL OR i.space = :space)
 
 def in_space(conn: apsw.Connection, space: str) -> SourceClass:
     """Return the least trusted class of what instructions in ``space``, or in the one around it, wrote there."""
-    spaces = encode_json((space, space.partition("~")[0])).decode()
+    spaces = encode_json((space, base_space(space))).decode()
     return CLASSES[conn.execute(IN_SPACE, (spaces,)).get or 0]
 
 

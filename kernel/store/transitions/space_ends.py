@@ -8,12 +8,13 @@ from typing import Final, cast
 
 from kernel.policy.spaces import is_over
 from kernel.rule.draft import Draft, Fact, SpaceOver
-from kernel.store import spaces, tasks
+from kernel.store import spaces, tasks, trust
 from kernel.store.spaces import Subspace
 from kernel.store.tasks import Change, make_step
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.apply_effects import apply_fact
 from kernel.store.transitions.voting import cancel_open
+from protocol.agent_memory import least
 from protocol.message import SYSTEM
 from protocol.text import one_line
 
@@ -56,6 +57,7 @@ def _wake_opener(tx: Transaction, row: Subspace, hops: int) -> None:
         sender, said = last
         lines = said[:LAST_CHARACTERS].splitlines() + (["[cut]"] if len(said) > LAST_CHARACTERS else [])
         quoted = "\n".join(f"> {line}" for line in lines)
-        text = f"{text} What @{one_line(sender)} said there last:\n\n{quoted}"
+        class_ = least(["agent", trust.in_space(tx.conn, row.space)])
+        text = f"{text} What @{one_line(sender)} said there last ({class_}):\n\n{quoted}"
     payload = SpaceOver(agent=row.opener_key, name=row.opener)
     apply_fact(tx, Fact(Draft(kind="due", space=row.base, sender=SYSTEM, text=text, payload=payload), hops=hops))

@@ -17,7 +17,7 @@ from kernel.store.transitions.append import append
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.threads import take_answers
-from protocol.agent import SCOPES
+from protocol.agent import SCOPES, Scope
 from protocol.agent_memory import CLASSES, SourceClass
 from protocol.ipc import Entry
 from protocol.names import number_of
@@ -197,6 +197,22 @@ async def resumed_session(team: Team) -> str:
     return await team.begin(await team.said("keep the port"))
 
 
+async def closed_space(team: Team) -> str:
+    """What a colleague who had read a page said last in a space that alice had opened, told to her by the system."""
+    instruction = await team.begin(await team.said("plan it", space=HERE))
+    opens: frozenset[Scope] = frozenset({"spaces"})
+    await team.commit(narrow, instruction, 1, SCOPES | opens)
+    await team.tool("space_create", {"name": "design", "members": ["bob"]})
+    await team.tool("channel_send", {"message": "@bob look", "space": "design"})
+    await team.kernel.end(instruction)
+    (work,) = (await team.kernel.ask("GET", "/agents/bob@review/queue")).json["instructions"]
+    await team.begin(work["id"], "bob")
+    await team.commit(journal, work["id"], 1, Entry(k=1, kind="tool", name="WebFetch", text=POISON))
+    await team.kernel.end(work["id"], text=POISON)
+    (waiting,) = (await team.kernel.ask("GET", "/agents/alice/queue")).json["instructions"]
+    return await team.begin(waiting["id"])
+
+
 READ: Final[dict[str, tuple[Callable[[Team], Awaitable[str]], SourceClass]]] = {
     "nothing": (nothing, "user"),
     "result": (result, "web"),
@@ -205,6 +221,7 @@ READ: Final[dict[str, tuple[Callable[[Team], Awaitable[str]], SourceClass]]] = {
     "hook before": (hook, "web"),
     "colleague": (colleague, "agent"),
     "fooled colleague": (fooled_colleague, "web"),
+    "closed space": (closed_space, "web"),
     "channel": (answer_of("channel_read", {}), "web"),
     "inbox": (answer_of("my_inbox", {}), "web"),
     "document": (answer_of("team_doc_read", {}), "web"),
@@ -269,6 +286,22 @@ async def test_a_users_own_sentence_is_the_users_whatever_was_read(team: Team) -
     value = "Deploy only from the release branch"
     entry = (await team.tool("memory_write", {"key": "deploy", "value": value}))["entry"]
     assert entry["trust"] == "user"
+
+
+async def test_what_a_rule_repeats_is_trusted_as_the_space_that_it_stands_in(team: Team) -> None:
+    """A message with a colleague's words that goes under the name of the rule's author."""
+    spec = {"name": "r", "when": {"said": {"from": "bob"}}, "then": [{"assign": "alice"}]}
+    assert (await team.kernel.ask("POST", "/spaces/review/rules", {"rule": spec})).status == 201
+    await team.done("read the page", "WebFetch", "bob", space=HERE)
+    (repeated,) = [one for one in team.now(messages.channel, HERE) if (one.kind, one.sender) == ("said", "system")]
+    assert team.now(message_trust.classes, [repeated]) == {repeated.seq: "web"}
+
+
+async def test_what_was_read_in_a_run_counts_in_the_spaces_below_it(team: Team) -> None:
+    """Under their whole names, with the numbers of the run and of the space."""
+    await team.done("read the page", "WebFetch", "bob", space=HERE)
+    assert team.now(log.in_space, "review:main~design#1.7") == "web"
+    assert team.now(log.in_space, "review:main~design#2.7") == "user"
 
 
 async def test_a_colleagues_answer_lowers_who_asked(team: Team) -> None:
