@@ -105,7 +105,6 @@ def _away(home: str, name: str) -> None:
 
 
 def _clear(path: str) -> None:
-    """Remove a folder, or what is in its place. Raises OSError."""
     try:
         os.unlink(path)
     except FileNotFoundError:

@@ -28,7 +28,6 @@ async def embed(asked: EmbeddingRequest) -> EmbeddingAnswer:
 
 
 async def _vectors(asked: EmbeddingRequest) -> tuple[tuple[float, ...], ...]:
-    """Raises Failed."""
     provider = asked.provider
     base_url = address(provider, BASE_URL)
     http = http_client(base_url, Limits(idle_seconds=asked.seconds))

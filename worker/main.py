@@ -171,7 +171,6 @@ def _has_tools(start: Start) -> bool:
 
 
 def _play(start: Start | None, desk: PollIO, cookie: str | None, die: Die, leave: Leave) -> None:
-    """Play a script from its start to its terminal frame, blocking."""
     hearing = desk.hearing
     link = Link(desk, hearing)
     ended: Result | Error | None = None

@@ -58,7 +58,6 @@ def _example(context: Context) -> str:
 
 
 def _place(context: Context, where: Target | None) -> dict[str, object]:
-    """The agent and the space that are meant. Raises Failure."""
     agent = None if context.args.agent is None else agent_target(context.args.agent)
     if agent is not None and where is not None and (where.agent is not None or agent.workflow is not None):
         raise Failure("usage", "the agent is named twice, or two workflows are", _example(context))

@@ -229,7 +229,6 @@ class TopView:
             self.first = 0 if self.question else min(self.first, self._last())
 
     def _row(self) -> PsRow:
-        """The chosen agent. Raises Failure where there is none."""
         rows = self.rows()
         if not rows:
             raise Failure("not_found", "there is no agent to choose")

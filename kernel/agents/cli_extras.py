@@ -155,7 +155,6 @@ def _copied(name: str, own: OwnSpec, at: str, home: str) -> Skill:
 
 
 def _hooks(own: OwnSpec, at: str) -> Json:
-    """The hooks as they are kept. Raises BadDefinition, CauseError."""
     hooks = _document((own.hooks,), own, at).get("hooks")
     if not isinstance(hooks, dict) or not hooks:
         raise CauseError("definition_missing", f"{KEY}.hooks: there are none in {_shown(own, own.hooks)}")
@@ -166,7 +165,6 @@ def _hooks(own: OwnSpec, at: str) -> Json:
 
 
 def _servers(definition: AgentDefinition, own: OwnSpec, at: str) -> dict[str, McpServer]:
-    """The servers that are named. Raises BadDefinition, CauseError."""
     kept = _document(own.servers, own, at).get(own.servers_key)
     found: dict[str, McpServer] = {}
     for name in definition.cli.mcp_servers:

@@ -33,7 +33,6 @@ def _asking(project: ProjectDefinition) -> AgentDefinition | None:
 
 
 def _route(project: ProjectDefinition) -> Route | None:
-    """Raises ModelRejected."""
     asking = _asking(project)
     if asking is None:
         return None

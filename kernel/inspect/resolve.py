@@ -233,7 +233,6 @@ def _layers(catalog: Catalog, loaded: LoadedWorkflow, member: Member) -> tuple[L
 
 
 def _layer(catalog: Catalog, path: str) -> Layer:
-    """All of the file at ``path``. Raises Refused(not_found)."""
     try:
         return Layer(path, read_tree(Path(catalog.place(path)), path)[0])
     except FileMissing:

@@ -180,7 +180,6 @@ def promote(
 
 
 def _check_original(found: Found, now: float, *, force: bool) -> None:
-    """Raises Refused where somebody else may go on with this log."""
     if force:
         return
     if found.promoted is not None:

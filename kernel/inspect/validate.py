@@ -219,7 +219,6 @@ class _Checking:
             yield CheckedFile(path=path, kind=self._kind(path), ok=not told, errors=told, warnings=warnings)
 
     def _agents(self) -> AgentScan:
-        """Every agent of the project, looked at once."""
         if self._survey is None:
             self._survey = self._catalog.survey()
         return self._survey

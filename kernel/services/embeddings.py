@@ -225,7 +225,6 @@ class Embeddings:
 
 
 def _unit(numbers: Sequence[float]) -> Vector:
-    """``numbers`` as a vector of length 1. Raises NoVectors."""
     length = math.sqrt(sum(one * one for one in numbers)) if 0 < len(numbers) <= MOST_NUMBERS else 0.0
     if not math.isfinite(length) or length == 0.0:
         raise NoVectors("the endpoint answered a vector that is none")

@@ -265,7 +265,6 @@ class Logins:
             return None
 
     def _write(self, name: str, data: bytes) -> None:
-        """Make ``data`` durable under ``name``. Raises OSError."""
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             _write_new(folder, f"{name}.new", data)

@@ -178,7 +178,6 @@ class Webhooks:
         return upto, tuple(event for event in batch if event.type not in OWN), full
 
     async def _try(self, hook: OutgoingHook, key: bytes, event: Event, due: Due) -> Outcome:
-        """Deliver one event, once."""
         body = encode_json(payload(event, self._url))
         id_, timestamp = f"evt_{self._project}_{due.event}", str(self._now_ms() // 1000)
         headers = {

@@ -206,7 +206,6 @@ class DeltaBatch:
         self._open_at = trio.current_time() + WINDOW_SECONDS
 
     async def _flush_later(self) -> None:
-        """Flush what was gathered once its window has passed."""
         while self._texts or self._dropped or self._doing is not None:
             if trio.current_time() >= self._open_at:
                 self.flush()

@@ -284,7 +284,6 @@ class WorkerSession:
         self._forgive(trio.current_time() - began)
 
     def _note_life(self, frame: WorkerFrame | Noise, now: float) -> None:
-        """Reset the clocks that ``frame`` resets, whatever it says."""
         self._forgiven = False
         if isinstance(frame, Pong):
             self._heartbeat.pong(frame.n, now)
@@ -397,7 +396,6 @@ class WorkerSession:
         return max(self._timeouts.idle, self._timeouts.tool) if self._tool_runs else self._timeouts.idle
 
     def _forgive(self, seconds: float) -> None:
-        """Let ``seconds`` not count: they were the kernel's own."""
         self._progress_at += seconds
         self._heartbeat.forgive(seconds)
 

@@ -195,7 +195,6 @@ def missing(conn: apsw.Connection, space: str, file: str) -> Refused:
 
 
 def _checked(document: StoredDocument, version: int) -> int:
-    """``version``, if there is one. Raises Refused (not_found)."""
     if not 1 <= version <= document.version:
         text = f"{document.file} has no version {version}"
         raise Refused("not_found", text, f"its versions are 1 to {document.version}")

@@ -143,7 +143,6 @@ INSERT INTO progress (id, log, message, event, instruction, last_instruction) VA
 
 
 def _connect(path: str, log: str) -> apsw.Connection:
-    """Raises IndexBroken, apsw.Error."""
     conn = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         conn.set_busy_timeout(1000)

@@ -278,7 +278,6 @@ class Process:
             return b""
 
     def _kill(self) -> None:
-        """SIGKILL to its group."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

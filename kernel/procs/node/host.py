@@ -150,7 +150,6 @@ class NodeHost:
             await self._tenancy.serve_connection(stream)
 
     async def _until_idle(self) -> None:
-        """Return once it has served nobody for IDLE_SECONDS."""
         while True:
             await trio.sleep(IDLE_SECONDS / 4)
             if self._tenancy is not None and not self._tenancy.gone.is_set():

@@ -108,7 +108,6 @@ class Hosted:
             self._conversation.say(ProcessEnded(process=self._order.process, exited=exited))
 
     async def _obey(self, handle: Handle) -> None:
-        """Carry out orders, one after the other, until cancelled."""
         async for order in self._given:
             if isinstance(order, Destroy):
                 await handle.destroy()

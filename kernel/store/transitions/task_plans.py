@@ -110,7 +110,6 @@ def _planned(
     message: int,
     given: Sequence[InstructionId],
 ) -> Planned:
-    """The result, once what was given out is counted."""
     if who.held is not None and given:
         use(tx, who.held, instructions=len(given))
     return Planned(
