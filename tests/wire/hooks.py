@@ -1,6 +1,7 @@
 """Steps of stories that no request can take, and signatures of incoming webhooks."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -28,12 +29,12 @@ async def _trust_hooks(kernel: ServedKernel) -> None:
     kernel.grants.extend(hook_units(kernel.services.files.catalog.project()))
 
 
-async def _end_webhook(kernel: ServedKernel) -> None:
-    """Let the server of the first outgoing webhook answer that it is gone."""
+async def _fail_webhook(kernel: ServedKernel, verdict: Verdict) -> None:
+    """Let a delivery to the first outgoing webhook fail."""
     writer = kernel.services.store.writer
     digests = [outgoing_unit(hook).digest for hook in kernel.services.files.catalog.project().webhooks]
     await writer.commit(webhooks.keep, digests)
-    outcome = Outcome(1, 0, Verdict("disabled"), "status 410")
+    outcome = Outcome(1, 0, verdict, "it failed")
     await writer.commit(webhooks.settle, digests[0], "https://one.example", [outcome], 1)
 
 
@@ -46,6 +47,7 @@ async def _guard(kernel: ServedKernel) -> None:
 HOOKS: Final[Mapping[str, Callable[[ServedKernel], Awaitable[None]]]] = {
     "trees": ServedKernel.plan_trees,
     "trust-hooks": _trust_hooks,
-    "end-webhook": _end_webhook,
+    "end-webhook": partial(_fail_webhook, verdict=Verdict("disabled")),
+    "fail-webhook": partial(_fail_webhook, verdict=Verdict("again", 5)),
     "guard": _guard,
 }

@@ -12,7 +12,7 @@ import trio
 
 from interface.cli.commands.completion import SHELLS
 from tests.interface.conftest import load_here
-from tests.wire import surface
+from tests.wire import process, surface
 from tests.wire.story import STORIES, tell
 
 FOLDER: Final = Path(__file__).parent / "recorded"
@@ -31,6 +31,7 @@ RECORDINGS: Final[dict[str, Callable[[Path], str]]] = {
     **{f"completion.{shell}": _shown("completion", shell) for shell in SHELLS},
     "commands.txt": lambda _root: surface.commands(),
     "help.txt": surface.topics,
+    "process.txt": process.told,
     "openapi.json": surface.openapi,
     "refusals.txt": surface.refusals,
 }

@@ -108,7 +108,7 @@ class Teller:
             case "file":
                 file = self.kernel.services.files.catalog.root / first
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(rest)
+                file.write_text(rest, "utf-8")
             case "do":
                 await HOOKS[first](self.kernel)
             case _:
@@ -202,7 +202,7 @@ def _event(block: str) -> Any:
 
 async def tell(story: str, root: Path) -> str:
     """Tell a story in ``root``, an empty folder, and all events that it caused. Returns its recording."""
-    lines = (FOLDER / f"{story}.txt").read_text().splitlines()
+    lines = (FOLDER / f"{story}.txt").read_text("utf-8").splitlines()
     async with serve_kernel(root, ENVIRON) as kernel, trio.open_nursery() as nursery:
         identity = msgspec.structs.replace(kernel.services.kernel.identity, version=VERSION)
         msgspec.structs.force_setattr(kernel.services.kernel, "identity", identity)  # of the commands, too

@@ -116,7 +116,7 @@ def _bodies() -> dict[Route, Any]:
     """Return the first body of each route in the stories."""
     found: dict[Route, Any] = {}
     for file in sorted(FOLDER.iterdir()):
-        for line in file.read_text().splitlines():
+        for line in file.read_text("utf-8").splitlines():
             match = REQUEST.fullmatch(line)
             if match and match[4] and (route := route_of(match[2], match[3])) is not None:
                 found.setdefault(route, json.loads(match[4]))

@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import json
 import re
 from pathlib import Path
 from typing import Final
@@ -19,10 +20,15 @@ UNTOLD_ROUTES: Final = ("POST /agents/<name>/thread/trial",)
 UNTOLD_TOOLS: Final = {"team": ("tree_status", "tree_take", "tree_commit"), "user": ()}
 """Those that need working trees."""
 UNTOLD_COMMANDS: Final = (
-    "backup", "df", "doctor", "restore", "service install", "service print", "service run", "service uninstall",
-    "skills import", "skills install-self", "skills rm", "skills update", "standby check", "worker check",
+    "service install", "service run", "service uninstall", "skills import", "skills install-self", "skills rm",
+    "skills update", "standby check", "worker check",
 )  # fmt: skip
-"""Those that need a kernel process, a repository, or more of the machine."""
+"""Those that need a repository of skills, a standby, a program, or more of the machine."""
+UNTOLD_EVENTS: Final = (
+    "gap", "kernel.service_failed", "kernel.upgrade_failed", "kernel.upgraded", "lagged", "schedule.untrusted",
+    "wakeup.coalesced", "worker.log",
+)  # fmt: skip
+"""Those that need failures, slow readers, schedules, or an upgrade."""
 
 pytestmark = pytest.mark.promise("P58")
 
@@ -30,7 +36,7 @@ pytestmark = pytest.mark.promise("P58")
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_the_outside_is_as_it_was_recorded(name: str, tmp_path: Path) -> None:
     """Issue 28: a change of it is a reviewed diff."""
-    recorded, now = (FOLDER / name).read_text(), make(name, tmp_path)
+    recorded, now = (FOLDER / name).read_text("utf-8"), make(name, tmp_path)
     if recorded != now:
         lines = difflib.unified_diff(recorded.splitlines(), now.splitlines(), f"recorded/{name}", "now", lineterm="")
         pytest.fail("\n".join([*lines, "", f"If this is meant: python -m tests.wire {name}"]), pytrace=False)
@@ -51,7 +57,7 @@ def told(head: str) -> set[tuple[str, ...]]:
     """Return the exchanges in all recordings whose answer is a success, by what ``head`` finds in their heads."""
     found = set()
     for name in RECORDINGS:
-        for part in re.split(r"^## ", (FOLDER / name).read_text(), flags=re.MULTILINE):
+        for part in re.split(r"^## ", (FOLDER / name).read_text("utf-8"), flags=re.MULTILINE):
             refused = re.search(r'^-> [45]\d\d$|"isError": true|"schema": "awk/error/1"|^-> 2\n$', part, re.MULTILINE)
             if (match := re.match(head, part)) and not refused:
                 found.add(match.groups())
@@ -82,3 +88,12 @@ def test_every_document_of_a_command_is_recorded() -> None:
     named = {words for words, parser in parsers() if takes_json(parser)}
     untold = {words for words in named if not any(line.startswith(f"{words} ") for line in lines)}
     assert untold == set(UNTOLD_COMMANDS)
+
+
+def test_every_type_of_event_is_recorded() -> None:
+    """A new type needs a line of a story, or of tests/wire/process.py."""
+    recorded = "".join((FOLDER / name).read_text("utf-8") for name in RECORDINGS)
+    schema = json.loads((FOLDER.parents[2] / "schema/events.json").read_text("utf-8"))
+    types = {one["properties"]["type"]["const"] for one in schema["oneOf"]}
+    told = set(re.findall(r'^(?:## event |{"id": "\d+", "event": ")([\w.]+)', recorded, re.MULTILINE))
+    assert types - told == set(UNTOLD_EVENTS)
