@@ -79,6 +79,8 @@ def test_every_tool_is_recorded() -> None:
     for whose, tools in (("team", TOOLS), ("user", MANAGEMENT)):
         named = {call[1] for call in calls if (call[0] == "user") == (whose == "user")}
         assert tools.keys() - named == set(UNTOLD_TOOLS[whose])
+    listed = re.findall(r'^    "name": "(\w+)"', (FOLDER / "tools.txt").read_text("utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted((*TOOLS, *MANAGEMENT))
 
 
 def test_every_document_of_a_command_is_recorded() -> None:
