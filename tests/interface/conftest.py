@@ -92,6 +92,21 @@ class Cli:
         self.waited.append(seconds)
 
 
+def load_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run kernel.inspect in this process."""
+    spawn = subprocess.run
+
+    def answer(argv: list[str], **how: Any) -> "subprocess.CompletedProcess[bytes]":
+        if "kernel.inspect" not in argv:
+            return spawn(argv, **how)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", Terminal(how.get("input", b"")))
+            document, code = main(argv[argv.index("kernel.inspect") + 1 :], how["env"])
+        return subprocess.CompletedProcess(argv, code, document, b"")
+
+    monkeypatch.setattr("interface.offline.subprocess.run", answer)
+
+
 @pytest.fixture(autouse=True)
 def nobodys_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agents of whoever runs the tests are not there."""
@@ -109,17 +124,7 @@ def cli(tmp_path: Path) -> Cli:
 @pytest.fixture
 def quick_loader(monkeypatch: pytest.MonkeyPatch) -> None:
     """kernel.inspect in this process: its answers without its start. The process itself has tests of its own."""
-    spawn = subprocess.run
-
-    def answer(argv: list[str], **how: Any) -> "subprocess.CompletedProcess[bytes]":
-        if "kernel.inspect" not in argv:
-            return spawn(argv, **how)
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", Terminal(how.get("input", b"")))
-            document, code = main(argv[argv.index("kernel.inspect") + 1 :], how["env"])
-        return subprocess.CompletedProcess(argv, code, document, b"")
-
-    monkeypatch.setattr("interface.offline.subprocess.run", answer)
+    load_here(monkeypatch)
 
 
 @pytest.fixture

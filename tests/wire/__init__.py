@@ -1,0 +1,1 @@
+"""Recordings of all that the outside sees, so that each change of it is a reviewed diff of ``recorded``."""
