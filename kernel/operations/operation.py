@@ -142,7 +142,7 @@ class RestRoute(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     method: Method | Literal[""]
     path: str
     handler: Callable[..., Any]
-    answers: type[msgspec.Struct] | None = None
+    answers: type[msgspec.Struct] | None
     """The struct that it answers; None: a stream, or a file."""
     body_optional: bool = False
     """An empty body stands for one with all defaults."""

@@ -210,7 +210,7 @@ def asked_of(
     row: Operation, variables: Mapping[str, str], query: Mapping[str, str], body: msgspec.Struct | None
 ) -> msgspec.Struct:
     """Return the request of an operation: the variables of its path, its checked ``query``, and its ``body``."""
-    if type(body) is row.request:
+    if body is not None and type(body) is row.request:
         return body
     given: dict[str, Any] = {} if body is None else {name: getattr(body, name) for name in body.__struct_fields__}
     given |= {row.variables[name]: text for name, text in variables.items()}

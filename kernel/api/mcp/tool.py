@@ -12,9 +12,12 @@ from kernel.rule.draft import Author
 from kernel.store.attempts import Identity
 from protocol.tools import CONTEXT_SCOPES, ToolScope
 
-BelowRun = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=64, description="A space that you are in; unset: where you work.")
-]
+BelowRun = (
+    Annotated[
+        str, msgspec.Meta(min_length=1, max_length=64, description="A space that you are in; unset: where you work.")
+    ]
+    | None
+)
 
 
 class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,7 +105,7 @@ class TeamTool(msgspec.Struct, frozen=True, eq=False, dict=True):
     def _argument(self, field: msgspec.structs.FieldInfo) -> Declared:
         changed: dict[str, Any] = {"name": field.name.rstrip("_")}
         if field.name == "space":
-            changed |= {"type": BelowRun | None, "default": None}
+            changed |= {"type": BelowRun, "default": None}
         elif field.name == "limit" and self.front.limits is not None:
             default, most = self.front.limits
             changed |= {"type": Annotated[int, msgspec.Meta(ge=1, le=most)], "default": default}
