@@ -239,6 +239,20 @@ class ToolFront(msgspec.Struct, frozen=True):
     """Some of its results are nothing but this text; so no schema of them is published."""
 
 
+class CommandFront(msgspec.Struct, frozen=True):
+    """The command that an operation is to people. The variables of the path are words, other fields are flags."""
+
+    words: str
+    """``task done``."""
+    help: str
+    view: str
+    """The function of interface.cli.commands that shows the answer: ``task.ended_lines``."""
+    arguments: Mapping[str, str] = {}
+    """Placeholder and meaning of each, by its field: ``TASK... their ids`` may be given several times."""
+    lists: str = ""
+    """Of a page: the field of its rows, and the parameter that its ``next`` goes into."""
+
+
 class Operation(RestRoute, frozen=True, kw_only=True, eq=False, dict=True):
     """A verb: a function, its request and its result, and the fronts that it has."""
 
@@ -256,6 +270,7 @@ class Operation(RestRoute, frozen=True, kw_only=True, eq=False, dict=True):
     """Return whether a request approves in advance what files would run, or brings a command itself."""
     team: ToolFront | None
     manage: ToolFront | None
+    cli: CommandFront | None
     changes: bool
 
     @property
@@ -282,6 +297,7 @@ def operation(
     answers: type[msgspec.Struct] | None = None,
     team: ToolFront | None = None,
     manage: ToolFront | None = None,
+    cli: CommandFront | None = None,
     people_only: bool | None = None,
     changes: bool | None = None,
     trusts: Callable[[Any], bool] | None = None,
@@ -326,6 +342,7 @@ def operation(
         trusts=trusts,
         team=team,
         manage=manage,
+        cli=cli,
         changes=(kind == "change" or method not in ("", "GET")) if changes is None else changes,
         people_only=method not in ("", "GET") if people_only is None else people_only,
         body_optional=more.pop("body_optional", bool(body) and body <= optional),

@@ -11,7 +11,7 @@ import msgspec
 
 from kernel.agents.providers import MOCK
 from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess
-from kernel.operations.operation import Actor, ForwardInSpace, InSpace, ToolFront, operation, page_of
+from kernel.operations.operation import Actor, CommandFront, ForwardInSpace, InSpace, ToolFront, operation, page_of
 from kernel.policy.tasks import covers
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import approvals, instructions, task_views, tasks, work_notes
@@ -300,6 +300,21 @@ def _has_check(specs: tuple[TaskSpec, ...]) -> bool:
 
 
 TASKS = "/spaces/<space>/tasks"
+_IDS = "TASK... their ids (t3), or their keys"
+_ENDED = "task.ended_lines"
+_CLAIM = CommandFront("task claim", "claim tasks, so that no agent does them", _ENDED, {"id": _IDS})
+_DONE = CommandFront(
+    "task done",
+    "count tasks as done, so that what needs them goes on",
+    _ENDED,
+    {"id": _IDS, "result": "TEXT what came of it; the members read it"},
+)
+_FAIL = CommandFront(
+    "task fail", "count tasks as failed", _ENDED, {"id": _IDS, "reason": "TEXT why; the members read it"}
+)
+_CANCEL = CommandFront(
+    "task cancel", "cancel tasks that are not over", _ENDED, {"id": _IDS, "reason": "TEXT the members read it"}
+)
 OPERATIONS = (
     operation(
         plan,
@@ -310,9 +325,9 @@ OPERATIONS = (
     ),
     operation(list_tasks, f"GET {TASKS}", team=ToolFront("team_task_list", limits=(50, 500))),
     operation(show_task, f"GET {TASKS}/<id>"),
-    operation(claim, f"POST {TASKS}/<id>/claim", team=ToolFront("team_task_claim")),
-    operation(finish, f"POST {TASKS}/<id>/done", team=ToolFront("team_task_done", waits=True)),
-    operation(fail, f"POST {TASKS}/<id>/fail", team=ToolFront("team_task_fail", needs=("reason",))),
-    operation(cancel, f"POST {TASKS}/<id>/cancel"),
+    operation(claim, f"POST {TASKS}/<id>/claim", team=ToolFront("team_task_claim"), cli=_CLAIM),
+    operation(finish, f"POST {TASKS}/<id>/done", team=ToolFront("team_task_done", waits=True), cli=_DONE),
+    operation(fail, f"POST {TASKS}/<id>/fail", team=ToolFront("team_task_fail", needs=("reason",)), cli=_FAIL),
+    operation(cancel, f"POST {TASKS}/<id>/cancel", cli=_CANCEL),
     operation(split, changes=True, team=ToolFront("team_task_split", idempotent=False)),
 )
