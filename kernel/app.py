@@ -16,11 +16,11 @@ import trio
 
 from kernel.agents.providers import sdks_for
 from kernel.agents.registration import settle_contexts
-from kernel.api.context import Services
 from kernel.api.server import serve
 from kernel.boot.arguments import Boot, give_back_large_blocks, tune_gc
 from kernel.boot.health_responder import HealthResponder, Held
 from kernel.boot.replacement import keep_signals
+from kernel.operations.context import Services
 from kernel.policy.restart import WAY_OUT
 from kernel.procs.launcher import LauncherUnknown
 from kernel.procs.reaper import reap

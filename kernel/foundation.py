@@ -14,12 +14,12 @@ from kernel.agents.environment import worker_environment
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustStore
-from kernel.api.context import (
-    KernelIdentity,
-)
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.log_file import log_as_json
+from kernel.operations.context import (
+    KernelIdentity,
+)
 from kernel.procs.launcher import VARIABLE, choose_launcher
 from kernel.procs.spawn_control import SpawnControl
 from kernel.rule.installed import InstalledRules

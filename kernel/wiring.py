@@ -14,7 +14,11 @@ import msgspec
 import trio
 
 from kernel.agents.environment import worker_environment
-from kernel.api.context import (
+from kernel.boot.arguments import Boot
+from kernel.boot.discovery_record import boot_id
+from kernel.boot.replacement import patience
+from kernel.foundation import Foundation, foundation_of
+from kernel.operations.context import (
     AttemptActivity,
     AttemptControl,
     KernelControl,
@@ -30,13 +34,9 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
-from kernel.api.node_door import NodeDoor
-from kernel.api.page_keys import PageKeys
-from kernel.api.resource_usage import ResourceSampler
-from kernel.boot.arguments import Boot
-from kernel.boot.discovery_record import boot_id
-from kernel.boot.replacement import patience
-from kernel.foundation import Foundation, foundation_of
+from kernel.operations.node_door import NodeDoor
+from kernel.operations.page_keys import PageKeys
+from kernel.operations.resource_usage import ResourceSampler
 from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.peer import is_own_child

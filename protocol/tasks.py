@@ -29,7 +29,6 @@ NEEDS_LIMIT: Final = 64
 FILES_LIMIT: Final = 32
 
 Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARACTERS)]
-Result = Annotated[str, msgspec.Meta(max_length=RESULT_CHARACTERS)]
 
 
 class TaskSpec(Ask, frozen=True, kw_only=True, omit_defaults=True):
@@ -102,12 +101,6 @@ def document(task: TaskInfo) -> TaskDocument:
     return TaskDocument(**{name: getattr(task, name) for name in task.__struct_fields__})
 
 
-class TaskPlanRequest(Ask, frozen=True, kw_only=True):
-    """POST /spaces/:space/tasks, by a person."""
-
-    tasks: Annotated[tuple[TaskSpec, ...], msgspec.Meta(min_length=1, max_length=PLANNED_AT_ONCE)]
-
-
 class TasksPlanned(Document, frozen=True, kw_only=True):
     """The ids of what was planned: by key, and in the order of the list."""
 
@@ -115,15 +108,3 @@ class TasksPlanned(Document, frozen=True, kw_only=True):
     ids: dict[str, str]
     tasks: tuple[str, ...]
     schema: str = "awk/task-plan/1"
-
-
-class TaskDoneRequest(Ask, frozen=True, kw_only=True):
-    """POST /spaces/:space/tasks/:id/done. The members read the ``result``."""
-
-    result: Result = ""
-
-
-class TaskEndRequest(Ask, frozen=True, kw_only=True):
-    """POST /spaces/:space/tasks/:id/fail, and cancel. The members read the ``reason``."""
-
-    reason: Result = ""

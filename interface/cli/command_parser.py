@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, NoReturn
 from interface.cli.command_table import Command, Configure, Run, load
 from interface.cli.context import Context
 from interface.cli.parsing import json_flag
+from interface.cli.verbs import GENERATED, load_verb, verbs
 from interface.failure import Failure
 
 _OURS: Final = tuple(
@@ -112,6 +113,11 @@ class Subcommand(NamedTuple):
     """Its module in interface.cli.commands, where that is not the command's."""
 
 
+def generated(words: str) -> Subcommand:
+    """Return a command that is made of an operation."""
+    return Subcommand(words.rsplit(maxsplit=1)[-1], verbs()[words]["help"], GENERATED)
+
+
 class Subcommands(NamedTuple):
     """All under one command, whose module in interface.cli.commands is ``file``."""
 
@@ -137,6 +143,8 @@ class Subcommands(NamedTuple):
         return self._load(verb)[1](context)
 
     def _load(self, verb: Subcommand) -> tuple[Configure, Run]:
+        if verb.file == GENERATED:
+            return load_verb(f"{self.file} {verb.word}")
         return load(f"interface.cli.commands.{verb.file or self.file}", verb.word)
 
 

@@ -10,9 +10,7 @@ from typing import Final, Protocol
 import trio
 
 from kernel.api.connection import ADMITTED, NODE, RECEIVE_QUEUE, WIRE, ReceiveQueue
-from kernel.api.context import Services
 from kernel.api.http.dispatch import ASKED, NO_ARGS, RawRequest, dispatch
-from kernel.api.http.route import Stream
 from kernel.api.http.routes import ROUTES, route_of
 from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.process_calls import answer_call, by_nobody
@@ -32,9 +30,11 @@ from kernel.api.requests import (
     holder_of,
     replay,
 )
-from kernel.api.responses import Response, problem_reply, refusal_of, send_and_drain, send_reply
+from kernel.api.responses import problem_reply, refusal_of, send_and_drain, send_reply
 from kernel.api.websocket import WS_PATH
 from kernel.api.ws_events import EventSocket, refuse, with_token
+from kernel.operations.answer import Response, Stream
+from kernel.operations.context import Services
 from kernel.policy.access import ADMIN, STRANGER, Access
 from protocol.discovery import COOKIE_FIELD
 from protocol.errors import Refused

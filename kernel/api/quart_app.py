@@ -11,12 +11,12 @@ from quart.routing import QuartRule
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
-from kernel.api import responses
-from kernel.api.context import Services
 from kernel.api.http.dispatch import ASKED, RawRequest, dispatch
-from kernel.api.http.route import Route
+from kernel.api.http.route import AnyRoute
 from kernel.api.http.routes import ROUTES
 from kernel.api.responses import COMMON, problem_reply, refusal_of
+from kernel.operations import answer
+from kernel.operations.context import Services
 from protocol.errors import Refused
 
 
@@ -58,7 +58,7 @@ def build_app(services: Services) -> QuartTrio:
     return app
 
 
-def view_of(services: Services, route: Route) -> Callable[..., Awaitable[Response]]:
+def view_of(services: Services, route: AnyRoute) -> Callable[..., Awaitable[Response]]:
     """The view of Quart that has ``route`` answered by ``dispatch``."""
 
     async def view(**args: str) -> Response:
@@ -67,7 +67,7 @@ def view_of(services: Services, route: Route) -> Callable[..., Awaitable[Respons
         port = int(client[1]) if client else 0
         asked = RawRequest(fields, request.query_string, body, args, client_port=port, access=access)
         result = await dispatch(services, route, asked)
-        if isinstance(result, responses.Response):
+        if isinstance(result, answer.Response):
             return _response(result)
         response = Response(result.pieces, content_type=result.content_type)
         response.timeout = None
@@ -78,7 +78,7 @@ def view_of(services: Services, route: Route) -> Callable[..., Awaitable[Respons
     return view
 
 
-def _response(reply: responses.Response) -> Response:
+def _response(reply: answer.Response) -> Response:
     response = Response(reply.body, reply.status, content_type=reply.content_type.decode())
     for name, value in (*COMMON, *reply.headers):
         response.headers[name.decode()] = value.decode()

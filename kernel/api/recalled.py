@@ -6,7 +6,7 @@ from typing import Final
 import trio
 
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
-from kernel.api.context import MemoryAccess
+from kernel.operations.context import MemoryAccess
 from protocol.agent_files import MemoryReport, memory_rows
 from protocol.agent_memory import Entry, Tier, time_ms
 from protocol.errors import Refused

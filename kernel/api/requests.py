@@ -46,24 +46,6 @@ def header_fields(headers: list[tuple[bytes, bytes]]) -> Fields:
 _SCHEME: Final = b"bearer "
 
 
-class RequestCount:
-    """Requests that are being answered, streams among them, and how many were begun since the start."""
-
-    def __init__(self) -> None:
-        self.open = self.begun = 0
-
-    def told(self) -> tuple[int, int]:
-        """Both numbers."""
-        return self.open, self.begun
-
-    def __enter__(self) -> None:
-        self.open += 1
-        self.begun += 1
-
-    def __exit__(self, *_error: object) -> None:
-        self.open -= 1
-
-
 class Worker(msgspec.Struct, frozen=True):
     """A running attempt, as its token says."""
 

@@ -2,13 +2,14 @@
 
 import logging
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import trio
 
 from kernel.agents.trust import Untrusted
 from kernel.api.requests import Receive, Send
+from kernel.operations.answer import Response
 from kernel.policy.documents import Clashing
 from kernel.source.diagnostics import BadDefinition
 from kernel.store.errors import StorageFailed
@@ -19,7 +20,6 @@ from protocol.text import encode_json
 
 logger = logging.getLogger(__name__)
 
-JSON: Final = b"application/json"
 PROBLEM: Final = b"application/problem+json"
 
 COMMON: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
@@ -28,20 +28,6 @@ COMMON: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"
 LINGER_BYTES: Final = 16 * 1024 * 1024
 LINGER_SECONDS: Final = 2.0
 """Of an unread body so much is thrown away, for so long, so that the client gets to read why it was refused."""
-
-
-class Response(msgspec.Struct, frozen=True):
-    """Status, body and the headers beyond the common ones."""
-
-    status: int
-    body: bytes
-    content_type: bytes = JSON
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-
-
-def json_reply(value: Any, status: int = 200) -> Response:
-    """``value`` (a Struct, or plain JSON data) as JSON."""
-    return Response(status, encode_json(value))
 
 
 def head_of(reply: Response) -> list[tuple[bytes, bytes]]:

@@ -18,13 +18,13 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.utils import wrap_app
 
 from kernel.api.connection import Connection
-from kernel.api.context import Services
 from kernel.api.entry import ApiApp, OriginGuard
 from kernel.api.http.events import goodbye
 from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.endpoint import Endpoint
-from kernel.api.node_door import as_socket
 from kernel.api.requests import App, Authenticator, Receive, Scope, Send
+from kernel.operations.context import Services
+from kernel.operations.node_door import as_socket
 from kernel.policy.access import ADMIN, ADMIN_NAME, RECORD
 from kernel.policy.connections import NODE, STRANGER, Shares, gives_way, shares
 from protocol.discovery import authorities

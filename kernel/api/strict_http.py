@@ -24,8 +24,9 @@ from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
-from kernel.api.responses import PROBLEM, Response, head_of
+from kernel.api.responses import PROBLEM, head_of
 from kernel.api.websocket import WebSocket, asks_for_websocket
+from kernel.operations.answer import Response
 from protocol.api.document import Problem
 
 FIELDS_LIMIT: Final = 128

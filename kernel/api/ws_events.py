@@ -11,13 +11,14 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from kernel.api.context import Services
 from kernel.api.http import events
 from kernel.api.http.dispatch import RawRequest, decode, dispatch
-from kernel.api.http.route import Route
+from kernel.api.http.route import AnyRoute
 from kernel.api.http.routes import ROUTES
 from kernel.api.requests import Fields, Receive, Scope, Send
-from kernel.api.responses import Response, head_of, problem_reply, refusal_of
+from kernel.api.responses import head_of, problem_reply, refusal_of
+from kernel.operations.answer import Response
+from kernel.operations.context import Services
 from kernel.policy.access import Access
 from kernel.store import tokens
 from kernel.store.feed import EventFilter
@@ -34,7 +35,7 @@ REVOKED: Final = 4401
 _OWN: Final = ("type", "id", "key")
 
 
-def _route(method: str, path: str) -> Route:
+def _route(method: str, path: str) -> AnyRoute:
     return next(route for route in ROUTES if (route.method, route.path) == (method, path))
 
 

@@ -18,6 +18,7 @@ from kernel.api.mcp.management import MANAGEMENT
 from kernel.api.mcp.tools import TOOLS
 from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, events_schema_text, schema_text
+from kernel.operations.commands import verbs_text
 from protocol.inspection import Kind
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES
 from tests.architecture import promises_page
@@ -64,6 +65,7 @@ def test_every_command_in_the_readme_exists() -> None:
 def test_the_page_of_commands_is_what_the_table_says() -> None:
     """Made by scripts/generate."""
     assert commands_page() == _read("docs/reference/commands.md")
+    assert verbs_text() == _read("interface/verbs.json")
 
 
 def test_the_page_of_backends_is_what_the_contract_suite_insists_on() -> None:

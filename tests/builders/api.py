@@ -17,7 +17,8 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
-from kernel.api.context import (
+from kernel.api.server import serve
+from kernel.operations.context import (
     AttemptActivity,
     AttemptControl,
     KernelControl,
@@ -34,10 +35,9 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
-from kernel.api.node_door import NodeDoor
-from kernel.api.page_keys import PageKeys
-from kernel.api.resource_usage import ResourceSampler
-from kernel.api.server import serve
+from kernel.operations.node_door import NodeDoor
+from kernel.operations.page_keys import PageKeys
+from kernel.operations.resource_usage import ResourceSampler
 from kernel.policy.durations import Durations
 from kernel.policy.node_states import NodeState
 from kernel.procs.command import VersionProbes

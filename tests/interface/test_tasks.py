@@ -86,6 +86,11 @@ def test_a_person_adds_a_task_and_ends_several(cli: Cli, kernel: KernelDouble) -
     ran = cli("task", "done", "@review", "t1", "t2", "--result", "by hand")
     assert (ran.out, "t2 is cancelled" in ran.err, ran.code != 0) == ("t1: done\n", True, True)
     assert kernel.of("POST", f"{HERE}/t1/done")[-1].body == {"result": "by hand"}
+    for verb in ("claim", "fail"):
+        kernel.answers[f"POST {HERE}/t2/{verb}"] = document(CLAIMED)
+        assert cli("task", verb, "@review", "t2").out == "t2: claimed\n"
+    assert cli("task", "fail", "@review", "t2", "--reason", "no key").code == 0
+    assert kernel.of("POST", f"{HERE}/t2/fail")[-1].body == {"reason": "no key"}
     kernel.answers[f"POST {HERE}/t4/cancel"] = document(msgspec.structs.replace(ALONE, state="cancelled"))
     assert cli("task", "cancel", "@review", "t4", "--json").json()["schema"] == "awk/tasks/1"
 

@@ -12,7 +12,7 @@ from typing import cast
 import trio
 
 from kernel.agents.registration import register
-from kernel.api.context import Services
+from kernel.operations.context import Services
 from kernel.policy.scheduling import STARVATION_MS, Limits
 from kernel.procs.launcher import Launcher
 from kernel.services.admission import Admission

@@ -21,9 +21,9 @@ from interface.cli.commands.status import status_lines
 from interface.cli.output import Screen
 from interface.cli.top_view import TopView
 from interface.client import Client
-from kernel.api.context import KernelIdentity, KernelState, ProjectTrust
 from kernel.api.http import agents, needs, system
 from kernel.api.http.route import Request
+from kernel.operations.context import KernelIdentity, KernelState, ProjectTrust
 from protocol.api.processes import Ps
 from protocol.project import ProjectDefinition
 

@@ -5,11 +5,10 @@ A task is named by its workflow and its id or key: ``awk task show @review t3``.
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from interface.cli.act import act
-from interface.cli.command_parser import Subcommand, Subcommands
+from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
 from interface.cli.paging import TASKS, count_flag, fetch_list, show_list
@@ -26,8 +25,10 @@ VERBS: Final = Subcommands(
         Subcommand("list", "list the tasks of a workflow: what is ready, and who is at which"),
         Subcommand("show", "show one task, what it waits for and what came of it"),
         Subcommand("add", "add a task; one that is for an agent is given to it"),
-        Subcommand("done", "count tasks as done, so that what needs them goes on"),
-        Subcommand("cancel", "cancel tasks that are not over"),
+        generated("task claim"),
+        generated("task done"),
+        generated("task fail"),
+        generated("task cancel"),
         Subcommand("graph", "show what waits for what"),
     ),
 )
@@ -152,34 +153,8 @@ def _added_lines(body: bytes, _screen: Screen) -> list[str]:
     return [one_line(f"{', '.join(json.loads(body)['tasks'])}: planned")]
 
 
-def configure_done(parser: argparse.ArgumentParser) -> None:
-    _ending(parser)
-    parser.add_argument("--result", metavar="TEXT", default="", help="what came of it; the members read it")
-
-
-def run_done(context: Context) -> int:
-    return _end(context, "done", {"result": context.args.result})
-
-
-def configure_cancel(parser: argparse.ArgumentParser) -> None:
-    _ending(parser)
-    parser.add_argument("--reason", metavar="TEXT", default="", help="the members read it")
-
-
-def run_cancel(context: Context) -> int:
-    return _end(context, "cancel", {"reason": context.args.reason})
-
-
-def _ending(parser: argparse.ArgumentParser) -> None:
-    _workflow_argument(parser)
-    parser.add_argument("ids", metavar="TASK", nargs="+", help="their ids (t3), or their keys")
-
-
-def _end(context: Context, what: str, body: Mapping[str, object]) -> int:
-    return act(context, f"{_path(context)}/{{}}/{what}", context.args.ids, _ended_lines, body)
-
-
-def _ended_lines(body: bytes, _screen: Screen) -> list[str]:
+def ended_lines(body: bytes, _screen: Screen) -> list[str]:
+    """One line for each task that was changed."""
     return [one_line(f"{row['id']}: {row['state']}") for row in json.loads(body)["tasks"]]
 
 

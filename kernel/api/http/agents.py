@@ -13,12 +13,12 @@ import trio
 from kernel.agents.catalog import AgentScan, agent_from_request
 from kernel.agents.registration import file_spec
 from kernel.agents.sandbox import sandbox_state
-from kernel.api.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http import needs
 from kernel.api.http.route import Request, page_of
-from kernel.api.http.spaces import agent_key, space_of
-from kernel.api.resource_usage import ResourceUsage
-from kernel.api.responses import Response, json_reply
+from kernel.operations.answer import Response, json_reply
+from kernel.operations.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.places import agent_key, space_of
+from kernel.operations.resource_usage import ResourceUsage
 from kernel.source.diagnostics import place_text
 from kernel.store import agents, instruction_views, messages, work_notes
 from kernel.store.agents import AgentRecord, AgentSpec, Process

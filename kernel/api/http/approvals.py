@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from kernel.api.context import StoreAccess
 from kernel.api.http.route import Request, page_of
+from kernel.operations.context import StoreAccess
 from kernel.store import approvals
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import approvals as transitions

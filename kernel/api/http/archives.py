@@ -19,10 +19,11 @@ import msgspec
 import trio
 
 from kernel.agents.resources import secrets_of
-from kernel.api.context import KernelControl, ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, Stream
+from kernel.api.http.route import Request
 from kernel.api.http.runs import report_of, run_asked
-from kernel.api.http.spaces import known_space
+from kernel.operations.answer import Stream
+from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
+from kernel.operations.places import known_space
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, archive, spaces, workflows
 from kernel.store.archive import START, Batch, Read, Scope

@@ -1,7 +1,7 @@
 """The audit: who asked whose memory for what, and what was given."""
 
-from kernel.api.context import StoreAccess
 from kernel.api.http.route import Request, page_of
+from kernel.operations.context import StoreAccess
 from kernel.store import audit
 from protocol.api.audit import AuditList
 

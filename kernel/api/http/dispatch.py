@@ -13,13 +13,16 @@ import msgspec
 import trio
 from msgspec.inspect import DictType, ListType, Metadata, StructType, Type, UnionType, VarTupleType
 
-from kernel.api.context import Services, StoreAccess
-from kernel.api.http.parameters import check_query
-from kernel.api.http.route import Handler, Request, Route, Stream
-from kernel.api.keyed_answers import Answering
+from kernel.api.http.parameters import asked_of, check_query
+from kernel.api.http.route import AnyRoute, Handler, Request, Route
 from kernel.api.requests import Fields
-from kernel.api.responses import Response, json_reply, problem_reply, refusal_of
+from kernel.api.responses import problem_reply, refusal_of
 from kernel.fault_injection import fault_point
+from kernel.operations.answer import Response, Stream, json_reply
+from kernel.operations.context import Services, StoreAccess
+from kernel.operations.keyed_answers import Answering
+from kernel.operations.operation import InSpace, invoke
+from kernel.operations.places import known_space
 from kernel.policy.access import ADMIN, Access
 from kernel.policy.webhooks import Signed
 from kernel.source.diagnostics import BadDefinition
@@ -34,7 +37,6 @@ from protocol.api.runs import RunRequest
 from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
 from protocol.ndjson import reject_duplicate_keys
-from protocol.tasks import TaskPlanRequest
 from protocol.text import encode_json
 
 ASKED: Final = "agent_worker.asked"
@@ -61,14 +63,14 @@ class RawRequest(msgspec.Struct, frozen=True):
     """Of the token that it came with."""
 
 
-async def dispatch(services: Services, route: Route, asked: RawRequest) -> Response | Stream:
+async def dispatch(services: Services, route: AnyRoute, asked: RawRequest) -> Response | Stream:
     """The answer of ``route``. Never raises but by cancellation: refusals and failures are answers too."""
     try:
         route.check(asked.access)
         changes = route.method != "GET" and route.path != "/shutdown"
         if changes and (lost := root_fault(str(services.files.catalog.root))) is not None:
             raise Refused("busy", lost, "put the folder back, or awk stop")
-        result = await perform(services, route, route.handler, decode(route, asked), asked.client_port)
+        result = await perform(services, route, decode(route, asked), asked.client_port)
     except Exception as error:  # noqa: BLE001 - the boundary: a handler that fails is answered
         return problem_reply(refusal_of(error))
     if route.method != "GET":
@@ -79,13 +81,14 @@ async def dispatch(services: Services, route: Route, asked: RawRequest) -> Respo
 
 
 async def perform(
-    services: Services, route: Route, handler: Handler, call: Request[Any], client_port: int
+    services: Services, route: AnyRoute, call: Request[Any], client_port: int, handler: Handler | None = None
 ) -> msgspec.Struct | Response | Stream:
-    """Have ``handler`` do what a caller of ``route`` may ask for; REST and MCP both come here. Raises Refused.
+    """Run an operation, or a ``handler`` in place of the route's; REST and MCP both come here. Raises Refused.
 
     With an Idempotency-Key it is done once.
     """
-    if call.access != ADMIN and trusts(call.body):
+    approves = trusts(call.body) if isinstance(route, Route) else route.trusts is not None and route.trusts(call.body)
+    if call.access != ADMIN and approves:
         raise Refused(
             "forbidden", "what may run here is said with the kernel's own token, by a person", "see awk trust"
         )
@@ -98,11 +101,11 @@ async def perform(
         raise Refused("forbidden", "this is for people: it was asked by a process that an agent started")
     key, store = call.request_key, services.store
     if key is None or route.keeps_key:
-        return await _handle(services, route, handler, call)
+        return await _handle(services, route, call, handler)
 
     async def handle(writer: CommitWriter) -> Response:
         keyed = msgspec.structs.replace(services, store=msgspec.structs.replace(store, writer=writer))
-        result = await _handle(keyed, route, handler, call)
+        result = await _handle(keyed, route, call, handler)
         assert not isinstance(result, Stream), "what is streamed keeps its key"
         return result if isinstance(result, Response) else json_reply(result, route.status)
 
@@ -119,12 +122,20 @@ async def perform(
 
 
 async def _handle(
-    services: Services, route: Route, handler: Handler, call: Request[Any]
+    services: Services, route: AnyRoute, call: Request[Any], handler: Handler | None
 ) -> msgspec.Struct | Response | Stream:
     if route.method != "GET" and services.kernel.shutdown.begun():
         raise Refused("stopping", "the kernel is stopping: it takes nothing new")
     try:
-        return await handler(call, **services.named_by(handler))
+        if isinstance(route, Route) or handler is not None:
+            handler = handler or route.handler
+            return await handler(call, **services.named_by(handler))
+        asked: msgspec.Struct = call.body
+        if isinstance(asked, InSpace):
+            space = known_space(services.store, services.files, asked.space)
+            asked = msgspec.structs.replace(asked, space=space)
+        given: msgspec.Struct | Response | Stream = await invoke(route, services, call, asked)
+        return given
     except BadDefinition as refused:
         raise refused.remote(quotes=call.access == ADMIN) from None
 
@@ -149,8 +160,6 @@ def trusts(body: object) -> bool:
             return body.trust or bool(body.agree) or body.approve is not None
         case MergeRequest():
             return body.check is not None  # "" takes the one of the workflow's file away
-        case TaskPlanRequest():
-            return any(one.check is not None for one in body.tasks)
         case _:
             return False
 
@@ -168,18 +177,18 @@ def vouches(body: object) -> bool:
             return False
 
 
-def decode(route: Route, asked: RawRequest) -> Request[Any]:
+def decode(route: AnyRoute, asked: RawRequest) -> Request[Any]:
     """The request as the handler of ``route`` takes it. Raises Refused, msgspec's errors, DuplicateKey."""
-    fields = asked.fields
+    fields, asks = asked.fields, route.asks
     body: msgspec.Struct | None = None
-    if route.asks is not None and route.body_optional and not asked.body:
-        body = route.asks()
-    elif route.asks is not None:
+    if asks is not None and route.body_optional and not asked.body:
+        body = asks()
+    elif asks is not None:
         check_json(fields.get(b"content-type", b""))
         try:
-            body = _decoder(route.asks).decode(asked.body)
+            body = _decoder(asks).decode(asked.body)
         except msgspec.ValidationError as error:
-            raise Refused("bad_request", f"the body does not fit: {error}", takes(route.asks, str(error))) from error
+            raise Refused("bad_request", f"the body does not fit: {error}", takes(asks, str(error))) from error
         reject_duplicate_keys(asked.body)
     elif asked.body and route.method != "GET" and not route.signed:
         _decoder(_Nothing).decode(asked.body)  # what nobody reads was meant to do something
@@ -190,7 +199,7 @@ def decode(route: Route, asked: RawRequest) -> Request[Any]:
             query = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=QUERY_FIELDS))
         except ValueError as error:
             raise Refused("bad_request", f"the query string cannot be read: {error}") from error
-        check_query(route.method, route.path, query)
+        check_query(route, query)
     key, request_key = fields.get(b"idempotency-key"), None
     if key is not None and route.method == "POST" and not route.tokenless:
         if not key or len(key) > KEY_LIMIT or not key.isascii():
@@ -201,7 +210,7 @@ def decode(route: Route, asked: RawRequest) -> Request[Any]:
         request_key = RequestKey(asked.access.name, key.decode(), what)
     last_event_id = fields.get(b"last-event-id")
     return Request(
-        body=body,
+        body=body if isinstance(route, Route) else asked_of(route, asked.args, query, body),
         args=asked.args,
         query=query,
         last_event_id=None if last_event_id is None else last_event_id.decode("latin-1"),

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, page_of
-from kernel.api.http.spaces import known_space
-from kernel.api.responses import Response
+from kernel.operations.answer import Response
+from kernel.operations.context import ProjectFiles, StoreAccess
+from kernel.operations.places import known_space
 from kernel.policy.documents import Change
 from kernel.store import documents
 from kernel.store.rows import LONGEST

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import trio
 
-from kernel.api.context import KernelControl, StoreAccess
-from kernel.api.http.route import Request, Stream
+from kernel.api.http.route import Request
+from kernel.operations.answer import Stream
+from kernel.operations.context import KernelControl, StoreAccess
 from kernel.store import feed
 from kernel.store.feed import EventFilter
 from kernel.store.reader import Reader

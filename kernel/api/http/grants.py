@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Final
 
-from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, page_of
-from kernel.api.http.spaces import known_space, space_of
+from kernel.operations.context import ProjectFiles, StoreAccess
+from kernel.operations.places import known_space, space_of
 from kernel.policy.grants import Wanted
 from kernel.source.scalars import GRAMMAR, DurationRejected, parse_duration
 from kernel.store import grants

@@ -2,10 +2,10 @@
 
 import trio
 
-from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request
-from kernel.api.http.spaces import agent_key, known_space
 from kernel.api.recalled import QUERY_CHARACTERS, SEARCHED_TIERS, recalled, time_of
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.places import agent_key, known_space
 from kernel.store import agents
 from kernel.store.turn_index import END, TurnFilter
 from protocol.agent_files import MemoryReport

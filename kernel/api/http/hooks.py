@@ -13,9 +13,9 @@ import msgspec
 
 from kernel.agents.trust import missing_grants
 from kernel.agents.webhooks import incoming_unit, signing_key
-from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.messages import OutsideMessage, deliver, receipt_of
 from kernel.api.http.route import Request
+from kernel.operations.context import ProjectFiles, StoreAccess
 from kernel.policy.webhooks import is_genuine
 from kernel.store.idempotency import RequestKey
 from protocol.api.messages import SendReceipt

@@ -6,10 +6,10 @@ from typing import Final
 
 from kernel.agents.project_rules import rules_of
 from kernel.agents.prompt import Prompt
-from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.agents import check_known
 from kernel.api.http.route import Request, page_of
-from kernel.api.http.spaces import known_space, space_of
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.places import known_space, space_of
 from kernel.store import agents, entries, instruction_views, instructions
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transaction import Transaction, optional_rfc3339

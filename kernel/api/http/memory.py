@@ -14,9 +14,9 @@ import trio
 from kernel.agents.context_notes import NotesPage
 from kernel.agents.context_purge import all_of, holding, purge_copies, removal, trashed
 from kernel.agents.personal_context import ContextPlace, Personal
-from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request
-from kernel.api.http.spaces import agent_key
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.places import agent_key
 from kernel.policy.provenance import Traces, chosen
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents

@@ -20,9 +20,9 @@ from kernel.agents.project import PROJECT_FILES
 from kernel.agents.registration import file_spec
 from kernel.agents.resources import resources_of
 from kernel.agents.trust import TrustRequest, agent_units, demands
-from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, page_of
-from kernel.api.http.workflows import not_running
+from kernel.operations.context import ProjectFiles, StoreAccess
+from kernel.operations.places import not_running
 from kernel.rule.draft import Draft
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import Signature, signature

@@ -1,9 +1,9 @@
 """GET /metrics: numbers of the kernel as Prometheus reads them, in its text format or in OpenMetrics."""
 
-from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http import needs
 from kernel.api.http.route import Request
-from kernel.api.responses import Response
+from kernel.operations.answer import Response
+from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.store.metrics import gauges
 
 

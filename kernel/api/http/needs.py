@@ -8,8 +8,8 @@ import apsw
 import msgspec
 
 from kernel.agents.webhooks import host_of, outgoing_unit
-from kernel.api.context import ProjectFiles, ProjectTrust, StoreAccess
 from kernel.api.http.route import Request, page_of
+from kernel.operations.context import ProjectFiles, ProjectTrust, StoreAccess
 from kernel.policy.needs import count, needs
 from kernel.policy.open_items import Snapshot, Untrusted
 from kernel.source.safe_paths import root_fault

@@ -1,8 +1,8 @@
 """Nodes: which there are and how they are; added, drained and removed. What they run is placed elsewhere."""
 
 from kernel.agents.engines import node_faults
-from kernel.api.context import NodeAccess
 from kernel.api.http.route import Request
+from kernel.operations.context import NodeAccess
 from kernel.store.transaction import rfc3339
 from protocol.api.nodes import NodeAdded, NodeDrain, NodeList, NodeMachine, NodeRequest, NodeRow
 from protocol.errors import Refused

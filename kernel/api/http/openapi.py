@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kernel.api.http.parameters import parameters_of
-from kernel.api.http.route import Route
+from kernel.api.http.parameters import fields_of, parameters_of
+from kernel.api.http.route import AnyRoute, Route
 from protocol.api.document import Problem
 from protocol.api.kernel import OpenApi
 from protocol.version import VERSION
@@ -35,7 +35,7 @@ _SCOPES: Final = "The scope of the token that an operation needs is its x-scope:
 
 
 @cache
-def describe(routes: tuple[Route, ...]) -> OpenApi:
+def describe(routes: tuple[AnyRoute, ...]) -> OpenApi:
     """The description of ``routes``, OpenAPI 3.1."""
     paths: dict[str, dict[str, Any]] = {}
     structs: dict[type[msgspec.Struct], None] = {Problem: None}
@@ -64,9 +64,10 @@ def describe(routes: tuple[Route, ...]) -> OpenApi:
     )
 
 
-def _operation(route: Route, schema_of: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[str, Any]:
-    text = " ".join((route.handler.__doc__ or "").split())
-    summary = text.partition(": ")[2].partition(". ")[0].rstrip(".:")
+def _operation(route: AnyRoute, schema_of: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[str, Any]:
+    text = " ".join((route.handler.__doc__ or "").split()).partition(": ")[2]
+    text = text if isinstance(route, Route) else route.description
+    summary = text.partition(". ")[0].rstrip(".:")
     module = route.handler.__module__.rpartition(".")[2]
     path = "_".join(re.findall(r"\w+", route.path.replace("<path:", "")))
     found: dict[str, Any] = {
@@ -85,12 +86,14 @@ def _operation(route: Route, schema_of: dict[type[msgspec.Struct], dict[str, Any
     return found
 
 
-def _parameters(route: Route) -> Iterable[dict[str, Any]]:
+def _parameters(route: AnyRoute) -> Iterable[dict[str, Any]]:
+    known = {} if isinstance(route, Route) else fields_of(route.request)
     for above, name in _VARIABLE.findall(route.path):
-        what = _VARIABLES.get(name) or f"{name.capitalize()} of the {above.removesuffix('s')}."
+        what = known[name].description if name in known else _VARIABLES.get(name)
+        what = what or f"{name.capitalize()} of the {above.removesuffix('s')}."
         schema = {"type": "integer" if name == "n" else "string", **({} if name == "n" else {"minLength": 1})}
         yield {"name": name, "in": "path", "required": True, "description": what, "schema": schema}
-    for name, one in parameters_of(route.method, route.path).items():
+    for name, one in parameters_of(route).items():
         yield {"name": name, "in": "query", "description": one.description, "schema": one.schema}
     headers = {
         "Idempotency-Key": route.method == "POST" and not route.tokenless,
@@ -111,7 +114,7 @@ def _with_const(schema: Any) -> Any:
     return [_with_const(one) for one in schema] if isinstance(schema, list | tuple) else schema
 
 
-def _responses(route: Route, schema_of: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[str, Any]:
+def _responses(route: AnyRoute, schema_of: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[str, Any]:
     if route.path == "/metrics":
         kinds = ("text/plain", "application/openmetrics-text")
         return {"200": {"description": "Metrics.", "content": {kind: {"schema": {"type": "string"}} for kind in kinds}}}

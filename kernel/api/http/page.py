@@ -11,10 +11,10 @@ from typing import Final
 
 import trio
 
-from kernel.api.context import KernelControl, StoreAccess
 from kernel.api.http.route import Request
-from kernel.api.page_keys import KEY_SECONDS
-from kernel.api.responses import Response
+from kernel.operations.answer import Response
+from kernel.operations.context import KernelControl, StoreAccess
+from kernel.operations.page_keys import KEY_SECONDS
 from kernel.store import tokens
 from kernel.store.transaction import rfc3339
 from protocol.api.page import PageKey, PageKeyRequest, PageProject, PageToken, PageTokenRequest

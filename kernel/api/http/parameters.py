@@ -1,19 +1,22 @@
-"""The query parameters of every route: what is refused and parsed, and what OpenAPI says of them."""
+"""Query parameters: what is refused and parsed, and what OpenAPI says of them."""
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, get_origin
 
 import msgspec
+from msgspec.structs import replace
 
+from kernel.api.http.route import AnyRoute, Route
 from kernel.api.recalled import QUERY_CHARACTERS, READ_LIMIT, SEARCH_LIMIT
+from kernel.operations.operation import Operation
 from kernel.store.messages import DELIVERIES_LIMIT
 from kernel.store.recall_index import CANDIDATES
 from kernel.store.rows import LONGEST
 from protocol.api.kernel import GROUPED_BY
 from protocol.errors import Refused
 from protocol.instruction import LARGEST
-from protocol.tasks import TASK_STATES
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -33,6 +36,12 @@ class Parameter(msgspec.Struct, frozen=True):
         if not (text.isascii() and text.isdecimal() and len(text) <= 16 and self.low <= int(text) <= self.high):
             raise Refused("bad_request", f"{name} must be a whole number from {self.low} to {self.high}")
 
+    def value(self, text: str) -> str | int | bool:
+        """Return the value of a ``text`` that was checked."""
+        if self.words == _BOOLEAN:
+            return text in ("true", "1")
+        return text if self.low is None else int(text)
+
     @property
     def schema(self) -> dict[str, Any]:
         """The parameter as JSON Schema."""
@@ -43,13 +52,39 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 Parameters = Mapping[str, Parameter]
+_BOOLEAN: Final = ("true", "false", "1", "0")
+
+
+@cache
+def fields_of(request: type[msgspec.Struct]) -> Parameters:
+    """Return the fields of a request as parameters, by the names that they have outside."""
+    return {one.encode_name: _parameter(one.type, Parameter("")) for one in msgspec.structs.fields(request)}
+
+
+def _parameter(kind: Any, known: Parameter) -> Parameter:
+    """Return ``known`` with what ``kind``, the type of a field, says."""
+    parts, origin = get_args(kind), get_origin(kind)
+    if origin is Literal:
+        return replace(known, words=parts)
+    if kind is bool:
+        return replace(known, words=_BOOLEAN)
+    if kind is int:
+        return replace(known, low=known.low or 0)
+    for part in parts:
+        if isinstance(part, msgspec.Meta):
+            low, high = part.ge, part.le
+            known = replace(known, description=part.description or known.description)
+            known = known if low is None else replace(known, low=int(low))
+            known = known if high is None else replace(known, high=int(high))
+        else:
+            known = _parameter(part, known)
+    return known
 
 
 def _limit(most: int = LONGEST) -> Parameter:
     return Parameter("Maximum number of rows.", low=1, high=most)
 
 
-_BOOLEAN: Final = ("true", "false", "1", "0")
 _KNOWN: Final[Parameters] = MappingProxyType(
     {
         "after": Parameter("Value of next on the previous page: start after it."),
@@ -61,7 +96,6 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "before/number": Parameter("Sequence number: only what comes before it.", low=0),
         "by": Parameter(f"Group by one or two of {', '.join(GROUPED_BY)}, with a comma between them."),
         "follow": Parameter("Whether the stream stays open for new events.", words=_BOOLEAN),
-        "for": Parameter("Member that a task is for, or that has claimed it."),
         "force": Parameter("Also remove what would be lost.", words=_BOOLEAN),
         "format": Parameter("Format of the archive.", words=("jsonl", "md")),
         "from": Parameter("Version to start from.", low=0),
@@ -86,7 +120,6 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "since/time": Parameter("Start of the period, such as 2026-11-21 or 2026-11-21T08:00:00Z."),
         "space": Parameter("Space, such as review:main or dm:alice."),
         "state/open": Parameter("Only those that are open.", words=("open",)),
-        "state/task": Parameter("State of the tasks.", words=TASK_STATES),
         "status": Parameter("Status of the runs, such as done."),
         "tag": Parameter("Tag of a workflow."),
         "to": Parameter("Version to end with.", low=0),
@@ -134,7 +167,6 @@ _OF_ROUTES: Final = {
     "GET /spaces/<space>/proposals": "limit after",
     "GET /spaces/<space>/resources": "limit before",
     "GET /spaces/<space>/resources/<id>": "offset limit/characters",
-    "GET /spaces/<space>/tasks": "state/task for limit after",
     "GET /spaces/<space>/channel": "run agent limit since/number before/number",
     "POST /spaces/<space>/clear": "run force",
     "GET /spaces/<space>/diff": "agent run patch",
@@ -156,16 +188,31 @@ ROUTE_PARAMETERS: Final[Mapping[str, Parameters]] = MappingProxyType(
 )
 
 
-def parameters_of(method: str, path: str) -> Parameters:
+def parameters_of(route: AnyRoute) -> Parameters:
     """Return the query parameters of a route."""
-    return ROUTE_PARAMETERS.get(f"{method} {path}", {})
+    if isinstance(route, Route):
+        return ROUTE_PARAMETERS.get(f"{route.method} {route.path}", {})
+    fields = fields_of(route.request) if route.query else {}
+    return {name: fields[name] for name in route.query}
 
 
-def check_query(method: str, path: str, query: Mapping[str, str]) -> None:
+def check_query(route: AnyRoute, query: Mapping[str, str]) -> None:
     """Raise Refused (bad_request) for a parameter that the route does not have, or a value that it does not take."""
-    known = parameters_of(method, path)
+    known = parameters_of(route)
     for name, text in query.items():
         if name not in known:
             hint = f"parameters: {', '.join(sorted(known))}" if known else "this route has no parameters"
-            raise Refused("bad_request", f"{method} {path} has no parameter {name[:40]!r}", hint)
+            raise Refused("bad_request", f"{route.method} {route.path} has no parameter {name[:40]!r}", hint)
         known[name].check(name, text)
+
+
+def asked_of(
+    row: Operation, variables: Mapping[str, str], query: Mapping[str, str], body: msgspec.Struct | None
+) -> msgspec.Struct:
+    """Return the request of an operation: the variables of its path, its checked ``query``, and its ``body``."""
+    if body is not None and type(body) is row.request:
+        return body
+    given: dict[str, Any] = {} if body is None else {name: getattr(body, name) for name in body.__struct_fields__}
+    given |= {row.variables[name]: text for name, text in variables.items()}
+    given |= {row.query[name]: fields_of(row.request)[name].value(text) for name, text in query.items()}
+    return row.request(**given)

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, page_of
-from kernel.api.http.spaces import known_space
+from kernel.operations.context import ProjectFiles, StoreAccess
+from kernel.operations.places import known_space
 from kernel.source.diagnostics import suggest
 from kernel.store import voting
 from kernel.store.transaction import Transaction

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request
-from kernel.api.http.spaces import known_space
+from kernel.operations.context import ProjectFiles, StoreAccess
+from kernel.operations.places import known_space
 from kernel.store import resources
 from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction

@@ -28,8 +28,9 @@ from kernel.api.http import (
     webhooks,
     workflows,
 )
-from kernel.api.http.route import Request, Route
+from kernel.api.http.route import AnyRoute, Request, Route
 from kernel.api.http.space_routes import SPACE_ROUTES
+from kernel.operations.table import OPERATIONS
 from protocol.agent_files import (
     MemoryPurged,
     MemoryPut,
@@ -121,7 +122,7 @@ async def openapi_document(_call: Request[None]) -> OpenApi:
     return openapi.describe(ROUTES)
 
 
-ROUTES: Final[tuple[Route, ...]] = (
+ROUTES: Final[tuple[AnyRoute, ...]] = (
     Route("GET", "/health", system.health, Health, open=True),
     Route("GET", "/ready", system.ready, Ready, statuses=(503,)),
     Route("GET", "/openapi.json", openapi_document, OpenApi),
@@ -366,6 +367,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         scope="approve",
         of_agent=True,
     ),
+    *(row for row in OPERATIONS if row.path),
     *SPACE_ROUTES,
     Route("GET", "/spaces/<space>/export", archives.of_space, None),
     Route("GET", "/worktrees", spaces.list_worktrees, WorktreeList),
@@ -434,6 +436,6 @@ _PATTERNS: Final = tuple(
 )
 
 
-def route_of(method: str, path: str) -> Route | None:
+def route_of(method: str, path: str) -> AnyRoute | None:
     """The route that a request is for, as the router will find it; None: there is none."""
     return next((route for route, pattern in _PATTERNS if route.method == method and pattern.fullmatch(path)), None)

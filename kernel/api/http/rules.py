@@ -2,10 +2,10 @@
 
 import apsw
 
-from kernel.api.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request
 from kernel.api.http.runs import run_asked
-from kernel.api.http.spaces import known_space
+from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
+from kernel.operations.places import known_space
 from kernel.policy.rule_check import rule_fault
 from kernel.policy.rules import normal
 from kernel.store import agents, rules

@@ -1,7 +1,7 @@
 """Souls of agents: how they are, what is suggested of them, and a person's say in it."""
 
-from kernel.api.context import MemoryAccess
 from kernel.api.http.route import Request
+from kernel.operations.context import MemoryAccess
 from protocol.api.souls import SoulReport, SoulRollback, SoulVerdict
 from protocol.names import AgentKey, personal_space
 

@@ -9,7 +9,6 @@ from kernel.api.http import (
     resources,
     rules,
     spaces,
-    tasks,
 )
 from kernel.api.http.route import Route
 from protocol.api.agents import (
@@ -42,7 +41,6 @@ from protocol.documents import (
 from protocol.grants import GrantInfo, GrantList, GrantRequest
 from protocol.rules import RuleDocument, RuleList, RuleRequest, RuleTrial, RuleTrialRequest
 from protocol.spaces import SpaceDocument, SpaceList, SpaceMembersRequest
-from protocol.tasks import TaskDocument, TaskDoneRequest, TaskEndRequest, TaskList, TaskPlanRequest, TasksPlanned
 from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
 
 SPACE_ROUTES: Final[tuple[Route, ...]] = (
@@ -105,45 +103,6 @@ SPACE_ROUTES: Final[tuple[Route, ...]] = (
         "DELETE", "/spaces/<space>/rules/<name>", rules.switch_off_rule, RuleDocument, people_only=True, scope="approve"
     ),
     Route("POST", "/runs/<run>/rules/test", rules.try_rule, RuleTrial, asks=RuleTrialRequest, people_only=True),
-    Route("GET", "/spaces/<space>/tasks", tasks.list_tasks, TaskList),
-    Route(
-        "POST",
-        "/spaces/<space>/tasks",
-        tasks.plan_tasks,
-        TasksPlanned,
-        asks=TaskPlanRequest,
-        status=201,
-        people_only=True,
-    ),
-    Route("GET", "/spaces/<space>/tasks/<id>", tasks.show_task, TaskDocument),
-    Route("POST", "/spaces/<space>/tasks/<id>/claim", tasks.claim_task, TaskDocument, people_only=True),
-    Route(
-        "POST",
-        "/spaces/<space>/tasks/<id>/done",
-        tasks.finish_task,
-        TaskDocument,
-        asks=TaskDoneRequest,
-        body_optional=True,
-        people_only=True,
-    ),
-    Route(
-        "POST",
-        "/spaces/<space>/tasks/<id>/fail",
-        tasks.fail_task,
-        TaskDocument,
-        asks=TaskEndRequest,
-        body_optional=True,
-        people_only=True,
-    ),
-    Route(
-        "POST",
-        "/spaces/<space>/tasks/<id>/cancel",
-        tasks.cancel_task,
-        TaskDocument,
-        asks=TaskEndRequest,
-        body_optional=True,
-        people_only=True,
-    ),
     Route("GET", "/spaces/<space>/channel", spaces.channel, Channel),
     Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True, scope="admin"),
     Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),

@@ -3,10 +3,10 @@
 import msgspec
 import trio
 
-from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request
 from kernel.api.http.runs import run_asked, run_at
-from kernel.api.http.workflows import not_running
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.places import known_space
 from kernel.policy.spaces import Change
 from kernel.store import agents, messages, work_notes, workflows, worktrees
 from kernel.store import spaces as subspaces
@@ -20,9 +20,7 @@ from protocol.api.runs import DiffReport, RemovedWorktrees, RemoveWorktrees, Wor
 from protocol.api.workflows import MemberList, MemberRow
 from protocol.errors import Refused
 from protocol.names import (
-    AgentKey,
     SpaceId,
-    inline_key,
     is_below,
     is_personal,
     number_of,
@@ -221,34 +219,3 @@ def _trees_of(store: StoreAccess, run: str | None) -> tuple[Worktree, ...]:
     if number is None or store.reader.now(workflows.by_id, number) is None:
         raise Refused("not_found", f"there is no run {run[:100]!r}", "awk runs lists them; they are called like r12")
     return store.reader.now(worktrees.of_run, number)
-
-
-def known_space(store: StoreAccess, files: ProjectFiles, text: str) -> SpaceId:
-    """The space ``text`` names, if it is there now or was: of a workflow that of its newest run. Raises Refused."""
-    name, tag = split_space(text)
-    place = SpaceId(f"{name}:{tag}")
-    if is_personal(place):
-        if store.reader.now(agents.row, tag) is None and not any(
-            not message.cleared for message in store.reader.now(messages.channel, place, 1)
-        ):
-            raise Refused("unknown_agent", f"there is no agent {tag[:60]!r}", hint="awk ls lists the agents")
-        return place
-    found = store.reader.now(workflows.space_at, place)
-    if found is None and is_below(place):
-        raise Refused("not_found", f"there was never a space {place[:100]!r}", "awk space list shows those there are")
-    if found is None:
-        raise not_running(store, files, place, f"nothing was ever started as {place[:100]!r}")
-    return found
-
-
-def space_of(store: StoreAccess, text: str) -> SpaceId:
-    """The space ``text`` names, whether there was ever one or not: of a workflow that of its newest run."""
-    place = SpaceId(":".join(split_space(text)))
-    found = None if is_personal(place) else store.reader.now(workflows.space_at, place)
-    return found or place
-
-
-def agent_key(store: StoreAccess, text: str) -> AgentKey:
-    """The key of the agent that people call ``text``: ``bob@review:main`` is the one in the newest run there."""
-    name, at, place = text.partition("@")
-    return inline_key(name, space_of(store, place)) if at else AgentKey(text)

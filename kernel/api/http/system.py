@@ -12,14 +12,14 @@ import trio
 from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import ALIASES, PROVIDERS
-from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http import needs
 from kernel.api.http.agents import UNREAD, check_known
 from kernel.api.http.events import RECHECK
 from kernel.api.http.route import Request
-from kernel.api.http.spaces import known_space
 from kernel.api.http.workflows import rows_of_running
-from kernel.api.responses import Response, json_reply
+from kernel.operations.answer import Response, json_reply
+from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.places import known_space
 from kernel.policy.access import ADMIN
 from kernel.policy.restart import WAY_OUT
 from kernel.policy.standby import standby_notice

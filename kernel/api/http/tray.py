@@ -1,7 +1,7 @@
 """The tray of an agent: what it may want to remember, and a person's say in it."""
 
-from kernel.api.context import MemoryAccess
 from kernel.api.http.route import Request
+from kernel.operations.context import MemoryAccess
 from protocol.api.tray import TrayReport
 from protocol.message import USER
 from protocol.names import AgentKey

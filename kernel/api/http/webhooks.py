@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.webhooks import host_of, outgoing_unit
-from kernel.api.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request
+from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.policy.webhooks import keeps_failing
 from kernel.store import traces, webhooks
 from kernel.store.transaction import Transaction

@@ -9,8 +9,9 @@ import apsw
 import msgspec
 import trio
 
-from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request
+from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.places import not_running
 from kernel.policy.access import ADMIN
 from kernel.policy.restart import WAY_OUT
 from kernel.source.diagnostics import suggest
@@ -23,39 +24,16 @@ from kernel.store.transitions.steering import continue_workflow, pause_workflow,
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows import start as workflows_start
 from kernel.workflows.checkouts import Checkout, pin
-from kernel.workflows.find import workflow_names
 from kernel.workflows.home_branch import clone_base
 from kernel.workflows.prepare import Prepared, prepare
 from kernel.workflows.uncommitted import uncommitted
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
-from protocol.names import DEFAULT_TAG, SpaceId, base_space, is_below, run_id, split_space, workflow_space
+from protocol.names import DEFAULT_TAG, SpaceId, base_space, run_id, split_space, workflow_space
 from protocol.remote_ref import is_remote
 from protocol.target import Target
 from protocol.workflow import Workspace
-
-
-def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str = "") -> Refused:
-    """The refusal of a ``space`` without a workflow that runs, with the command that starts it.
-
-    Of a name that nobody knows it suggests the nearest, or those there are.
-    ``what`` is said in place of that it does not run.
-    """
-    if is_below(space):
-        hint = "awk space list shows those that agents opened"
-        return Refused("workflow_not_running", f"the space {space[:100]} is closed, or was never opened", hint)
-    name, tag = split_space(space)
-    text = what or f"workflow {space[:100]} is not running"
-    names = workflow_names(files.catalog, files.catalog.kept_project())
-    before = store.reader.now(workflows.newest_at, space)
-    start = name if name in names else before and before.file  # it was started from a path, or from elsewhere
-    if start is None:
-        known = {*names, *(record.name for record in store.reader.now(workflows.running))}
-        text = f"{text}, and there is no workflow {name[:60]!r}"
-        return Refused("workflow_not_running", text, suggest(name, known, what="workflows here"))
-    flag = "" if tag == DEFAULT_TAG else f" --tag {tag[:64]}"
-    return Refused("workflow_not_running", text, f"start it: awk start {start}{flag}")
 
 
 def nothing_to_stop(reader: Reader, space: str) -> Refused:

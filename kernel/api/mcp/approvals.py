@@ -17,10 +17,11 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 import trio
 
-from kernel.api.context import ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.api.requests import Fields, Receive, Send
-from kernel.api.responses import COMMON, Response, send_reply
+from kernel.api.responses import COMMON, send_reply
+from kernel.operations.answer import Response
+from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess
 from kernel.policy.approvals import AT_ONCE
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import approvals

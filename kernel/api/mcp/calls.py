@@ -11,14 +11,17 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from kernel.api.context import Services
 from kernel.api.http.dispatch import perform, takes
-from kernel.api.http.route import Request, Stream
+from kernel.api.http.route import Request
 from kernel.api.mcp.grants import GrantedWriter
-from kernel.api.mcp.tool import AnyTool, Caller, ManagementTool, Tool, ToolArguments
+from kernel.api.mcp.spaces import space_named
+from kernel.api.mcp.tool import AnyTeamTool, AnyTool, Caller, ManagementTool, TeamTool, ToolArguments
 from kernel.api.mcp.tools import opened_by
-from kernel.api.responses import Response, refusal_of
+from kernel.api.responses import refusal_of
 from kernel.fault_injection import fault_point
+from kernel.operations.answer import Response, Stream
+from kernel.operations.context import Services
+from kernel.operations.operation import Actor, InSpace, invoke
 from kernel.policy.access import Access
 from kernel.policy.documents import Clashing
 from kernel.policy.provenance import ToolResult
@@ -88,6 +91,16 @@ def request_of(tool: ManagementTool, asker: Asker, asked: ToolArguments) -> Requ
     return Request(body=body, args=args, query=query, request_key=key, access=asker.access)
 
 
+def _operation_asked(
+    tool: TeamTool, caller: Caller, arguments: msgspec.Struct, services: Services
+) -> tuple[Actor, msgspec.Struct]:
+    """Return who asks, and the request that the arguments of a call say. Raises Refused (not_found)."""
+    given = {name: getattr(arguments, name) for name in arguments.__struct_fields__}
+    if issubclass(tool.row.request, InSpace):
+        given["space"] = space_named(caller, given.get("space"), services.store)
+    return Actor(identity=caller.identity, call_key=caller.call_key), tool.row.request(**given)
+
+
 class ToolDispatcher:
     """Runs calls, and can end those under way."""
 
@@ -95,7 +108,7 @@ class ToolDispatcher:
         self._services = services
         self._running: set[trio.CancelScope] = set()
 
-    async def call(self, tool: Tool, caller: Caller, arguments: object) -> Answer:
+    async def call(self, tool: AnyTeamTool, caller: Caller, arguments: object) -> Answer:
         """Run ``tool`` for ``caller``. Never raises but by cancellation.
 
         Cancellation: what was handed to the writer is committed all the same; a repeat with the same key finds it.
@@ -110,7 +123,10 @@ class ToolDispatcher:
                     await self._services.store.writer.commit(use, caller.author, granted)
                     granted = None
                 services = self._services if granted is None else self._under(granted, caller)
-                given = await tool.handler(caller, asked, **services.named_by(tool.handler))
+                if isinstance(tool, TeamTool):
+                    given = await invoke(tool.row, services, *_operation_asked(tool, caller, asked, services))
+                else:
+                    given = await tool.handler(caller, asked, **services.named_by(tool.handler))
             except QuotaReached as reached:
                 # The refusal, which is told to those who watch as well.
                 with suppress(Refused):  # it ended meanwhile, or the kernel stops
@@ -138,7 +154,7 @@ class ToolDispatcher:
         async def run() -> Answer:
             tool.route.check(asker.access)
             request = request_of(tool, asker, msgspec.convert(arguments, tool.asks))
-            given = await perform(self._services, tool.route, tool.handler, request, asker.client_port)
+            given = await perform(self._services, tool.route, request, asker.client_port, tool.handler)
             assert not isinstance(given, Stream), "no tool is of a handler that streams"
             return Answer(given.body if isinstance(given, Response) else encode_json(given))
 
@@ -166,7 +182,7 @@ class ToolDispatcher:
         store = self._services.store
         return opened | store.reader.now(grants.given_to, identity, store.now_ms())[0]
 
-    def _granted(self, tool: Tool, caller: Caller) -> Scope:
+    def _granted(self, tool: AnyTeamTool, caller: Caller) -> Scope:
         """The scope of ``tool``, if the caller was given it. Raises Refused (forbidden)."""
         store, identity = self._services.store, caller.identity
         if identity.has_grants:
@@ -188,7 +204,7 @@ class ToolDispatcher:
             scope.cancel()
 
 
-def out_of_scope(tool: Tool, agent: str) -> Refused:
+def out_of_scope(tool: AnyTeamTool, agent: str) -> Refused:
     """The refusal of a tool that neither the agent's file nor anybody gave it."""
     text = (
         f"{tool.name} is not among the tools of {agent}: neither its file nor a grant gives it the scope {tool.scope}"

@@ -4,8 +4,8 @@ Neither holds a commit meanwhile, and without an answer each goes on as if there
 """
 
 from kernel.agents.memory_search import QUERY_CHARACTERS
-from kernel.api.context import MemoryAccess, StoreAccess
 from kernel.api.mcp.tool import Caller
+from kernel.operations.context import MemoryAccess, StoreAccess
 from kernel.policy.curation import (
     NEAR,
     Summary,

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from kernel.api.context import StoreAccess
 from kernel.api.mcp.spaces import InSpace, space_named
 from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.operations.context import StoreAccess
 from kernel.policy.documents import Change
 from kernel.store import documents
 from kernel.store.rows import Page

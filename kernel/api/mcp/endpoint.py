@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
-from kernel.api.context import Services
 from kernel.api.http.dispatch import check_json, while_valid
 from kernel.api.mcp import fast_path
 from kernel.api.mcp.approvals import send_or_stream
@@ -16,10 +15,12 @@ from kernel.api.mcp.calls import Answer, Asker, ToolDispatcher, failed
 from kernel.api.mcp.fast_path import OFFERED, TEAM_INSTRUCTIONS, DirectCall, OfferedTools, listed, reply_to
 from kernel.api.mcp.management import INSTRUCTIONS, MANAGEMENT, listed_for
 from kernel.api.mcp.pushed import STREAM, Listeners, Listening, Wanted, frames, send_pieces, since_of, tell
-from kernel.api.mcp.tool import AnyTool, Caller, ManagementTool, Tool
+from kernel.api.mcp.tool import AnyTeamTool, AnyTool, Caller, ManagementTool
 from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields, Message, Principal, Receive, Scope, Send, Worker, replay
-from kernel.api.responses import COMMON, Response, problem_reply, send_reply
+from kernel.api.responses import COMMON, problem_reply, send_reply
+from kernel.operations.answer import Response
+from kernel.operations.context import Services
 from kernel.policy.access import Access
 from kernel.policy.offered_tools import offered_tools
 from kernel.source.diagnostics import BadDefinition
@@ -120,7 +121,7 @@ class Endpoint:
 
     def _of_attempt(self, identity: Identity) -> OfferedTools:
         async def call(tool: AnyTool, key: str | None, arguments: object) -> Answer:
-            assert isinstance(tool, Tool)
+            assert isinstance(tool, AnyTeamTool)
             return await self._calls.call(tool, Caller(identity, key), arguments)
 
         def listed_now(header: str | None) -> tuple[dict[str, Any], ...]:

@@ -21,7 +21,7 @@ from kernel.api.mcp.pushed import Filter, Listening
 from kernel.api.mcp.tool import AnyTool, schema_of
 from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields
-from kernel.api.responses import Response
+from kernel.operations.answer import Response
 from protocol.text import encode_json
 from protocol.tools import AUTH_REQUEST, OFFERED_TO, TO_MODEL
 from protocol.version import VERSION

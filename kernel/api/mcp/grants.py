@@ -8,9 +8,9 @@ from typing import Annotated, Concatenate, Final, ParamSpec, TypeVar
 
 import msgspec
 
-from kernel.api.context import StoreAccess
 from kernel.api.http.grants import until_ms
 from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.operations.context import StoreAccess
 from kernel.policy.grants import Wanted
 from kernel.rule.draft import Author
 from kernel.store.transaction import Transaction

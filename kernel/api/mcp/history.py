@@ -4,10 +4,10 @@ from typing import Annotated
 
 import msgspec
 
-from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.mcp.memory import counts_in
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.api.recalled import QUERY_CHARACTERS, READ_LIMIT, SEARCH_LIMIT, SEARCHED_TIERS, recalled, time_of
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.store import agents
 from kernel.store.turn_index import END, TurnFilter
 from protocol.agent_files import MemoryRow

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 import trio
 
-from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http import approvals, events, runs, workflows
 from kernel.api.http.route import Handler, Request, Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.fast_path import described
 from kernel.api.mcp.tool import ManagementTool, ToolArguments
+from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.policy.access import Access
 from kernel.store import feed
 from kernel.store.feed import EventFilter
@@ -258,7 +258,9 @@ async def events_read(call: Request[None], store: StoreAccess, kernel: KernelCon
     return EventPage(events=found, next=(found[-1].seq or last) if found else last, gap=gap)
 
 
-_ROUTE: Final[Mapping[str, Route]] = MappingProxyType({f"{route.method} {route.path}": route for route in ROUTES})
+_ROUTE: Final[Mapping[str, Route]] = MappingProxyType(
+    {f"{route.method} {route.path}": route for route in ROUTES if isinstance(route, Route)}
+)
 
 
 def _row(

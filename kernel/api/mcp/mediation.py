@@ -9,9 +9,9 @@ from typing import Annotated, Final
 import msgspec
 import trio
 
-from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.mcp.curation import summary_of
 from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.policy import mediation
 from kernel.policy.curation import Summary
 from kernel.policy.mediation import Given

@@ -13,9 +13,9 @@ import trio
 
 from kernel.agents.context_notes import NotesAsked
 from kernel.agents.personal_context import ContextPlace
-from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.mcp.curation import judged
 from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.policy.provenance import source_of
 from kernel.store import agents, trust
 from kernel.store import memory as log

@@ -16,7 +16,8 @@ from kernel.api.mcp.calls import KEY_LIMIT, Answer, Failure, ToolDispatcher
 from kernel.api.mcp.tool import Caller
 from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields, Scope, Send
-from kernel.api.responses import PROBLEM, Response, problem_of, problem_reply, refusal_of, send_reply
+from kernel.api.responses import PROBLEM, problem_of, problem_reply, refusal_of, send_reply
+from kernel.operations.answer import Response
 from kernel.store.attempts import Identity
 from protocol.discovery import COOKIE_FIELD
 from protocol.errors import Refused

@@ -15,12 +15,12 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from kernel.api.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.api.http import needs
 from kernel.api.http.events import BYE, PING, PING_SECONDS, resume_point
 from kernel.api.http.route import Request
 from kernel.api.requests import Receive, Send
 from kernel.api.responses import COMMON
+from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.store import feed
 from kernel.store.feed import EventFilter
 from protocol.api.needs import NeedList

@@ -4,9 +4,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from kernel.api.context import StoreAccess
 from kernel.api.mcp.spaces import InSpace, space_named
 from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.operations.context import StoreAccess
 from kernel.store import resources
 from protocol.api.messages import MediaType
 from protocol.errors import Refused

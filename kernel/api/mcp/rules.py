@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from kernel.api.context import StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.operations.context import StoreAccess
 from kernel.store import rules
 from kernel.store.transitions import rules as transitions
 from protocol.names import place_of

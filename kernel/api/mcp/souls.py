@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from kernel.api.context import MemoryAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.operations.context import MemoryAccess
 from kernel.policy.soul import OBSERVATION_CHARACTERS, VALUE_CHARACTERS
 from protocol.api.souls import SoulProposal
 from protocol.guard import SoulEvolution

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from kernel.api.context import StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.operations.context import StoreAccess
 from kernel.policy.spaces import MOST_MEMBERS, Change
 from kernel.store import spaces
 from kernel.store.transitions import spaces as transitions

@@ -1,14 +1,23 @@
 """Rows of the table of tools: arguments, result and handler of what an agent may ask for."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any
 
 import msgspec
 
 from kernel.api.http.route import Route
+from kernel.operations.operation import PAGING, Declared, Operation, ToolFront, declared, struct_of
 from kernel.rule.draft import Author
 from kernel.store.attempts import Identity
 from protocol.tools import CONTEXT_SCOPES, ToolScope
+
+BelowRun = (
+    Annotated[
+        str, msgspec.Meta(min_length=1, max_length=64, description="A space that you are in; unset: where you work.")
+    ]
+    | None
+)
 
 
 class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,19 +36,12 @@ class Caller(msgspec.Struct, frozen=True):
         return Author(self.identity.instruction, self.identity.epoch)
 
 
-class ToolRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of a table of tools. ``idempotent`` ones may be repeated without harm."""
+class ToolRow(ToolFront, frozen=True, kw_only=True):
+    """One row of a table of tools."""
 
-    name: str
-    description: str
     asks: type[ToolArguments]
     gives: type[msgspec.Struct]
     handler: Callable[..., Awaitable[Any]]
-    idempotent: bool = True
-    waits: bool = False
-    """Its answer may take as long as a person does."""
-    words: Callable[[Any], bytes | None] | None = None
-    """Some of its results are nothing but this text; so no schema of them is published."""
 
 
 class Tool(ToolRow, frozen=True, kw_only=True):
@@ -74,7 +76,82 @@ class ManagementTool(ToolRow, frozen=True, kw_only=True):
         return self.route.method != "GET"
 
 
-AnyTool = Tool | ManagementTool
+class TeamTool(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """An operation as a tool of agents."""
+
+    row: Operation
+    front: ToolFront
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        return self.front.name
+
+    @property
+    def description(self) -> str:
+        """Its own, or that of the operation."""
+        return self.front.description or self.row.description
+
+    @cached_property
+    def asks(self) -> type[msgspec.Struct]:
+        """The arguments: the fields of the request, those of a page last."""
+        fields = [self._argument(one) for one in msgspec.structs.fields(self.row.request) if self._is_argument(one)]
+        fields.sort(key=lambda one: one[0] in PAGING)
+        return struct_of("Arguments", f"Arguments of {self.name}.", fields)
+
+    def _is_argument(self, field: msgspec.structs.FieldInfo) -> bool:
+        return field.name not in self.front.without and (field.name != "space" or self.front.in_space)
+
+    def _argument(self, field: msgspec.structs.FieldInfo) -> Declared:
+        changed: dict[str, Any] = {"name": field.name.rstrip("_")}
+        if field.name == "space":
+            changed |= {"type": BelowRun, "default": None}
+        elif field.name == "limit" and self.front.limits is not None:
+            default, most = self.front.limits
+            changed |= {"type": Annotated[int, msgspec.Meta(ge=1, le=most)], "default": default}
+        elif field.name in self.front.needs:
+            given: Any = field.type
+            changed |= {"type": Annotated[given, msgspec.Meta(min_length=1)], "default": msgspec.NODEFAULT}
+        return declared(field, **changed)
+
+    @property
+    def gives(self) -> type[msgspec.Struct]:
+        """The result."""
+        return self.row.gives
+
+    @property
+    def idempotent(self) -> bool:
+        """Return whether a repeated call does no harm."""
+        return self.front.idempotent
+
+    @property
+    def waits(self) -> bool:
+        """Return whether its answer may take as long as a person does."""
+        return self.front.waits
+
+    @property
+    def words(self) -> Callable[[Any], bytes | None] | None:
+        """Makes a text of a result that is nothing else."""
+        return self.front.words
+
+    @property
+    def mutating(self) -> bool:
+        """Return whether it changes something."""
+        return self.row.changes
+
+    @property
+    def scope(self) -> ToolScope:
+        """The part of the tools that it is of."""
+        return CONTEXT_SCOPES[self.name]
+
+    @property
+    def is_paid_first(self) -> bool:
+        """A grant is used before it begins, as of Tool."""
+        return not self.mutating or self.scope == "memory"
+
+
+AnyTeamTool = Tool | TeamTool
+AnyTool = AnyTeamTool | ManagementTool
 
 
 def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:

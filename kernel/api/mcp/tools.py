@@ -12,12 +12,12 @@ from kernel.api.mcp import (
     resources,
     rules,
     spaces,
-    tasks,
     trees,
     voting,
 )
 from kernel.api.mcp.memory_tools import KEEPING
-from kernel.api.mcp.tool import Tool
+from kernel.api.mcp.tool import AnyTeamTool, TeamTool, Tool
+from kernel.operations.table import OPERATIONS
 from kernel.store.attempts import Identity
 from kernel.store.transitions.grants import Granted
 from kernel.store.transitions.threads import ASK_AGENT
@@ -25,7 +25,7 @@ from protocol.documents import DocumentChanged, DocumentHistory, SuggestionMade
 from protocol.spaces import SpaceInfo
 from protocol.tools import AUTH_REQUEST, ToolScope
 
-_ROWS: Final = (
+_ROWS: Final[tuple[AnyTeamTool, ...]] = (
     Tool(
         name="channel_send",
         description="Say something in the channel of your workspace. Mention a colleague as @name to give them work.",
@@ -218,56 +218,7 @@ _ROWS: Final = (
         handler=documents.team_doc_reject,
         mutating=True,
     ),
-    Tool(
-        name="team_task_plan",
-        description="Plan what is to be done as tasks that need each other; one that is for a member is given to it.",
-        asks=tasks.TaskPlanArguments,
-        gives=tasks.TaskPlanResult,
-        handler=tasks.team_task_plan,
-        mutating=True,
-        idempotent=False,
-    ),
-    Tool(
-        name="team_task_list",
-        description="List the tasks of your team: what is ready, who is at which, and what waits for what.",
-        asks=tasks.TaskListArguments,
-        gives=tasks.TaskListResult,
-        handler=tasks.team_task_list,
-    ),
-    Tool(
-        name="team_task_claim",
-        description="Claim a task that is ready, so that nobody else does it.",
-        asks=tasks.TaskClaimArguments,
-        gives=tasks.TaskResult,
-        handler=tasks.team_task_claim,
-        mutating=True,
-    ),
-    Tool(
-        name="team_task_done",
-        description="Say that a task that you hold is done. If it has a check, that is run first, and has to pass.",
-        asks=tasks.TaskDoneArguments,
-        gives=tasks.TaskResult,
-        handler=tasks.team_task_done,
-        mutating=True,
-        waits=True,
-    ),
-    Tool(
-        name="team_task_fail",
-        description="Say that a task that you hold cannot be done, and why.",
-        asks=tasks.TaskFailArguments,
-        gives=tasks.TaskResult,
-        handler=tasks.team_task_fail,
-        mutating=True,
-    ),
-    Tool(
-        name="team_task_split",
-        description="Make parts of a task that you hold, for anybody; it is ready again once they are done.",
-        asks=tasks.TaskSplitArguments,
-        gives=tasks.TaskPlanResult,
-        handler=tasks.team_task_split,
-        mutating=True,
-        idempotent=False,
-    ),
+    *(TeamTool(row, row.team) for row in OPERATIONS if row.team is not None),
     Tool(
         name="proposal_list",
         description="List the rules of your workspace: what follows from what, by whom, and whether it is on.",
@@ -372,7 +323,7 @@ _ROWS: Final = (
     ),
 )
 
-TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({row.name: row for row in _ROWS})
+TOOLS: Final[Mapping[str, AnyTeamTool]] = MappingProxyType({row.name: row for row in _ROWS})
 
 if len(TOOLS) != len(_ROWS):
     raise ValueError("two rows of TOOLS have the same name")

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import msgspec
 
-from kernel.api.context import MemoryAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.operations.context import MemoryAccess
 from protocol.api.tray import TrayRow
 
 Ids = Annotated[tuple[Annotated[str, msgspec.Meta(max_length=20)], ...], msgspec.Meta(max_length=20)]

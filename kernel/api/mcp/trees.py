@@ -4,8 +4,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from kernel.api.context import ProjectFiles
 from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.operations.context import ProjectFiles
 from kernel.workflows.branches import TakeMode
 from protocol.errors import Refused
 

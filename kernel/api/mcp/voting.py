@@ -4,8 +4,8 @@ from typing import Annotated
 
 import msgspec
 
-from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.operations.context import ProjectFiles, StoreAccess
 from kernel.store import voting
 from kernel.store.transitions import voting as transitions
 from protocol.errors import Refused

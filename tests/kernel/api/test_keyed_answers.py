@@ -9,12 +9,13 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.api.context import StoreAccess
 from kernel.api.http.dispatch import RawRequest, dispatch
-from kernel.api.http.route import Request, Route
+from kernel.api.http.route import AnyRoute, Request, Route
 from kernel.api.http.routes import ROUTES
-from kernel.api.keyed_answers import KeyedAnswers
-from kernel.api.responses import Response
+from kernel.operations.answer import Response
+from kernel.operations.context import StoreAccess
+from kernel.operations.keyed_answers import KeyedAnswers
+from kernel.operations.operation import RestRoute
 from kernel.store.messages import add_feedback
 from kernel.store.transaction import Transaction
 from tests.builders.api import ServedKernel
@@ -30,7 +31,7 @@ class Probed(msgspec.Struct, frozen=True):
     n: int
 
 
-def named(route: Route) -> str:
+def named(route: AnyRoute) -> str:
     """Return the name of a route."""
     return f"{route.method} {route.path}"
 
@@ -44,7 +45,7 @@ def test_only_work_that_goes_on_keeps_its_own_key() -> None:
 
 @pytest.mark.parametrize("route", [one for one in POSTS if not one.keeps_key and not one.tokenless], ids=named)
 @pytest.mark.parametrize("in_commit", [True, False])
-async def test_every_post_is_done_once_for_its_key(kernel: ServedKernel, route: Route, in_commit: bool) -> None:
+async def test_every_post_is_done_once_for_its_key(kernel: ServedKernel, route: AnyRoute, in_commit: bool) -> None:
     """Whatever its handler does, and whether its answer comes out of its commit; also where two come at a time."""
     told = 0
 
@@ -62,9 +63,9 @@ async def test_every_post_is_done_once_for_its_key(kernel: ServedKernel, route: 
         await trio.testing.wait_all_tasks_blocked()
         return answer
 
-    probe = msgspec.structs.replace(
-        route, handler=handler, asks=None, body_optional=False, answers=Probed if in_commit else None
-    )
+    flags = {name: getattr(route, name) for name in RestRoute.__struct_fields__}
+    flags |= {"handler": handler, "body_optional": False, "answers": Probed if in_commit else None}
+    probe = Route(**flags)
 
     async def ask(key: str, what: str = "x") -> Response:
         fields = {b"idempotency-key": key.encode()}
@@ -166,7 +167,7 @@ async def test_a_secret_is_told_again_for_a_while_and_never_kept_on_disk(
     assert str(first.json[field]).encode() not in written
     if end == "time":
         later = trio.current_time() + 601
-        monkeypatch.setattr("kernel.api.keyed_answers.trio.current_time", lambda: later)
+        monkeypatch.setattr("kernel.operations.keyed_answers.trio.current_time", lambda: later)
     else:
         msgspec.structs.force_setattr(kernel.services.kernel.keys, "answers", KeyedAnswers())
     before = await counts(kernel)

@@ -8,7 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from kernel.api.http.route import Route
+from kernel.api.http.route import AnyRoute
 from kernel.api.http.routes import ROUTES
 from tests.builders.api import ServedKernel
 
@@ -73,7 +73,7 @@ ASKING = [route for route in ROUTES if route.asks is not None]
 
 
 @pytest.mark.parametrize("route", ASKING, ids=lambda route: f"{route.method} {route.path}")
-async def test_every_route_tells_which_fields_there_are(kernel: ServedKernel, route: Route) -> None:
+async def test_every_route_tells_which_fields_there_are(kernel: ServedKernel, route: AnyRoute) -> None:
     """Whoever misspells one, or sends no object, is told all of them."""
     path = re.sub(r"<[^>]*>", "x", route.path)
     for body in ({"no_such_field": 1}, [1]):

@@ -10,7 +10,7 @@ import interface
 from kernel.api.http import page
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.management import MANAGEMENT
-from kernel.api.page_keys import KEY_SECONDS, OPEN_KEYS, WRONG_KEYS, WRONG_SECONDS, PageKeys
+from kernel.operations.page_keys import KEY_SECONDS, OPEN_KEYS, WRONG_KEYS, WRONG_SECONDS, PageKeys
 from kernel.store import tokens
 from protocol.errors import Refused
 from tests.builders.api import SALT, ServedKernel

@@ -227,7 +227,7 @@ def fields() -> Iterator[tuple[str, str]]:
             continue
         where = f"{route.method} {route.path}"
         yield from ((name, where) for name in re.findall(r"<(?:path:)?(\w+)>", route.path))
-        for name, one in parameters_of(route.method, route.path).items():
+        for name, one in parameters_of(route).items():
             if one.low is None and not one.words:
                 yield name, where
         if route.asks is not None:

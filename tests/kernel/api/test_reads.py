@@ -9,8 +9,8 @@ import psutil
 import pytest
 import trio
 
-from kernel.api.context import AttemptActivity
-from kernel.api.resource_usage import ResourceSampler
+from kernel.operations.context import AttemptActivity
+from kernel.operations.resource_usage import ResourceSampler
 from kernel.store.agents import remove_agent
 from protocol.names import AgentKey
 from tests.builders.api import ServedKernel

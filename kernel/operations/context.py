@@ -16,11 +16,10 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
-from kernel.api.keyed_answers import KeyedAnswers
-from kernel.api.node_door import NodeDoor
-from kernel.api.page_keys import PageKeys
-from kernel.api.requests import RequestCount
-from kernel.api.resource_usage import ResourceSampler
+from kernel.operations.keyed_answers import KeyedAnswers
+from kernel.operations.node_door import NodeDoor
+from kernel.operations.page_keys import PageKeys
+from kernel.operations.resource_usage import ResourceSampler
 from kernel.policy.durations import Durations
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
@@ -165,6 +164,24 @@ class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     term: int
     """Higher than that of any kernel of the project before: nodes refuse a lower one."""
+
+
+class RequestCount:
+    """Requests that are being answered, streams among them, and how many were begun since the start."""
+
+    def __init__(self) -> None:
+        self.open = self.begun = 0
+
+    def told(self) -> tuple[int, int]:
+        """Both numbers."""
+        return self.open, self.begun
+
+    def __enter__(self) -> None:
+        self.open += 1
+        self.begun += 1
+
+    def __exit__(self, *_error: object) -> None:
+        self.open -= 1
 
 
 class KernelNumbers(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 import msgspec
 import trio
 
-from kernel.api.responses import Response, json_reply
+from kernel.operations.answer import Response, json_reply
 from kernel.store.idempotency import BEGUN, TOLD, RequestKey, SingleFlight, find_response, record_response
 from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction

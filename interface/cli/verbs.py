@@ -1,0 +1,77 @@
+"""Commands that are made of interface/verbs.json, which the kernel's operations are written to.
+
+Each sends one request, or one for each thing that is named, and prints the answer by the view of a module of commands.
+"""
+
+import json
+from functools import cache, partial
+from importlib import import_module
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from interface.cli.act import act
+from interface.cli.command_table import Configure, Run
+from interface.cli.context import Context
+from interface.cli.paging import Listing, count_flag, show_list
+from interface.cli.targets import workflow_target
+from interface.client import new_key, quoted
+
+if TYPE_CHECKING:
+    import argparse
+
+Verb = dict[str, Any]
+GENERATED: Final = "verbs"
+"""In place of the module of a command: this one."""
+
+
+@cache
+def verbs() -> dict[str, Verb]:
+    """Return all of them, by their words."""
+    found: dict[str, Verb] = json.loads((files("interface") / "verbs.json").read_bytes())
+    return found
+
+
+def load_verb(words: str) -> tuple[Configure, Run]:
+    """Return the functions that declare the arguments of a command and carry it out."""
+    verb = verbs()[words]
+    return partial(_configure, verb), partial(_run, verb)
+
+
+def _configure(verb: Verb, parser: "argparse.ArgumentParser") -> None:
+    for one in verb["arguments"]:
+        how = dict(one["how"])
+        if how.get("type") == "int":
+            how["type"] = int
+        parser.add_argument(*one["names"], **how)
+    if "lists" in verb:
+        count_flag(parser)
+
+
+def _run(verb: Verb, context: Context) -> int:
+    module, _, name = verb["view"].partition(".")
+    view = getattr(import_module(f"interface.cli.commands.{module}"), name)
+    path: str = verb["path"]
+    ids: list[str] = []
+    fields: dict[str, Any] = {}
+    for one in verb["arguments"]:
+        field: str = one["field"]
+        value: Any = getattr(context.args, one["how"].get("dest", one["names"][0]))
+        if isinstance(value, list) and f"<{field}>" in path:
+            ids, value = value, None
+            path = path.replace(f"<{field}>", "{}")
+        elif f"<{field}>" in path:
+            path = path.replace(f"<{field}>", quoted(str(workflow_target(value).space) if field == "space" else value))
+        elif value is not None:
+            fields[field] = value
+    match verb["method"]:
+        case "GET" if "lists" in verb:
+            field, parameter = verb["lists"].split()
+            return show_list(context, path, Listing(field, parameter), view, fields)
+        case "GET":
+            return context.answer(context.kernel().get(path, fields), view)
+        case "POST" if ids:
+            return act(context, path, ids, view, fields)
+        case "POST":
+            return context.answer(context.kernel().post(path, fields, key=new_key()), view)
+        case _:
+            return context.answer(context.kernel().delete(path, fields), view)

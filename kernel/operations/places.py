@@ -1,0 +1,61 @@
+"""Spaces and agents as people name them: looked up, and refused with a suggestion."""
+
+from kernel.operations.context import ProjectFiles, StoreAccess
+from kernel.source.diagnostics import suggest
+from kernel.store import agents, messages, workflows
+from kernel.workflows.find import workflow_names
+from protocol.errors import Refused
+from protocol.names import DEFAULT_TAG, AgentKey, SpaceId, inline_key, is_below, is_personal, split_space
+
+
+def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str = "") -> Refused:
+    """The refusal of a ``space`` without a workflow that runs, with the command that starts it.
+
+    Of a name that nobody knows it suggests the nearest, or those there are.
+    ``what`` is said in place of that it does not run.
+    """
+    if is_below(space):
+        hint = "awk space list shows those that agents opened"
+        return Refused("workflow_not_running", f"the space {space[:100]} is closed, or was never opened", hint)
+    name, tag = split_space(space)
+    text = what or f"workflow {space[:100]} is not running"
+    names = workflow_names(files.catalog, files.catalog.kept_project())
+    before = store.reader.now(workflows.newest_at, space)
+    start = name if name in names else before and before.file  # it was started from a path, or from elsewhere
+    if start is None:
+        known = {*names, *(record.name for record in store.reader.now(workflows.running))}
+        text = f"{text}, and there is no workflow {name[:60]!r}"
+        return Refused("workflow_not_running", text, suggest(name, known, what="workflows here"))
+    flag = "" if tag == DEFAULT_TAG else f" --tag {tag[:64]}"
+    return Refused("workflow_not_running", text, f"start it: awk start {start}{flag}")
+
+
+def known_space(store: StoreAccess, files: ProjectFiles, text: str) -> SpaceId:
+    """The space ``text`` names, if it is there now or was: of a workflow that of its newest run. Raises Refused."""
+    name, tag = split_space(text)
+    place = SpaceId(f"{name}:{tag}")
+    if is_personal(place):
+        if store.reader.now(agents.row, tag) is None and not any(
+            not message.cleared for message in store.reader.now(messages.channel, place, 1)
+        ):
+            raise Refused("unknown_agent", f"there is no agent {tag[:60]!r}", hint="awk ls lists the agents")
+        return place
+    found = store.reader.now(workflows.space_at, place)
+    if found is None and is_below(place):
+        raise Refused("not_found", f"there was never a space {place[:100]!r}", "awk space list shows those there are")
+    if found is None:
+        raise not_running(store, files, place, f"nothing was ever started as {place[:100]!r}")
+    return found
+
+
+def space_of(store: StoreAccess, text: str) -> SpaceId:
+    """The space ``text`` names, whether there was ever one or not: of a workflow that of its newest run."""
+    place = SpaceId(":".join(split_space(text)))
+    found = None if is_personal(place) else store.reader.now(workflows.space_at, place)
+    return found or place
+
+
+def agent_key(store: StoreAccess, text: str) -> AgentKey:
+    """The key of the agent that people call ``text``: ``bob@review:main`` is the one in the newest run there."""
+    name, at, place = text.partition("@")
+    return inline_key(name, space_of(store, place)) if at else AgentKey(text)

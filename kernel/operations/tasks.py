@@ -1,0 +1,333 @@
+"""Tasks of a space: planned, listed, claimed, ended and split, by people and by agents.
+
+A check that an agent plans is a command that the kernel runs: it is taken from an agent that may run commands without
+anybody being asked, and run as that agent is confined, and as the one whose work it checks.
+"""
+
+from typing import Annotated
+
+import apsw
+import msgspec
+
+from kernel.agents.providers import MOCK
+from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.operation import Actor, CommandFront, ForwardInSpace, InSpace, ToolFront, operation, page_of
+from kernel.policy.tasks import covers
+from kernel.source.diagnostics import BadDefinition
+from kernel.store import approvals, instructions, task_views, tasks, work_notes
+from kernel.store.transaction import Transaction
+from kernel.store.transitions import task_plans
+from kernel.store.transitions import tasks as transitions
+from kernel.store.transitions.close import close_cancelled
+from kernel.store.transitions.tasks import Changed
+from kernel.workflows.instruction_prompt import definition_for
+from protocol.agent import AgentDefinition
+from protocol.api.instructions import Handover
+from protocol.errors import Refused
+from protocol.names import place_of
+from protocol.tasks import (
+    PLANNED_AT_ONCE,
+    RESULT_CHARACTERS,
+    TaskDocument,
+    TaskInfo,
+    TaskList,
+    TaskSpec,
+    TasksPlanned,
+    TaskState,
+    document,
+)
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="The id of the task (t3), or its key.")]
+Specs = Annotated[
+    tuple[TaskSpec, ...],
+    msgspec.Meta(
+        min_length=1,
+        max_length=PLANNED_AT_ONCE,
+        description="key: a name to refer to it by; needs: keys or ids of what has to be done before; for: the member "
+        "who is given it once it is ready, without it whoever claims it; parent: what it is a part of; files: globs "
+        "that nobody else changes while it is claimed; check: a command that has to end with 0 before it is done; "
+        "on_failure: what becomes of it when one that it needs fails (hold, skip, cancel).",
+    ),
+]
+Words = Annotated[str, msgspec.Meta(max_length=RESULT_CHARACTERS, description="Everybody reads it.")]
+
+
+class TaskPlanRequest(InSpace, frozen=True, kw_only=True):
+    """Tasks to plan."""
+
+    tasks: Specs
+
+
+class TasksRequest(ForwardInSpace, frozen=True, kw_only=True):
+    """The tasks to list."""
+
+    state: Annotated[TaskState, msgspec.Meta(description="State of the tasks.")] | None = None
+    for_: (
+        Annotated[
+            str, msgspec.Meta(max_length=64, description="Only those that are for this member, or claimed by it.")
+        ]
+        | None
+    ) = msgspec.field(default=None, name="for")
+    path: (
+        Annotated[
+            str, msgspec.Meta(max_length=4096, description="Only those that hold this file now: who may write it.")
+        ]
+        | None
+    ) = None
+
+
+class TaskRequest(InSpace, frozen=True, kw_only=True):
+    """One task."""
+
+    task: Name = msgspec.field(name="id")
+
+
+class TaskDoneRequest(TaskRequest, frozen=True, kw_only=True):
+    """The result of a task."""
+
+    result: Words = ""
+
+
+class TaskEndRequest(TaskRequest, frozen=True, kw_only=True):
+    """The reason for the end of a task."""
+
+    reason: Words = ""
+
+
+class TaskSplitRequest(TaskRequest, frozen=True, kw_only=True):
+    """The parts of a task."""
+
+    tasks: Specs
+
+
+class TaskPlanResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The planned tasks: ids by key, and in the order of the list."""
+
+    ids: dict[str, str]
+    tasks: tuple[str, ...]
+    message_id: str
+    note: str
+
+
+class TaskListResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks of a workspace, in the order of their ids."""
+
+    space: str
+    tasks: tuple[TaskInfo, ...]
+    total: int
+    next: str | None
+
+
+class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The task as it is now. ``output`` is the end of what its check printed, where that failed.
+
+    ``handover`` was left by others who were at it before.
+    """
+
+    task: TaskInfo
+    message_id: str
+    note: str
+    output: str = ""
+    handover: Handover | None = None
+
+
+async def plan(
+    asked: TaskPlanRequest, actor: Actor, store: StoreAccess, files: ProjectFiles
+) -> TasksPlanned | TaskPlanResult:
+    """Plan what is to be done as tasks that need each other; one that is for a member is given to it."""
+    confined = _confined(actor, asked.tasks, store, files)
+
+    def change(tx: Transaction) -> TasksPlanned | TaskPlanResult:
+        planned = task_plans.plan(
+            tx, asked.space, asked.tasks, author=actor.author, call_key=actor.call_key, confined=confined
+        )
+        if actor.identity is not None:
+            return _planned(planned)
+        return TasksPlanned(space=place_of(asked.space), ids=planned.ids, tasks=planned.tasks)
+
+    return await store.writer.commit(change)
+
+
+def list_tasks(conn: apsw.Connection, asked: TasksRequest, actor: Actor) -> TaskList | TaskListResult:
+    """List the tasks of your team: what is ready, who is at which, and what waits for what."""
+    if asked.path is None:
+        found = task_views.listed(conn, asked.space, page_of(asked, "t"), state=asked.state, name=asked.for_)
+    else:
+        held = [one.id for one in tasks.claims(conn, asked.space) if covers(one.files, asked.path)]
+        shown = tuple(task_views.info(row) for name in held if (row := tasks.find(conn, asked.space, name)) is not None)
+        found = TaskList(tasks=shown, total=len(shown))
+    if actor.identity is None:
+        return found
+    return TaskListResult(space=place_of(asked.space), tasks=found.tasks, total=found.total, next=found.next)
+
+
+def show_task(conn: apsw.Connection, asked: TaskRequest) -> TaskDocument:
+    """Show one task, by its id or its key."""
+    found = tasks.find(conn, asked.space, asked.task)
+    if found is None:
+        text = f"{place_of(asked.space)} has no task {asked.task[:40]!r}"
+        raise Refused("not_found", text, "awk task list shows them")
+    return document(task_views.info(found))
+
+
+def claim(tx: Transaction, asked: TaskRequest, actor: Actor) -> TaskDocument | TaskResult:
+    """Claim a task that is ready, so that nobody else does it."""
+    changed = transitions.claim(tx, asked.space, asked.task, author=actor.author)
+    checks = f"; {changed.task.check!r} has to end with 0 then" if changed.task.check else ""
+    left = work_notes.left_with(tx.conn, asked.space, changed.task.id)
+    return _changed(tx, actor, changed, f"you hold it until you say team_task_done or team_task_fail{checks}", left)
+
+
+async def finish(
+    asked: TaskDoneRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
+) -> TaskDocument | TaskResult:
+    """Say that a task that you hold is done. If it has a check, that is run first, and has to pass.
+
+    A person may end any task so, and no check is run then. A failed check leaves the task claimed.
+    """
+    identity = actor.identity
+    row = None if identity is None else store.reader.now(tasks.find, asked.space, asked.task)
+    if (
+        identity is not None
+        and row is not None
+        and row.command is not None
+        and transitions.is_holder(row, identity.name, actor.author)
+    ):
+        definition = _definition(actor, store, files)
+        with processes.attempts.hold(identity.instruction):
+            outcome = await files.worktrees.checks.check(
+                identity,
+                row.command,
+                definition.limits,
+                task=row.id,
+                confined=row.confined or definition.sandbox != "off",
+            )
+        if outcome.why is not None:
+            note = f"it is not done: {outcome.why}. You still hold it: mend it, and say done again"
+            return TaskResult(task=task_views.info(row), message_id="", note=note, output=outcome.output)
+
+    def change(tx: Transaction) -> TaskDocument | TaskResult:
+        changed = transitions.finish(
+            tx, asked.space, asked.task, asked.result, author=actor.author, call_key=actor.call_key
+        )
+        return _changed(tx, actor, changed, "it is done")
+
+    return await store.writer.commit(change)
+
+
+def fail(tx: Transaction, asked: TaskEndRequest, actor: Actor) -> TaskDocument | TaskResult:
+    """Say that a task that you hold cannot be done, and why."""
+    changed = transitions.fail(tx, asked.space, asked.task, asked.reason, author=actor.author, call_key=actor.call_key)
+    note = "it has failed; what needs it waits for a person, unless its on_failure says otherwise"
+    return _changed(tx, actor, changed, note)
+
+
+def cancel(tx: Transaction, asked: TaskEndRequest, actor: Actor) -> TaskDocument:
+    """Cancel a task that is not over."""
+    changed = transitions.cancel_task(tx, asked.space, asked.task, asked.reason)
+    _withdraw(tx, changed)
+    return document(changed.task)
+
+
+async def split(asked: TaskSplitRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> TaskPlanResult:
+    """Make parts of a task that you hold, for anybody; it is ready again once they are done."""
+    planned = await store.writer.commit(
+        task_plans.split,
+        asked.space,
+        asked.task,
+        asked.tasks,
+        author=actor.author,
+        call_key=actor.call_key,
+        confined=_confined(actor, asked.tasks, store, files),
+    )
+    return _planned(planned)
+
+
+def _planned(planned: task_plans.Planned) -> TaskPlanResult:
+    given = len(planned.instruction_ids)
+    note = "what is for somebody is given to them once it is ready; the rest goes to whoever claims it"
+    return TaskPlanResult(
+        ids=planned.ids,
+        tasks=planned.tasks,
+        message_id=planned.message_id,
+        note=f"{given} given out now; {note}" if given else note,
+    )
+
+
+def _changed(
+    tx: Transaction, actor: Actor, changed: Changed, note: str, left: Handover | None = None
+) -> TaskDocument | TaskResult:
+    if actor.identity is not None:
+        return TaskResult(task=changed.task, message_id=changed.message_id, note=note, handover=left)
+    _withdraw(tx, changed)
+    return document(changed.task)
+
+
+def _withdraw(tx: Transaction, changed: Changed) -> None:
+    """Cancel the work that the task was given out as, if that waits for its turn."""
+    work = None if changed.withdrawn is None else instructions.find(tx.conn, changed.withdrawn)
+    if work is not None and work.state in ("queued", "yielded", "waiting"):
+        close_cancelled(tx, work.number, work.epoch)
+
+
+def _definition(actor: Actor, store: StoreAccess, files: ProjectFiles) -> AgentDefinition:
+    identity = actor.agent
+    try:
+        return definition_for(identity.agent, identity.space, files.catalog, store.reader)
+    except (Refused, BadDefinition):  # its file is gone: an agent like any other
+        return AgentDefinition(name=identity.name)
+
+
+def _confined(actor: Actor, specs: tuple[TaskSpec, ...], store: StoreAccess, files: ProjectFiles) -> bool:
+    """Return whether the checks in ``specs`` are those of a confined agent. Raises Refused (forbidden) where somebody
+    would have to be asked before the agent runs a command."""
+    if actor.identity is None or not _has_check(specs):
+        return False
+    definition = _definition(actor, store, files)
+    policy = store.reader.now(approvals.of_run, actor.identity.instruction) or definition.approval
+    runs_commands = definition.backend != "sdk" or "bash" in definition.tools
+    # A script is the user's own words, and nobody is asked about its commands either.
+    is_script = MOCK in (definition.backend, definition.model.partition("/")[0])
+    if not is_script and not (policy == "auto" and runs_commands):
+        text = "a check is a command, and you may run none without somebody being asked"
+        hint = "say in text how to see that it is done; the user can give a check: awk task add --check"
+        raise Refused("forbidden", text, hint)
+    return definition.sandbox != "off"
+
+
+def _has_check(specs: tuple[TaskSpec, ...]) -> bool:
+    return any(one.check is not None for one in specs)
+
+
+TASKS = "/spaces/<space>/tasks"
+_IDS = "TASK... their ids (t3), or their keys"
+_ENDED = "task.ended_lines"
+_CLAIM = CommandFront("task claim", "claim tasks, so that no agent does them", _ENDED, {"id": _IDS})
+_DONE = CommandFront(
+    "task done",
+    "count tasks as done, so that what needs them goes on",
+    _ENDED,
+    {"id": _IDS, "result": "TEXT what came of it; the members read it"},
+)
+_FAIL = CommandFront(
+    "task fail", "count tasks as failed", _ENDED, {"id": _IDS, "reason": "TEXT why; the members read it"}
+)
+_CANCEL = CommandFront(
+    "task cancel", "cancel tasks that are not over", _ENDED, {"id": _IDS, "reason": "TEXT the members read it"}
+)
+OPERATIONS = (
+    operation(
+        plan,
+        f"POST {TASKS}",
+        status=201,
+        trusts=lambda asked: _has_check(asked.tasks),
+        team=ToolFront("team_task_plan", idempotent=False),
+    ),
+    operation(list_tasks, f"GET {TASKS}", team=ToolFront("team_task_list", limits=(50, 500))),
+    operation(show_task, f"GET {TASKS}/<id>"),
+    operation(claim, f"POST {TASKS}/<id>/claim", team=ToolFront("team_task_claim"), cli=_CLAIM),
+    operation(finish, f"POST {TASKS}/<id>/done", team=ToolFront("team_task_done", waits=True), cli=_DONE),
+    operation(fail, f"POST {TASKS}/<id>/fail", team=ToolFront("team_task_fail", needs=("reason",)), cli=_FAIL),
+    operation(cancel, f"POST {TASKS}/<id>/cancel", cli=_CANCEL),
+    operation(split, changes=True, team=ToolFront("team_task_split", idempotent=False)),
+)
