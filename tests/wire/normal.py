@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 from protocol.version import VERSION
@@ -15,6 +16,8 @@ _BY_PATTERN: Final = (
     (re.compile(r"^((?:agent_worker_commit_seconds_|process_|python_)\S+).*", re.MULTILINE), r"\1 <value>"),
 )
 """Digests of paths, local times, and figures of /metrics."""
+_UNORDERED: Final = ("tools", "parameters")
+"""Lists whose order means nothing, by their keys: sorted by name."""
 _WIDTH: Final = 118
 
 
@@ -41,7 +44,9 @@ class Normal:
         if isinstance(value, dict):
             return {self.text(name): self(one, name) for name, one in value.items()}
         if isinstance(value, list):
-            return type(value)(self(one, key) for one in value)
+            is_named = key in _UNORDERED and all(isinstance(one, dict) for one in value)
+            rows = sorted(value, key=itemgetter("name")) if is_named else value
+            return type(value)(self(one, key) for one in rows)
         if key in _BY_KEY and value is not None:
             return _BY_KEY[key]
         return self.text(value) if isinstance(value, str) else value

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -79,7 +80,10 @@ def openapi(root: Path) -> str:
         async with serve_kernel(root) as kernel:
             return await kernel.ask("GET", "/openapi.json")
 
-    return document(_PLAIN(trio.run(ask).json)) + "\n"
+    described = trio.run(ask).json
+    described["paths"] = dict(sorted(described["paths"].items()))
+    described["components"]["schemas"] = dict(sorted(described["components"]["schemas"].items()))
+    return document(_PLAIN(described)) + "\n"
 
 
 def refusals(root: Path) -> str:
@@ -92,7 +96,7 @@ async def _refusals(root: Path) -> str:
     async with serve_kernel(root) as kernel:
         reader = (await kernel.ask("POST", "/tokens", {"scope": "read"})).json["token"]
         await kernel.attempt()
-        for route in ROUTES:
+        for route in sorted(ROUTES, key=attrgetter("path", "method")):
             found = {name: _refusal(answer) async for name, answer in _wrong(kernel, route, reader)}
             parts.append(f"## {route.method} {route.path}\n{document(_PLAIN(found))}\n")
     return "\n".join(parts)
