@@ -84,3 +84,12 @@ def test_a_project_elsewhere_goes_on_with_the_work_of_a_kernel_that_was_killed(
     assert project.awk("start", "--trust").code == 0
     wait_until(lambda: "took this project's place" in (state_of(project)["why"] or ""))
     assert project.awk("doctor").code == 1
+
+
+@pytest.mark.promise("P90")
+def test_the_first_copy_starts_at_once_whatever_the_interval(project: Project, tmp_path: Path) -> None:
+    """Only later copies wait for it."""
+    (tmp_path / "far").mkdir()
+    project.write(".agents.yaml", f"standby: {{to: {tmp_path / 'far'}, every: 1h}}\n")
+    assert project.awk("start", "--trust").code == 0
+    wait_until(lambda: bool(state_of(project)["state"] == "following"))

@@ -47,11 +47,49 @@ for (const hash of ["", "#main", "#/", "#/agent", "#/agent/", "#/toString/x", "#
 assert.deepEqual(["i4", "i4-2", "i4.3", " r3 ", "m12", "a2"].map((id) => dom.placeOfId(id).join(" ")), ["instruction i4", "instruction i4", "instruction i4", "run r3", "message m12", "approval a2"]);
 for (const id of ["x4", "i", "ink", "i4x", "t3"]) assert.equal(dom.placeOfId(id), null, id);
 
-for (const [target, space] of [["@review", "review:main"], ["alice@review:pr-1", "review:pr-1"], ["@review~design", "review:main~design"], ["@r:t~x", "r:t~x"]]) {
+for (const [target, space] of [["@review", "review:main"], ["alice@review:pr-1", "review:pr-1"], ["@review~design", "review:main~design"], ["@r:t~x", "r:t~x"], ["@r:mainline", "r:mainline"]]) {
 	assert.equal(text.spaceOf(target), space);
 	if (target.startsWith("@")) assert.equal(text.targetOfSpace(space), target);
 }
 assert.equal(text.targetOfSpace("dm:alice"), "alice");
+
+// The kernel proves its identity once, and again after a lost connection; an expired token ends the session and the stream.
+const api = await load("api.js");
+const bytes = (words) => new TextEncoder().encode(words);
+const hex = (buffer) => Buffer.from(buffer).toString("hex");
+const fetched = [];
+let answers = () => Response.json({});
+const signedOut = [];
+let led;
+const browser = {
+	navigator: { locks: { request: (_name, _options, lead) => (led = lead()) } },
+	location: { hash: "#key=k", pathname: "/page" },
+	history: { replaceState() {} },
+	sessionStorage: { setItem() {}, removeItem() {} },
+	document: { hidden: false, addEventListener() {} },
+	async fetch(path) {
+		const { pathname, searchParams } = new URL(path, "http://kernel");
+		fetched.push(pathname);
+		if (pathname === "/page/token") return Response.json({ token: "awt_7_x", scopes: ["read"] });
+		if (pathname !== "/health") return answers();
+		const key = bytes(hex(await crypto.subtle.digest("SHA-256", bytes("awt_7_x"))));
+		const signing = await crypto.subtle.importKey("raw", key, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+		return Response.json({ proof: hex(await crypto.subtle.sign("HMAC", signing, bytes(searchParams.get("nonce")))) });
+	},
+};
+for (const [name, value] of Object.entries(browser)) Object.defineProperty(globalThis, name, { value });
+assert.equal(await api.signIn((why) => signedOut.push(why)), null);
+await api.get("/ps");
+await api.get("/ps");
+answers = () => Promise.reject(new TypeError("nobody is there"));
+await assert.rejects(api.get("/ps"), { status: 0 });
+answers = () => Response.json({});
+await api.get("/ps");
+assert.deepEqual(fetched, ["/page/token", "/health", "/ps", "/ps", "/ps", "/health", "/ps"]);
+answers = () => (fetched.filter((path) => path === "/events").length > 1 ? process.exit(1) : Response.json({}, { status: 401 }));
+stream.follow(() => {});
+await led;
+assert.deepEqual([signedOut, api.session], [["expired"], null]);
 
 const escaped = [];
 for (let code = 0; code < 0x110000; code += 1) {

@@ -17,6 +17,7 @@ from kernel import fault_injection
 from kernel.inspect.backup import backup, restore
 from kernel.source import restore_journal
 from kernel.source.backup_file import name_fault
+from kernel.source.restore_journal import Journal, Move, ProjectFile
 from kernel.store.database import migrations, open_database
 from kernel.store.snapshot import SnapshotRefused, TreePlaces, check_snapshot, fit_snapshot, take_snapshot
 from kernel.store.transaction import rfc3339
@@ -24,7 +25,7 @@ from kernel.store.transitions.recovery import recover
 from protocol.backup import BackupManifest
 from protocol.discovery import DATABASE, JOURNAL, LOCK
 from protocol.errors import Refused
-from tests.kernel.store.running_store import open_store, token_hash
+from tests.kernel.store.running_store import open_store
 
 AT = 1_790_000_000.0
 LATER = AT + 3600
@@ -91,6 +92,7 @@ async def test_what_was_backed_up_is_restored_elsewhere(place: Place, tmp_path: 
     connection = apsw.Connection(str(place.state / DATABASE))
     connection.execute(TOKEN, (digest,))
     connection.execute(TREE, (f"{place.state.resolve()}/worktrees/review/r1/alice",))
+    token = connection.execute("SELECT token_hash FROM attempts").get
     connection.close()
     file = tmp_path / "b.zip"
     report = backup(place.root, place.state, str(file), now=AT)
@@ -108,7 +110,7 @@ async def test_what_was_backed_up_is_restored_elsewhere(place: Place, tmp_path: 
     assert [one.branch for one in told.missing] == ["awk/review/r1/alice"]
     assert any("must not run too" in note for note in told.notes)
     connection = apsw.Connection(str(other.state / DATABASE))
-    assert connection.execute("SELECT count(*) FROM attempts WHERE token_hash = ?", (token_hash("i1"),)).get == 0
+    assert connection.execute("SELECT count(*), sum(token_hash = ?) FROM attempts", (token,)).fetchall() == [(1, 0)]
     ((path, repository),) = connection.execute("SELECT path, repository FROM worktrees").fetchall()
     assert path == f"{other.state.resolve()}/worktrees/review/r1/alice"
     assert repository == str(other.root / ".git")
@@ -212,6 +214,8 @@ async def test_a_restore_that_is_killed_at_any_point_leaves_the_old_or_the_new_w
             lambda number=number: restore(place.root, place.state, file, now=LATER + number, force=True),  # type: ignore[misc]
         )
         begun = (place.state / JOURNAL).exists()
+        if begun:
+            assert refused(lambda: backup(place.root, place.state, f"{file}.new", now=AT)).code == "conflict"
         restore_journal.finish(str(place.state))
         found = place.whole()
         assert found in (old, saved), number
@@ -224,6 +228,21 @@ async def test_a_restore_that_is_killed_at_any_point_leaves_the_old_or_the_new_w
     assert olds >= 3
     assert news >= 5
     assert done
+
+
+def test_a_repeated_restore_keeps_the_first_copies_that_were_set_aside(tmp_path: Path) -> None:
+    """A file appeared at the target meanwhile, such as the log of a reader."""
+    place = Place(tmp_path)
+    aside = {"log": place.state / "aside/log", "a.yaml": place.state / "aside/a.yaml"}
+    aside["log"].parent.mkdir()
+    for name, file in aside.items():
+        file.write_text("first")
+        (place.state if name == "log" else place.root / ".agents").joinpath(name).write_text("later")
+    files = (ProjectFile(folder=".agents", name="a.yaml", aside="aside/a.yaml"),)
+    journal = Journal(root=str(place.root), moves=(Move(target="log", aside="aside/log"),), files=files)
+    restore_journal.begin(str(place.state), journal)
+    assert restore_journal.finish(str(place.state))
+    assert [file.read_text() for file in aside.values()] == ["first", "first"]
 
 
 async def test_a_backup_that_is_killed_at_any_point_leaves_a_whole_one_or_none(
@@ -370,6 +389,9 @@ HOSTILE: dict[str, Change] = {
     "files among agents": hostile_database(RUN.replace("?", "'.agents'")),
     "files elsewhere": hostile_database(RUN.replace("?", "'../outside'")),
     "another form": lambda _files, manifest: msgspec.structs.replace(manifest, schema="awk/backup-file/9"),
+    "a message that is not there": lambda _files, manifest: msgspec.structs.replace(
+        manifest, head=msgspec.structs.replace(manifest.head, message=manifest.head.message + 1)
+    ),
     "a digest": lambda _files, manifest: msgspec.structs.replace(
         manifest, files=tuple(msgspec.structs.replace(one, sha256="0" * 64) for one in manifest.files)
     ),

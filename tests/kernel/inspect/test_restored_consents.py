@@ -86,6 +86,16 @@ async def test_consents_and_commands_of_a_restored_database_do_not_count(hostile
         assert f"1 of {table}: " in note, table
 
 
+@pytest.mark.parametrize("step", ["setup", "teardown"])
+async def test_each_step_of_a_restored_workspace_is_parked(hostile: str, tmp_path: Path, step: str) -> None:
+    """Also if it is the only step."""
+    only = f'{{"workspace":{{"git":"worktree","{step}":[{{"shell":"touch PWN"}}]}}}}'
+    change = hostile_database(f"UPDATE workflows SET definition = CAST('{only}' AS BLOB)")
+    place = Place(tmp_path / "here")
+    restore(place.root, place.state, str(rewritten(Path(hostile), tmp_path / "only.zip", change)), now=LATER)
+    assert commands(place) == 0
+
+
 async def test_a_backup_that_its_owner_trusts_keeps_consents_and_no_token(hostile: str, tmp_path: Path) -> None:
     """`restore --trust`: for the next machine of the same owner."""
     place = Place(tmp_path / "here")

@@ -2,6 +2,8 @@
 
 import errno
 import fcntl
+import hashlib
+import json
 import os
 import random
 import shutil
@@ -232,6 +234,20 @@ def swap(one: Path, other: Path) -> None:
     beside.rename(other)
 
 
+def leave_out(far: Path, gone: int) -> None:
+    """Remove a piece, then renumber and rechain the pieces after it."""
+    paths = sorted(far.glob("log-*"))
+    pieces = [path.read_bytes() for path in paths]
+    heads = [data[12 : 12 + int.from_bytes(data[8:12], "big")] for data in pieces]
+    before = heads[gone - 1]
+    for at in range(gone + 1, len(pieces)):
+        said = {**json.loads(heads[at]), "number": at, "chain": hashlib.sha256(before).hexdigest()}
+        before = json.dumps(said).encode()
+        body = pieces[at][12 + len(heads[at]) :]
+        paths[at - 1].write_bytes(pieces[at][:8] + len(before).to_bytes(4, "big") + before + body)
+    paths[-1].unlink()
+
+
 @pytest.mark.promise("P90")
 async def test_what_is_damaged_missing_or_swapped_is_found_and_all_before_it_is_good(tmp_path: Path) -> None:
     """It is told which, nothing is promoted of it without being asked to, and nothing behind it ever."""
@@ -249,6 +265,7 @@ async def test_what_is_damaged_missing_or_swapped_is_found_and_all_before_it_is_
         "a bit of a body": lambda far: flip(far / pieces[3].name, 0.9),
         "a bit of a head": lambda far: flip(far / pieces[3].name, 0.004),
         "a piece that is gone": lambda far: (far / pieces[3].name).unlink(),
+        "a piece that is left out": lambda far: leave_out(far, 3),
         "the last piece that is gone": lambda far: (far / pieces[5].name).unlink(),
         "two that are swapped": lambda far: swap(far / pieces[3].name, far / pieces[4].name),
         "one that is cut": lambda far: os.truncate(far / pieces[3].name, pieces[3].stat().st_size - 7),
@@ -275,6 +292,9 @@ async def test_what_is_damaged_missing_or_swapped_is_found_and_all_before_it_is_
         shutil.copytree(copied.folder, far)
         flip(next(far.glob(f"base-*.{base}")), 0.05)
         assert refused(lambda: check_standby(str(far), now=LATER)).code == "conflict"  # noqa: B023
+    [told] = copied.folder.glob("base-*.json")
+    told.write_text(json.dumps({**json.loads(told.read_text()), "needs": 7}))
+    assert "is not all there" in refused(lambda: check_standby(str(copied.folder), now=LATER)).text
 
 
 @pytest.mark.promise("P90")
@@ -407,6 +427,39 @@ async def test_a_commit_that_is_larger_than_what_is_kept_begins_a_new_copy(
         copied.bring()
         assert copied.begun > 1
         assert looked(copied.folder, tmp_path / "look")[1][::2] == ["small", "last"]
+
+
+async def test_the_newer_of_two_bases_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copier was killed before it removed the older."""
+
+    def left(_folder: str, _first: int, _kept: str) -> None:
+        """Remove nothing."""
+
+    async with copied_store(tmp_path / "a") as copied:
+        await copied.say("one")
+        copied.bring()
+        copied.new_copier()
+        await copied.say("two")
+        monkeypatch.setattr(standby_copier, "forget_before", left)
+        copied.bring()
+        assert len(list(copied.folder.glob("base-*.json"))) == 2
+        assert looked(copied.folder, tmp_path / "look")[1] == ["one", "two"]
+
+
+async def test_a_log_that_another_program_checkpoints_too_early_starts_a_new_copy(tmp_path: Path) -> None:
+    """The frames that were not read are lost."""
+    async with copied_store(tmp_path / "a") as copied:
+        await copied.say("one")
+        copied.bring()
+        await copied.say("two")
+        other = apsw.Connection(str(copied.place.state / DATABASE))
+        other.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        other.close()
+        await copied.say("three")
+        copied.send()
+        assert copied.tap.broken
+        copied.bring()
+        assert looked(copied.folder, tmp_path / "look")[1] == ["one", "two", "three"]
 
 
 async def test_a_writer_that_copies_its_log_back_by_itself_does_so_as_before(tmp_path: Path) -> None:

@@ -56,6 +56,14 @@ def test_what_decides_over_a_run_is_won_by_nobody_at_its_deadline_without_its_qu
     assert tally(replace(approval, quorum=1), one, DEADLINE_MS) == Decided("yes", "deadline")
 
 
+def test_the_no_of_a_person_ends_a_vote_on_a_rule() -> None:
+    """Electors end it once too few of them are left to agree."""
+    asked = replace(three(), type="approval", options=("yes", "no"), grants=2)
+    assert tally(asked, {"user": "no"}, 0) == tally(asked, {"alice": "no", "bob": "no"}, 0) == Decided("no", "settled")
+    assert tally(asked, {"alice": "no"}, 0) == Undecided()
+    assert tally(asked, {"user": "yes", "alice": "yes"}, 0) == Decided("yes", "settled")
+
+
 def four(rule: Method, tie_breaker: TieBreaker | None = None) -> ProposalState:
     return replace(three(rule, tie_breaker), electors=frozenset(TEAM), quorum=4)
 

@@ -133,6 +133,7 @@ class LandingProject:
         base: str = "main",
         more: str = "",
         planned: bool = False,
+        folder: str = "",
         limits: Mapping[str, str] = MappingProxyType({}),
     ) -> int:
         """A run whose agents have the branches ``awk/team/main/NAME``, wherever these are, unless only ``planned``."""
@@ -159,7 +160,12 @@ class LandingProject:
         commit = self.git_project.git("rev-parse", base)
         trees = tuple(
             PlannedTree(
-                name, repository, commit, BRANCH + name, str(self.git_project.folder / "trees/team" / tag / name), ""
+                name,
+                repository,
+                commit,
+                BRANCH + name,
+                str(self.git_project.folder / "trees/team" / tag / name),
+                folder,
             )
             for name in names
         )

@@ -8,6 +8,8 @@ import pytest
 import trio
 import trio.testing
 
+from kernel import adoption
+from kernel.boot.replacement import Held
 from kernel.policy.budget import Allowance
 from kernel.policy.circuit_breaker import Endpoint
 from kernel.policy.placement import HERE
@@ -165,6 +167,17 @@ def test_a_table_that_cannot_be_read_is_refused_with_words(changes: dict[str, An
     """The version that tries it says them, and nothing has happened."""
     with pytest.raises(UnreadableHandover, match=said):
         decode(json.dumps({**json.loads(encode(TABLE)), **changes}).encode())
+
+
+def test_a_new_version_gives_way_if_the_descriptor_of_a_worker_is_missing() -> None:
+    """It checks before it opens the database, while the old version can still continue."""
+    nothing: Any = None
+    held = Held(7, "1.0", 0, (0, None), "t", "2026-11-23T00:00:00.000Z", 0, None, descriptors=(0,))
+    gone = msgspec.structs.replace(ATTEMPT, handle=msgspec.structs.replace(ATTEMPT.handle, stdin=1_000_000))
+    table = encode(msgspec.structs.replace(TABLE, attempts=(gone,)))
+    # The caller ends in an exec, so the check is called directly.
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        adoption._get_ready(nothing, held, table)  # pyright: ignore[reportPrivateUsage]
 
 
 def test_the_prompt_of_a_worker_that_has_it_is_left_out() -> None:

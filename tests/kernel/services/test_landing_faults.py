@@ -435,11 +435,12 @@ async def test_work_that_was_given_back_and_is_unchanged_is_not_given_back_again
     place.git_project.write("a.txt", "the user's\n")
     place.git_project.commit()
     returned: list[int] = []
-    for step in ("first", "unchanged", "changed"):
+    for step in ("first", "by hand", "unchanged", "changed"):
         if step == "changed":
             place.branch("alice", {"a.txt": b"alice again\n"}, base)
-        record, plan = place.plan(run, MergeRequest(give_back=True))
-        landing = await place.writer.commit(request_landing, record, plan, delivers=True)
+        delivers = step != "by hand"
+        record, plan = place.plan(run, MergeRequest(give_back=delivers))
+        landing = await place.writer.commit(request_landing, record, plan, delivers=delivers)
         await place.serve()
         returned.append(len(place.outcome(landing).returned_to))
-    assert returned == [1, 0, 1]
+    assert returned == [1, 0, 0, 1]

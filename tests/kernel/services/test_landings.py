@@ -109,15 +109,21 @@ async def test_conflicts_change_nothing_and_name_the_files(place: LandingProject
 
 
 @pytest.mark.promise("P40")
-async def test_a_branch_that_changes_what_another_holds_for_a_task_waits_for_that(place: LandingProject) -> None:
-    """The file, the holder and the task are named; one's own files, and those of what is over, land."""
+@pytest.mark.parametrize(("folder", "files"), [("", "src/**"), ("src", "a.txt")])
+async def test_a_branch_that_changes_what_another_holds_for_a_task_waits_for_that(
+    place: LandingProject, folder: str, files: str
+) -> None:
+    """The file, the holder and the task are named; one's own files, and those of what is over, land.
+
+    Files are those of the project, which may be a ``folder`` of the repository.
+    """
     place.branch("alice", {"src/a.txt": b"alice\n"})
     place.branch("bob", {"b.txt": b"bob\n"})
-    run = await place.run_of("alice", "bob")
+    run = await place.run_of("alice", "bob", folder=folder)
     space = place.plan(run)[0].space
 
     def hold(tx: Transaction) -> None:
-        spec = TaskSpec(title="Rework it", files=("src/**",))
+        spec = TaskSpec(title="Rework it", files=(files,))
         number, _ = tasks.insert(tx, space, spec, tasks.NewTask(creator="system", hops=0), None)
         assert tasks.make_step(tx, tasks.by_number(tx.conn, number), tasks.Change(step="free", by="system"))
         claim = tasks.Change(step="claim", by="bob", holder="bob")
@@ -424,7 +430,7 @@ async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
         return CheckOutcome(None)
 
     monkeypatch.setattr(Merging, "check", check)
-    for name in ("alice", "bob"):
+    for name in ("alice", "bob", "carol"):
         place.branch(name, {f"{name}.txt": b"x\n"})
     run, alone = await place.run_of("alice", "bob"), MergeRequest(agent="alice", check="true")
     assert (await place.land(run, alone)).state == "merged"
@@ -439,6 +445,14 @@ async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
     place.branch("alice", {"last.txt": b"x\n"})
     assert (await place.land(run, alone)).state == "merged"
     assert programs == [None, "bob", "bob"]
+    together = [await place.run_of("alice"), await place.run_of("dave", "carol")]
+    [carol] = (tree for tree in place.reader.now(worktrees.of_run, together[1]) if tree.name == "carol")
+    assert await place.trees().ready(attempt_of(carol), confined=True)
+    for one, name in zip(together, ("alice", "dave"), strict=True):
+        place.branch(name, {f"{name} again.txt": b"x\n"})
+        await place.ask(one, MergeRequest(agent=name, check="true"))
+    await place.serve()
+    assert programs[3:] == ["carol"], "what lands together is checked together"
 
 
 @pytest.mark.promise("P33")
@@ -554,6 +568,17 @@ async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep
         assert len(log.read_text().splitlines()) <= (1 if red is None else 9)
     assert clean(place.git_project)
     assert "red.txt" not in place.git_project.git("ls-tree", "--name-only", "main").split()
+
+
+@pytest.mark.promise("P33")
+async def test_a_conflict_with_work_that_does_not_land_is_tried_again(place: LandingProject) -> None:
+    """The landing before it fails its check; after that there is no conflict."""
+    place.branch("alice", {"a.txt": b"alice\n", "red.txt": b"x\n"})
+    place.branch("bob", {"a.txt": b"bob\n"})
+    request = MergeRequest(check="test ! -f red.txt")
+    asked = [await place.ask(await place.run_of(name), request) for name in ("alice", "bob")]
+    await place.serve()
+    assert [place.outcome(one).state for one in asked] == ["refused", "merged"]
 
 
 @pytest.mark.promise("P33")

@@ -346,6 +346,23 @@ async def test_a_node_is_added_by_hand_and_removed(bench: Bench, nursery: trio.N
             await bench.service.until_changed()
 
 
+async def test_a_group_is_removed_as_a_whole(bench: Bench, nursery: trio.Nursery) -> None:
+    """A single member cannot be removed."""
+    await nursery.start(bench.service.run)
+    settings = NodeSettings(via="command", argv=("sh", "-c", "exec cat"), least=2, most=2)
+    await bench.service.add("g", settings, None)
+    for name in ("g-1", "g-2"):
+        await bench.until(name, lambda one: one.state == "up")
+    with pytest.raises(Refused, match="g-1"):
+        await bench.service.remove("g-1", force=True)
+    await bench.service.remove("g", force=False)
+    for name in ("g-1", "g-2"):
+        bench.sessions[name][0].lost.set()
+    with trio.fail_after(SECONDS):
+        while bench.service.states():
+            await bench.service.until_changed()
+
+
 async def test_a_node_of_the_file_is_removed_there(bench: Bench, nursery: trio.Nursery) -> None:
     """And one that is gone from the file is left."""
     bench.write(echo())
@@ -447,6 +464,7 @@ async def test_a_group_grows_with_the_work_that_waits_and_keeps_who_has_some() -
     now[0] += 400_000
     assert scaling.members("r", settings, everybody, {"r-3": 1}) == ("r-3",)
     assert scaling.members("r", settings, everybody, {"r-2": 2, "r-3": 1}) == ("r-2", "r-3")
+    assert scaling.members("r", settings, everybody, {"r-2": 1, "r-3": 1}) == ("r-2", "r-3"), "though one has room"
 
 
 async def joining(bench: Bench, nursery: trio.Nursery) -> JoinWord:

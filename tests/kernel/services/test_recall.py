@@ -347,6 +347,8 @@ async def test_what_is_kept_is_ranked_by_words_age_and_tier(archive: Archive) ->
 
     assert await keys(kept, "where is the office") == ["office", "home"]
     assert "old office" in await keys(kept, "office", "core", "working", "archive")
+    put_away = memory(("home", "the office is in Paris", "archive", 60))
+    assert (await keys(put_away, "office"), await keys(put_away, "office", "archive")) == ([], ["home"])
     assert (await archive.recall.find("bob", memory(), "office", 10)).ranked == ()
     moved = Memory((kept.kept[0], kept.kept[3]), ())
     assert sorted(await keys(moved, "office pytest")) == ["home", "tests"]

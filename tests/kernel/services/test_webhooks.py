@@ -246,23 +246,44 @@ async def test_after_the_last_try_it_is_given_up_and_told(bench: Bench) -> None:
 
 
 @pytest.mark.promise("P60")
+async def test_a_failed_delivery_of_a_deleted_event_is_given_up(bench: Bench) -> None:
+    """No other event is sent in its place."""
+    receiver = await bench.receiver(500)
+    bench.write(receiver.url, events="[schedule.untrusted]")
+    await bench.look()
+    await bench.happen()
+    await bench.look()
+    receiver.status = 200
+    await bench.happen()
+    await bench.look()
+    await bench.writer.commit(lambda tx: tx.conn.execute("DELETE FROM events WHERE seq = 1"))
+    bench.clock[0] += 5_000
+    await bench.look()
+    assert [one["data"]["ids"]["event"] for one in receiver.bodies] == [1, 3]
+    assert bench.told()[-1][1]["why"] == "the event is gone"
+
+
+@pytest.mark.promise("P60")
 async def test_410_ends_a_webhook_until_its_entry_is_another(bench: Bench) -> None:
-    """Nothing more is told there, and an event says so without the path of its address."""
-    receiver = await bench.receiver(410)
+    """Nothing more is sent there, not even a waiting retry; an event reports it without the path of the address."""
+    receiver = await bench.receiver(500)
     bench.write(receiver.url)
     await bench.look()
-    for _ in range(3):
+    for receiver.status in (500, 410, 410):
         await bench.happen()
         await bench.look()
-    assert len(receiver.got) == 1
-    ((name, data),) = bench.told()
+    assert len(receiver.got) == 2
+    [digest] = await bench.service.usable()
+    ended = bench.reader.now(standing, digest, 0)
+    assert ended is not None and (ended.disabled, ended.waiting) == (True, 0)
+    _failed, (name, data) = bench.told()
     assert (name, data["host"]) == ("webhook.disabled", receiver.url.removesuffix("/in?a=b"))
     receiver.status = 200
     bench.write(receiver.url, events="[schedule.untrusted]")
     await bench.look()
     await bench.happen()
     await bench.look()
-    assert len(receiver.got) == 2
+    assert len(receiver.got) == 3
 
 
 @pytest.mark.promise("P60", "P19")

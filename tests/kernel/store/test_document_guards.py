@@ -160,6 +160,8 @@ def test_what_would_change_nothing_is_no_suggestion(work: BusyWorkspace) -> None
     assert suggest(work, "alice", "one")  # back to what it was
     with pytest.raises(Refused):
         suggest(work, "alice", "one", since=1)
+    with pytest.raises(Refused, match="has no version 3"):
+        suggest(work, "alice", "three", since=3)
 
 
 @pytest.mark.parametrize(("owner", "woken"), [(None, []), ("alice", []), ("bob", ["bob"])])

@@ -11,8 +11,9 @@ from kernel.store import grants as rows
 from kernel.store.attempts import narrow
 from kernel.store.database import MEMORY
 from kernel.store.rows import Page
+from kernel.store.spaces import find_open
 from kernel.store.transaction import Transaction
-from kernel.store.transitions import grants
+from kernel.store.transitions import grants, spaces
 from kernel.store.transitions.append import append
 from kernel.store.transitions.runs import stop_workflow
 from protocol.agent import Scope
@@ -100,6 +101,17 @@ def test_what_was_given_in_an_earlier_run_counts_in_no_later_one(work: BusyWorks
     assert (uses(work), state(work, grant)) == ("forbidden", "void")
     assert give(work) != grant
     assert uses(work) is True
+
+
+def test_what_was_given_in_a_space_is_void_once_that_is_closed(work: BusyWorkspace) -> None:
+    """No agent works there then."""
+    work.commit(spaces.open_space, SPACE, spaces.Opened("design", ("bob",)), author=at(work, "alice"))
+    opened = find_open(work.database.writer(), SPACE, "design")
+    assert opened is not None
+    grant = give(work, space=opened.space)
+    assert state(work, grant) == "in force"
+    work.commit(spaces.close_by_person, opened.space)
+    assert state(work, grant) == "void"
 
 
 def test_what_was_given_elsewhere_or_to_another_one_counts_for_nobody_else(work: BusyWorkspace) -> None:

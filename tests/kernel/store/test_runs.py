@@ -6,10 +6,13 @@ import pytest
 
 from kernel.rule.draft import Draft, RunSpec
 from kernel.store import agents, messages, run_outcomes, voting, workflows
+from kernel.store.landings import LandingTerms
 from kernel.store.transitions.close import close
+from kernel.store.transitions.landings import MergePlan, Return, landing_refused, request_landing
 from kernel.store.transitions.retention import sweep_runs
 from kernel.store.transitions.runs import StartedRun, start_run, stop_workflow
 from kernel.store.transitions.steering import retry
+from protocol.api.merges import MergeOutcome
 from protocol.errors import Refused
 from protocol.names import inline_key, run_space
 from tests.kernel.store.running_store import Store, member
@@ -112,6 +115,23 @@ async def test_work_of_an_earlier_run_is_never_done_in_the_next(store: Store) ->
     await begin(store, "alice")
     with pytest.raises(Refused, match="alice is in no workflow review:main now"):
         await store.writer.commit(retry, lost)
+
+
+@pytest.mark.parametrize("continued", [False, True])
+async def test_a_run_resumes_for_returned_work_unless_a_later_run_has_its_space(
+    store: Store, *, continued: bool
+) -> None:
+    """Also if the later run has ended."""
+    first = await begin(store, "alice")
+    record = store.reader.now(workflows.by_id, first.run)
+    assert record is not None
+    landing = await store.writer.commit(request_landing, record, MergePlan("/r/.git", "main", LandingTerms()))
+    await end(store, first)
+    await end(store, await begin(store, "alice", continues=continued))
+    given = await store.writer.commit(landing_refused, landing, MergeOutcome(why="red"), [Return("alice", "mend it")])
+    assert (len(given), [one.id for one in store.reader.now(workflows.running)]) == (
+        (0, []) if continued else (1, [first.run])
+    )
 
 
 async def test_a_number_is_never_given_twice(store: Store) -> None:

@@ -98,6 +98,15 @@ def test_a_pause_and_a_limit_of_the_run_hold_what_is_done_in_a_space_and_let_it_
     assert {state for _, state, _ in states(workspace, space)} == {"queued"}
 
 
+def test_work_that_waits_keeps_a_space_open_though_its_opener_has_ended(workspace: BusyWorkspace) -> None:
+    """The space closes after the last work in it."""
+    space, alice = below(workspace), author_of(workspace, "alice")
+    workspace.commit(pause_workflow, SPACE)
+    assert states(workspace, space) == [("bob", "waiting", "paused")]
+    workspace.commit(close, alice.instruction, alice.epoch, status="done", text="ok")
+    assert below(workspace) == space
+
+
 def test_what_a_run_comes_to_is_not_decided_in_a_space_below_it(workspace: BusyWorkspace) -> None:
     """Neither its verdict, by a vote of the same name, nor its final answer, nor whether it is over."""
     conn, space = workspace.database.writer(), below(workspace)

@@ -117,6 +117,18 @@ def test_only_the_attempt_that_claimed_a_task_holds_it(board: Board) -> None:
     assert (tasks.is_holder(mine, USER, None), tasks.is_holder(mine, USER, author)) == (True, False)
 
 
+def test_an_attempt_does_not_take_back_a_task_whose_files_another_agent_holds(board: Board) -> None:
+    """It takes the other tasks of its instruction."""
+    files = {"a": "src/**", "b": "docs/**", "c": "src/a.py"}
+    board.plan(*(TaskSpec(key=key, title=key, files=(glob,)) for key, glob in files.items()))
+    board.claim("bob", "a")
+    board.claim("bob", "b")
+    board.crash("bob")
+    board.claim("carol", "c")
+    board.workspace.take_all()
+    assert {key: board.holder(key) for key in files} == {"a": None, "b": "bob", "c": "carol"}
+
+
 def test_the_same_name_in_another_space_is_another_task(board: Board) -> None:
     """By its id and by its key; what needs it there waits on."""
     needs = TaskSpec(key="b", title="Second", needs=("a",))
@@ -278,6 +290,32 @@ def test_a_task_is_split_by_whose_it_is(board: Board, who: str, key: str, code: 
         assert (board.states()[key], board.states()["t4"]) == ("open", "ready")
     else:
         assert refused(split).code == code
+
+
+def test_a_task_is_not_given_out_while_queued_work_needs_its_files(board: Board) -> None:
+    """Only once that has ended."""
+    for key, name, files in (("a", "carol", "src/**"), ("b", "bob", "src/a.py")):
+        board.plan(TaskSpec(key=key, title=key, for_=name, files=(files,)))
+    assert (board.states(), board.work_of("a") is None, board.work_of("b")) == (
+        {"a": "ready", "b": "ready"},
+        False,
+        None,
+    )
+    board.end_work("carol")
+    board.done("carol", "a")
+    assert board.work_of("b") is not None
+
+
+def test_a_split_task_is_given_out_again_after_its_parts(board: Board) -> None:
+    """Its count of earlier assignments starts at zero."""
+    board.plan(TaskSpec(key="a", title="A", for_="bob"))
+    board.end_work("bob")
+    board.end_work("bob")
+    part = (TaskSpec(key="p", title="Part"),)
+    board.workspace.commit(task_plans.split, SPACE, "a", part, author=board.workspace.author("bob"))
+    assert board.work_of("a") is None
+    board.done(USER, "p")
+    assert board.work_of("a") is not None
 
 
 def test_a_task_for_one_who_left_or_whose_files_another_changes_is_not_given(board: Board) -> None:

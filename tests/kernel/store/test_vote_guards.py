@@ -65,6 +65,15 @@ def test_an_election_gives_its_winner_what_it_binds_and_nothing_without_one(work
     assert (owner(work, "plans/a.md"), owner(work, "notes.md")) == ("bob", None)
 
 
+def test_the_first_vote_of_the_creator_breaks_no_tie(work: BusyWorkspace) -> None:
+    """It is counted and recorded like any other vote."""
+    work.create("alice", asked(tie_breaker="creator-decides", quorum=2))
+    for who, choice in (("bob", "a"), ("carol", "b"), ("alice", "a")):
+        work.vote(who, "p1", choice)
+    ended = work.ballot("p1")
+    assert (ended.winner, ended.why, len(ended.votes)) == ("a", "quorum", 3)
+
+
 def test_what_was_decided_is_not_done_again_at_its_deadline(work: BusyWorkspace) -> None:
     """Another owner was elected meanwhile."""
     elect(work)
@@ -96,7 +105,7 @@ def test_a_winner_of_another_kind_of_vote_owns_nothing(work: BusyWorkspace, type
     assert (work.ballot("take").state, owner(work, "notes.md")) == ("resolved", None)
 
 
-@pytest.mark.parametrize("how", ["settled", "cancelled", "stopped", "expired"])
+@pytest.mark.parametrize("how", ["settled", "cancelled", "stopped", "expired", "over"])
 def test_an_assignment_gives_tasks_where_it_was_decided_and_somebody_is_there(work: BusyWorkspace, how: str) -> None:
     """Not where it was taken back, or its run was ended over it."""
     work.commit(task_plans.plan, SPACE, (TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B")))
@@ -111,6 +120,10 @@ def test_an_assignment_gives_tasks_where_it_was_decided_and_somebody_is_there(wo
         work.cancel(USER, "who")
     elif how == "stopped":
         work.commit(stop_workflow, SPACE, "stopped", 0)
+    elif how == "over":
+        work.now_ms += 10_000
+        work.commit(steps.expire_proposals, SPACE)
+        assert work.ballot("who").state == "resolved"
     else:
         work.advance(10)
     found = work.database.writer().execute("SELECT for_name FROM tasks WHERE space = ? ORDER BY n", (SPACE,))

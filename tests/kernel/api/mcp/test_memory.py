@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import trio
@@ -18,6 +18,8 @@ from protocol.ipc import Entry, Json, ToolCall
 from protocol.names import AgentKey
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
+
+ENDED: Final = "SELECT seq FROM messages WHERE kind = 'done'"
 
 pytestmark = pytest.mark.promise("P45")
 
@@ -143,16 +145,17 @@ async def test_what_a_command_printed_into_the_kickoff_is_a_tools(kernel: Served
 
 @pytest.mark.promise("P46")
 async def test_a_message_of_another_agent_is_none_that_it_was_given(kernel: ServedKernel) -> None:
-    """What bob was told in private is no source of alice's; what stands in her channel is."""
+    """What bob was told in private is no source of alice's, nor how his work ended; what stands in her channel is."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    await kernel.attempt("bob@review", text="a channel's words", token="bobs")
+    await kernel.end(await kernel.attempt("bob@review", text="a channel's words", token="bobs"))
+    ended = kernel.services.store.reader.now(lambda conn: conn.execute(ENDED).get)
     await kernel.ask("POST", "/agents", {"name": "carol", "model": "mock/x", "mock": [{"text": "hi"}]})
     await kernel.ask("POST", "/messages", {"to": "carol", "text": "between us"})
     channel = (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]
     await kernel.attempt("alice@review")
     ids = {one["text"]: f"m{one['seq']}" for one in channel}
     secret = (await kernel.ask("GET", "/spaces/dm:carol/channel")).json["messages"][0]["seq"]
-    for source, refused in ((f"m{secret}", True), (ids["a channel's words"], False)):
+    for source, refused in ((f"m{secret}", True), (f"m{ended}", True), (ids["a channel's words"], False)):
         done = await call(kernel, "memory_write", {"key": "k", "value": "v", "source": {"messages": [source]}})
         assert done["isError"] is refused
 

@@ -1,12 +1,15 @@
 """Whom a node serves, and the words by which one joins."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kernel.procs.node.admission import Standing, admit
-from kernel.procs.node.fence import Terms, TermUnreadable
-from protocol.node import JoinWord, KernelHello, Refusal, agree, decode_join_word
+from kernel.procs.node.fence import Lease, Terms, TermUnreadable
+from kernel.procs.node.framing import Garbled
+from kernel.procs.node.tenancy import Tenancy
+from protocol.node import JoinWord, KernelHello, LeaseTimes, Need, Refusal, agree, decode_join_word
 
 HELLO = KernelHello(project="p1", term=5, session="s1")
 FRESH = Standing(project=None, highest_term=0, session=None)
@@ -61,6 +64,23 @@ def test_a_refused_version_says_which_side_to_upgrade(theirs: tuple[int, int], o
     verdict = admit(hello, Standing(project="p1", highest_term=1, session=None, spoken=(3, 4)))
     assert isinstance(verdict, Refusal)
     assert verdict.why.endswith(f"upgrade agent-worker on the {older}") and "9.9" in verdict.why
+
+
+def test_only_the_echo_of_a_beat_that_was_sent_renews_a_lease() -> None:
+    """A kernel cannot extend a lease with a timestamp in the future."""
+    lease = Lease(60.0)
+    sent_ms = lease.beat()
+    lease.renew(sent_ms + 1)
+    assert lease.is_over
+    lease.renew(sent_ms)
+    assert not lease.is_over
+
+
+def test_a_node_takes_no_order_without_a_lease() -> None:
+    """The kernel may have given that work to another node."""
+    nobody: Any = None
+    with pytest.raises(Garbled, match="there is no lease"):
+        Tenancy(HELLO, nobody, LeaseTimes(), nobody).take(Need(modules=("json",)))
 
 
 def test_a_term_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
