@@ -22,9 +22,10 @@ from kernel.agents.nodes import LISTEN_DEFAULT, address_of, listen_unit, node_un
 from kernel.agents.trust import GrantSource, missing_grants
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
+from kernel.procs.node.session import NodeSession
 from kernel.procs.piped_command import CommandMissing
 from kernel.procs.spec import SpawnTransient
-from kernel.services.node_connection import NodeConnection, NodeSession, Transport
+from kernel.services.node_connection import NodeConnection, Transport
 from kernel.services.node_listener import NodeListener
 from kernel.services.node_scaling import NodeScaling
 from kernel.services.node_transports import DialledNode, engine_transport
