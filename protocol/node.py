@@ -86,7 +86,6 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A node's own account of itself: to be shown, and to place work by. Nobody else is bound by it."""
 
     version: Word = ""
-    platform: Word = ""
     cpus: Count = 1
     memory_bytes: Count = 0
     gpus: Count = 0
@@ -96,7 +95,6 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Its own folder, which has ``run/<attempt>/`` for each process."""
     mcp_url: Path = ""
     """Where processes there reach the daemon's MCP."""
-    boot_id: Word = ""
 
 
 class NodeHello(_Frame, frozen=True, kw_only=True, tag="node"):

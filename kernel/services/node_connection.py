@@ -101,7 +101,7 @@ class NodeConnection:
             if self._leaving.is_set():
                 break
             failures = node_states.failures_after(failures, held_seconds)
-            refusals = 0 if refused is None else 1 if refused.passes else refusals + 1
+            refusals = 0 if refused is None else refusals + 1
             pause = node_states.pause_seconds(failures, self._chance())
             with trio.CancelScope() as self._connecting:
                 await trio.sleep(pause if refused is None else node_states.refused_seconds(refusals))

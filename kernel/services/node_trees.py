@@ -125,9 +125,6 @@ class NodePreparation:
 
     async def abandon(self, leased: Leased) -> None:
         """Take home what was done, as far as the node is there."""
-        ready = self._prepared.get(leased.attempt)
-        if ready is not None:
-            ready.files.git.patience_seconds = 0.0
         with suppress(SpawnTransient, NotHome):
             await self._take_home(leased)
 

@@ -41,14 +41,7 @@ ServeMcp = Callable[[trio.abc.Stream], Awaitable[None]]
 
 
 class NodeRefused(Exception):
-    """The node will not serve this kernel, or is none: to try again at once is of no use.
-
-    ``passes``: by itself, within a lease.
-    """
-
-    def __init__(self, text: str, *, passes: bool = False) -> None:
-        super().__init__(text)
-        self.passes = passes
+    """The node will not serve this kernel, or is none: to try again at once is of no use."""
 
 
 class NodeSession:
@@ -151,8 +144,7 @@ class NodeSession:
         if answer is None:
             raise Garbled("the node went away before it had answered")
         if isinstance(answer, Refusal):
-            why = f"node {self.name} refuses: {shown_name(answer.why[:_SHOWN])}"
-            raise NodeRefused(why, passes=answer.code == "busy")
+            raise NodeRefused(f"node {self.name} refuses: {shown_name(answer.why[:_SHOWN])}")
         if not isinstance(answer, NodeHello):
             raise Garbled("it answers with something else than was asked")
         if not SPOKEN[0] <= answer.protocol <= SPOKEN[1]:

@@ -51,7 +51,7 @@ class FakeSession:
         self.connected = trio.Event()
         self.ended = False
         self.runs = 0
-        self.refuses = self.busy = False
+        self.refuses = False
         self.fails: Exception | None = None
         """What is raised where nobody thought of it, once."""
         self._speaking = trio.CancelScope()
@@ -80,8 +80,6 @@ class FakeSession:
                 try:
                     await transport.send_all(b"hello\n")
                     heard = await transport.receive_some(100)
-                    if self.busy:
-                        raise NodeRefused("it is busy", passes=True)
                     if self.refuses:
                         raise NodeRefused("it is of another version")
                     if heard:
@@ -108,8 +106,6 @@ class Bench:
     """Nodes that refuse."""
     failing: dict[str, Exception]
     """What is raised once where a node is spoken with."""
-    busy: set[str]
-    """Nodes that do so for now."""
 
     def write(self, text: str, *, trusted: bool = True) -> None:
         (self.root / "moniro.yaml").write_text(text)
@@ -150,12 +146,12 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
     def new_session(name: str, project: str, hello_seconds: float) -> NodeSession:
         assert project and hello_seconds > 0
         sessions.setdefault(name, []).append(FakeSession(name))
-        sessions[name][-1].refuses, sessions[name][-1].busy = name in refusing, name in busy
+        sessions[name][-1].refuses = name in refusing
         sessions[name][-1].fails = failing.pop(name, None)
         return cast("NodeSession", sessions[name][-1])
 
     running: dict[str, int] = {}
-    refusing, busy = set[str](), set[str]()
+    refusing = set[str]()
     failing: dict[str, Exception] = {}
 
     def at_work() -> Mapping[str, int]:
@@ -175,7 +171,7 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         running=at_work,
     )
     await nursery.start(writer.run)
-    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing, failing, busy)
+    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing, failing)
     nursery.cancel_scope.cancel()
 
 
@@ -316,17 +312,17 @@ async def test_a_look_that_fails_ends_no_session(
     assert [len(bench.sessions[name]) for name in ("a", "b")] == [1, 1]
 
 
-async def test_a_node_that_is_busy_is_asked_again_soon_and_told_of_once(
+async def test_a_node_that_refuses_again_and_again_is_told_of_once(
     bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is so for a lease; with pauses that grow, twelve tries would take longer than this test waits."""
+    """And is up once it does not."""
     monkeypatch.setattr(node_states, "REFUSED_PAUSE_SECONDS", 0.01)
     bench.write(echo())
-    bench.busy.add("a")
+    bench.refusing.add("a")
     await nursery.start(bench.service.run)
-    await bench.until("a", lambda _one: len(bench.sessions.get("a", ())) >= 12)
+    await bench.until("a", lambda _one: len(bench.sessions.get("a", ())) >= 3)
     await bench.told("off")
-    bench.busy.clear()
+    bench.refusing.clear()
     await bench.until("a", lambda one: one.state == "up")
     await bench.told("off", "up")
 

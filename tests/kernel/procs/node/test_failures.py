@@ -46,25 +46,35 @@ async def patient(tmp_path: Path) -> AsyncGenerator[FarNode]:
 
 @pytest.mark.promise("P84", "P85")
 @pytest.mark.parametrize("harm", ["closed", "garbled"])
-async def test_a_transport_that_breaks_ends_what_runs_there_and_is_lost_after_the_lease(
-    brief: FarNode, harm: str
+async def test_a_transport_that_breaks_ends_what_runs_there_and_the_node_process_at_once(
+    tmp_path: Path, harm: str
 ) -> None:
-    """The node ends its trees and itself at once; the kernel waits for the lease, and then has another session."""
-    async with brief.session() as session:
-        async with await session.launcher.spawn(TREE) as handle:
-            pids = await read_pids(handle.stdout)
-            if harm == "closed":
-                await session.way.aclose()
-            else:
-                session.way.sends = session.way.receives = lambda data: b"\xff" * len(data)
-            await gone(pids, PATIENCE)
-            with trio.fail_after(PATIENCE):
-                await session.broke.wait()
-                exited = await handle.wait()
-                await session.way.process.wait()
-        assert (exited.lost, exited.signal) == (True, signal.SIGKILL)
+    """Long before its lease is over, and until then the kernel calls nothing of it lost."""
+    node = FarNode(tmp_path / "far", LeaseTimes(lease_seconds=600))
+    async with node.session() as session:
+        handle = await session.launcher.spawn(TREE)
+        pids = await read_pids(handle.stdout)
+        if harm == "closed":
+            await session.way.aclose()
+        else:
+            session.way.sends = session.way.receives = lambda data: b"\xff" * len(data)
+        await gone(pids, PATIENCE)
+        with trio.fail_after(PATIENCE):
+            await session.broke.wait()
+            await session.way.process.wait()
+        assert handle.is_quiet() and not session.lost.is_set()
         with pytest.raises(NodeLost, match="not connected"):
             await session.launcher.spawn(CAT)
+
+
+@pytest.mark.promise("P84", "P85")
+async def test_what_was_lost_is_said_to_be_lost_after_the_lease_and_the_next_session_works(brief: FarNode) -> None:
+    """Each transport has a session of its own."""
+    async with brief.session() as session, await session.launcher.spawn(TREE) as handle:
+        await session.way.aclose()
+        with trio.fail_after(PATIENCE):
+            exited = await handle.wait()
+        assert (exited.lost, exited.signal) == (True, signal.SIGKILL)
     async with brief.session() as session, await session.launcher.spawn(CAT) as handle:
         await handle.stdin.aclose()
         assert (await handle.wait()).code == 0
