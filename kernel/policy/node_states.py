@@ -84,10 +84,7 @@ def standing(reach: Reach, *, draining: bool) -> NodeStanding:
 
 
 def pause_seconds(failures: int, chance: float) -> float:
-    """Seconds until a connection that failed so often in a row is tried again. ``chance``: from 0 to 1.
-
-    The first five tries come within 15 seconds: a machine that is started again is soon back.
-    """
+    """Seconds until a connection that failed so often in a row is tried again. ``chance``: from 0 to 1."""
     longest = FIRST_PAUSE_SECONDS * 2.0 ** min(max(failures - 1, 0), 20)
     return min(longest, LONGEST_PAUSE_SECONDS) * (0.75 + 0.25 * min(max(chance, 0.0), 1.0))
 

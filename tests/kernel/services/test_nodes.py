@@ -256,16 +256,6 @@ async def test_a_transport_that_breaks_is_opened_anew_once_its_lease_is_over(
     await bench.told("up", "lost", "up")
 
 
-async def test_after_the_lease_there_is_another_session(bench: Bench, nursery: trio.Nursery) -> None:
-    """Lost is told, and that it is back."""
-    bench.write(echo())
-    await nursery.start(bench.service.run)
-    await bench.until("a", lambda one: one.state == "up")
-    bench.sessions["a"][0].lose()
-    await bench.until("a", lambda one: one.state == "up" and len(bench.sessions["a"]) == 2)
-    await bench.told("up", "lost", "up")
-
-
 async def test_a_node_that_refuses_is_off_and_says_why(bench: Bench, nursery: trio.Nursery) -> None:
     """It is not tried in a loop."""
     bench.write(echo())
