@@ -8,7 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import NamedTuple
 
 import trio
 
@@ -17,18 +16,12 @@ from kernel.policy.node_states import NodeEvent, NodeState, Reach
 from kernel.procs.node.session import NodeRefused, NodeSession
 from kernel.procs.piped_command import CommandMissing
 from kernel.procs.spec import SpawnTransient
+from kernel.services.node_transports import DialledNode, Transport
 from protocol.project import NodeSettings
 
 logger = logging.getLogger(__name__)
 
 NOT_DIALLED = "it has not connected yet: run what awk node add printed there"
-
-
-class Transport(NamedTuple):
-    """A way to the node's process, and the reason why it ended."""
-
-    stream: trio.abc.Stream
-    why: Callable[[], str]
 
 
 Opener = Callable[[], AbstractAsyncContextManager[Transport]]
@@ -50,13 +43,13 @@ class NodeConnection:
         settings: NodeSettings,
         *,
         draining: bool,
-        new_session: Callable[[str], NodeSession],
-        opener: Opener,
+        new_session: Callable[[], NodeSession],
+        opener: Opener | None,
         changed: Callable[["NodeConnection", bool], None],
         now_ms: Callable[[], int],
         chance: Callable[[], float],
     ) -> None:
-        """``changed`` is told of another reason, too; and whether the state is another one."""
+        """``opener``: None where the node connects by itself. ``changed`` is called with whether the state moved."""
         self.name = name
         self.settings = settings
         self.draining = draining
@@ -65,7 +58,8 @@ class NodeConnection:
         self.since_ms = now_ms()
         self.why = NOT_DIALLED if settings.via == "join" else None
         self._new_session = new_session
-        self._opener = opener
+        self.dialled = DialledNode()
+        self._opener = opener or self.dialled.transport
         self._changed = changed
         self._now_ms = now_ms
         self._chance = chance
@@ -90,7 +84,7 @@ class NodeConnection:
         while not self._leaving.is_set():
             self._move("began", self.why)
             began = trio.current_time()
-            session = self.session = self._new_session(self.name)
+            session = self.session = self._new_session()
             try:
                 refused = await self._speak(session)
                 held_seconds = trio.current_time() - began if session.connected.is_set() else 0.0
@@ -122,7 +116,9 @@ class NodeConnection:
             with trio.CancelScope() as self._connecting:
                 async with self._opener() as transport:
                     try:
-                        refusal = await self._speak_over(transport.stream, session)
+                        await session.speak(transport.stream, lambda: self._move("opened"))
+                    except NodeRefused as refused:
+                        refusal = refused
                     finally:
                         why = transport.why()  # also where another one has taken its place
         except (SpawnTransient, CommandMissing) as error:
@@ -133,23 +129,6 @@ class NodeConnection:
             why = f"the kernel failed with it ({type(error).__name__}): see kernel.log"
         if not self._leaving.is_set():
             self._move("broke" if refusal is None else "refused", why if refusal is None else str(refusal))
-        return refusal
-
-    async def _speak_over(self, stream: trio.abc.Stream, session: NodeSession) -> NodeRefused | None:
-        """Speak until ``stream`` breaks, and note when the node is up. Returns why it was refused, or refused."""
-
-        async def note_when_up() -> None:
-            await session.connected.wait()
-            self._move("opened")
-
-        refusal: NodeRefused | None = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(note_when_up)
-            try:
-                await session.speak(stream)
-            except NodeRefused as refused:
-                refusal = refused
-            nursery.cancel_scope.cancel()
         return refusal
 
     def _move(self, event: NodeEvent, why: str | None = None) -> None:

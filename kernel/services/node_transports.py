@@ -1,21 +1,27 @@
 """Transports to nodes: the command of an engine, run here, or a connection that the node itself opened."""
 
 import secrets
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
 from kernel.agents.engines import command_line, engine_environment
 from kernel.procs.piped_command import piped_command
-from kernel.services.node_connection import Transport
 from protocol.project import NodeSettings
 
 CLOSED: Final = "the node closed the connection"
 REPLACED: Final = (
     "it has connected again, or another machine has the same join token: each needs its own (awk node add)"
 )
+
+
+class Transport(NamedTuple):
+    """A way to the node's process, and the reason why it ended."""
+
+    stream: trio.abc.Stream
+    why: Callable[[], str]
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ that is lost. Nothing of a place is used for another one.
 import os
 import re
 from collections.abc import Callable
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 import msgspec
 import trio
@@ -16,6 +16,7 @@ from kernel.policy.node_states import NodeState
 from kernel.policy.placement import HERE, Machine
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import NodeLost, SpawnTransient, Spec
+from kernel.services.node_trees import FilesOnNodes
 from kernel.services.nodes import Nodes
 from kernel.services.preparation import NO_PREPARATION, Preparation
 from kernel.store.transitions.lease import Leased
@@ -33,18 +34,6 @@ ANY_WORKERS: Final = 1_000_000
 Relocate = Callable[[Start, AgentDefinition], Start]
 
 
-class NodeFiles(Protocol):
-    """Brings an agent's files to a node and back."""
-
-    def preparation(self, node: str, /) -> Preparation:
-        """Makes ready there what an attempt works on."""
-        ...
-
-    def relocate(self, node: str, leased: Leased, /) -> Relocate:
-        """Makes a start frame say the paths of the node."""
-        ...
-
-
 class WorkPlace(msgspec.Struct, frozen=True, kw_only=True):
     """The place of one attempt. ``name`` is HERE, or a node's."""
 
@@ -59,7 +48,7 @@ class WorkPlace(msgspec.Struct, frozen=True, kw_only=True):
 class WorkPlaces:
     """The places of one kernel. ``here`` is the place for all that runs on no node."""
 
-    def __init__(self, here: WorkPlace, nodes: Nodes | None = None, files: NodeFiles | None = None) -> None:
+    def __init__(self, here: WorkPlace, nodes: Nodes | None = None, files: FilesOnNodes | None = None) -> None:
         self._here = here
         self._nodes = nodes
         self._files = files

@@ -6,13 +6,16 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from kernel.procs.descriptors import raise_limit
 from kernel.procs.node.folder import FolderRefused, of_this_machine, open_log, prepare_folder
 from kernel.procs.node.guard import Guard
-from protocol.node import BEAT_SECONDS, LEASE_SECONDS, MARGIN_SECONDS, LeaseTimes, decode_join_word
+from protocol.node import LeaseTimes, decode_join_word
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +50,8 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--project", metavar="ID", help="serve this project, and no other")
     parser.add_argument("--join", metavar="WORD", help="dial and serve the kernel that gave this word (- reads it)")
-    parser.add_argument("--lease-seconds", type=float, default=LEASE_SECONDS, help=argparse.SUPPRESS)
-    parser.add_argument("--beat-seconds", type=float, default=BEAT_SECONDS, help=argparse.SUPPRESS)
-    parser.add_argument("--margin-seconds", type=float, default=MARGIN_SECONDS, help=argparse.SUPPRESS)
+    decode_times = msgspec.json.Decoder(LeaseTimes).decode
+    parser.add_argument("--times", type=decode_times, default=LeaseTimes(), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.join == "-":
         options.join = sys.stdin.readline(_WORD_CHARACTERS).strip()
@@ -57,11 +59,7 @@ def _parse() -> argparse.Namespace:
 
 
 def _serve(options: argparse.Namespace, state: Path) -> int:
-    times = LeaseTimes(
-        lease_seconds=options.lease_seconds,
-        beat_seconds=options.beat_seconds,
-        margin_seconds=options.margin_seconds,
-    )
+    times: LeaseTimes = options.times
     word = None if options.join is None else decode_join_word(options.join)
     guard = Guard(times.margin_seconds / 2)  # before anything has threads or a loop
     import trio  # noqa: PLC0415
@@ -102,7 +100,8 @@ def _serve(options: argparse.Namespace, state: Path) -> int:
             await host.serve(trio.StapledStream(trio.lowlevel.FdStream(writing), trio.lowlevel.FdStream(reading)))
         except (*BROKEN, Garbled, NotServed, TermUnreadable, trio.TooSlowError) as error:
             logger.warning("node.transport_broke %s", describe(error))
-            os.write(errors, f"error: {describe(error)}\n".encode())
+            with suppress(OSError):  # what led here may be gone
+                os.write(errors, f"error: {describe(error)}\n".encode())
 
     trio.run(until_signal, serve)
     return 0

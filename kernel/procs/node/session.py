@@ -77,11 +77,16 @@ class NodeSession:
             self._serve,
         )
         self._nursery: trio.Nursery | None = None
+        self._tell_connected: Callable[[], None] = lambda: None
         self._until = 0.0
         """When the lease is certainly over, by ``boot_seconds``."""
 
-    async def speak(self, transport: trio.abc.Stream) -> None:
-        """Use ``transport`` until it breaks or the lease is over, and close it. Raises NodeRefused."""
+    async def speak(self, transport: trio.abc.Stream, connected: Callable[[], None] = lambda: None) -> None:
+        """Use ``transport`` until it breaks or the lease is over, and close it. Raises NodeRefused.
+
+        ``connected`` is called once the node has a lease.
+        """
+        self._tell_connected = connected
         try:
             async with transport:
                 unpacker = Unpacker()
@@ -130,6 +135,7 @@ class NodeSession:
             if not self.connected.is_set():
                 logger.info("node.connected %s", self.name)
                 self.connected.set()
+                self._tell_connected()
         else:
             self.launcher.take(frame)
 

@@ -70,7 +70,7 @@ class FakeSession:
     def end(self) -> None:
         self.ended = True
 
-    async def speak(self, transport: trio.abc.Stream) -> None:
+    async def speak(self, transport: trio.abc.Stream, connected: Callable[[], None]) -> None:
         self.runs += 1
         with self._speaking:
             async with transport:
@@ -85,6 +85,7 @@ class FakeSession:
                     if heard:
                         self.facts = NodeFacts(cpus=2)
                         self.connected.set()
+                        connected()
                         while heard:
                             heard = await transport.receive_some(100)
                 except (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):

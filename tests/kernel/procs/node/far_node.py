@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.procs.node.folder import LOCK, of_this_machine
@@ -80,8 +81,7 @@ class FarNode:
     async def open(self, project: str = PROJECT) -> Way:
         """Run what an engine runs at the far end: the node process."""
         argv = [sys.executable, "-I", "-m", "kernel.procs.node", "--state", str(self.given), "--project", project]
-        argv += ["--lease-seconds", str(self.times.lease_seconds), "--beat-seconds", str(self.times.beat_seconds)]
-        argv += ["--margin-seconds", str(self.times.margin_seconds)]
+        argv += ["--times", msgspec.json.encode(self.times).decode()]
         process = await trio.lowlevel.open_process(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV)
         return Way(process)
 
