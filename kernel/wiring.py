@@ -60,7 +60,7 @@ from kernel.services.metrics import EventCounters
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
 from kernel.services.node_cleanup import NodeCleanup
-from kernel.services.node_sessions import session_with
+from kernel.services.node_connection import session_with
 from kernel.services.node_trees import FilesOnNodes, NodeTrees
 from kernel.services.nodes import Nodes
 from kernel.services.prune import Prune

@@ -1,11 +1,10 @@
 """Frames between a kernel and a node: a machine on which attempts run while the log stays with the kernel.
 
-On the wire a frame has a header (kernel.procs.node.framing) and a body in MessagePack, tagged ``t``. Hellos, beats and
-echoes have no number: they are of this moment. All others are numbered, acknowledged, sent again after the transport
-broke, and take effect once.
+On the wire a frame is a length and a body in MessagePack, tagged ``t`` (kernel.procs.node.wire). A session lasts as
+long as its transport: nothing is sent again.
 
-A channel is a stream of bytes inside the stream: three for each process (``channel_of``), one for each connection to
-the daemon's MCP. Whoever reads grants the writer credit; more than that is never on its way.
+A channel is a stream of bytes inside the transport: three for each process (``channel_of``), one for each connection
+to the daemon's MCP. The reader grants the writer credit; the writer never has more than that on its way.
 """
 
 import base64
@@ -17,8 +16,8 @@ import msgspec
 from protocol.instruction import Count
 from protocol.ipc import Bound, Exited, Kill, Order
 
-NODE_PROTOCOL: Final = 1
-"""Of what is newest here. One version back is spoken, too: nodes are upgraded one after the other."""
+NODE_PROTOCOL: Final = 2
+"""The newest version. From version 3 on the one before is accepted too; version 1 was never released."""
 LEASE_SECONDS: Final = 15.0
 """From a beat that the kernel has echoed: for so long a node may run what it was given."""
 BEAT_SECONDS: Final = 3.0
@@ -32,10 +31,10 @@ FRAME_LIMIT_BYTES: Final = 2 * 1024 * 1024
 CHUNK_BYTES: Final = 64 * 1024
 CHANNEL_WINDOW_BYTES: Final = 256 * 1024
 """What one channel may have on its way, or waiting to be read."""
-STREAM_WINDOW_BYTES: Final = 4 * 1024 * 1024
-"""What may be unacknowledged before bytes of channels wait."""
-STREAM_LIMIT_BYTES: Final = 16 * 1024 * 1024
-"""What may be unacknowledged at all: a session whose other side acknowledges nothing ends here."""
+QUEUE_WINDOW_BYTES: Final = 4 * 1024 * 1024
+"""Unsent bytes of one side before bytes of channels wait."""
+QUEUE_LIMIT_BYTES: Final = 16 * 1024 * 1024
+"""Unsent bytes of one side at most: a session whose other side reads nothing ends here."""
 MOST_CONNECTIONS: Final = 1024
 """To the daemon's MCP, of one node."""
 MOST_PROCESSES: Final = 4096
@@ -47,7 +46,7 @@ def agree(ours: tuple[int, int], theirs: tuple[int, int]) -> int | None:
     return newest if newest >= max(ours[0], theirs[0]) else None
 
 
-SPOKEN: Final = (max(NODE_PROTOCOL - 1, 1), NODE_PROTOCOL)
+SPOKEN: Final = (max(NODE_PROTOCOL - 1, 2), NODE_PROTOCOL)
 """Oldest and newest version spoken here."""
 
 
@@ -57,11 +56,6 @@ class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = LEASE_SECONDS
     beat_seconds: float = BEAT_SECONDS
     margin_seconds: float = MARGIN_SECONDS
-
-    @property
-    def silence_seconds(self) -> float:
-        """Without a whole frame for so long, a transport is taken for dead: beats come more often than that."""
-        return 2.5 * self.beat_seconds
 
 
 Number = Annotated[int, msgspec.Meta(ge=1, le=2**48)]
@@ -76,7 +70,7 @@ class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="t", tag=str.l
     pass
 
 
-# -- without a number -----------------------------------------------------------------------------------
+# -- greetings ------------------------------------------------------------------------------------------
 
 
 class KernelHello(_Frame, frozen=True, kw_only=True, tag="kernel"):
@@ -84,20 +78,14 @@ class KernelHello(_Frame, frozen=True, kw_only=True, tag="kernel"):
 
     project: Word
     term: Count
-    session: Word
     protocol: tuple[Count, Count] = SPOKEN
     version: Word = ""
-    resume: bool = False
-    """This session was there before: its frames go on where they were."""
-    received: Count = 0
-    """The number of the last frame that took effect."""
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A node's own account of itself: to be shown, and to place work by. Nobody else is bound by it."""
 
     version: Word = ""
-    platform: Word = ""
     cpus: Count = 1
     memory_bytes: Count = 0
     gpus: Count = 0
@@ -107,24 +95,25 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Its own folder, which has ``run/<attempt>/`` for each process."""
     mcp_url: Path = ""
     """Where processes there reach the daemon's MCP."""
-    boot_id: Word = ""
-    session: Word = ""
 
 
 class NodeHello(_Frame, frozen=True, kw_only=True, tag="node"):
-    """Answer to ``kernel``: the session is there. ``protocol`` is the version that is spoken from here on."""
+    """Answer to ``kernel``: nothing of an earlier session is left. ``protocol`` is the version used from here on."""
 
-    session: Word
     protocol: Count
     facts: NodeFacts
-    received: Count = 0
 
 
 class Refusal(_Frame, frozen=True, kw_only=True, tag="refusal"):
-    """Answer to ``kernel``, and the last word. ``code``: version, project, term, or session for one that is no more."""
+    """Answer to ``kernel``, and the last frame. ``code``: version, project, term or busy."""
 
     code: Word
     why: Sentence
+
+
+Greeting = KernelHello | NodeHello | Refusal
+
+# -- the lease ------------------------------------------------------------------------------------------
 
 
 class Beat(_Frame, frozen=True, kw_only=True, tag="beat"):
@@ -139,8 +128,6 @@ class Echo(_Frame, frozen=True, kw_only=True, tag="echo"):
     at_ms: Count
 
 
-Greeting = KernelHello | NodeHello | Refusal | Beat | Echo
-
 # -- kernel -> node -------------------------------------------------------------------------------------
 
 
@@ -150,24 +137,21 @@ class Spawn(Order, frozen=True, kw_only=True, tag="spawn"):
     process: Number
 
 
-class Tell(_Frame, frozen=True, kw_only=True, tag="tell"):
-    """To the keeper of ``process``."""
-
-    process: Number
-    order: Kill | Bound
-
-
 class Signal(_Frame, frozen=True, kw_only=True, tag="signal"):
     """Signal the child alone."""
 
-    process: Number
     number: Annotated[int, msgspec.Meta(ge=1, le=64)]
 
 
 class Destroy(_Frame, frozen=True, kw_only=True, tag="destroy"):
-    """Kill it without its keeper's help."""
+    """Kill the tree without the help of its keeper."""
+
+
+class Tell(_Frame, frozen=True, kw_only=True, tag="tell"):
+    """An order about ``process``: ``kill`` and ``bound`` are passed on to its keeper."""
 
     process: Number
+    order: Kill | Bound | Signal | Destroy
 
 
 class Release(_Frame, frozen=True, kw_only=True, tag="release"):
@@ -227,38 +211,39 @@ STDIN, STDOUT, STDERR, CONNECTION = 0, 1, 2, 3
 
 
 def channel_of(number: int, role: int) -> int:
-    """The channel of a process (``role`` STDIN, STDOUT or STDERR) or of a connection (CONNECTION)."""
+    """Return the channel of a process (``role`` STDIN, STDOUT or STDERR) or of a connection (CONNECTION)."""
     return 4 * number + role
 
 
 class Data(_Frame, frozen=True, kw_only=True, tag="data"):
-    """Bytes, as many as there was credit for."""
+    """Bytes, at most as many as there is credit for."""
 
     channel: Channel
     data: Annotated[bytes, msgspec.Meta(min_length=1, max_length=CHUNK_BYTES)]
 
 
 class End(_Frame, frozen=True, kw_only=True, tag="end"):
-    """From who writes: there is no more."""
+    """The sender writes no more; it still reads."""
 
     channel: Channel
 
 
-class Shut(_Frame, frozen=True, kw_only=True, tag="shut"):
-    """From who reads: nobody does any more. The writer answers with ``end``, if it has not."""
+class Close(_Frame, frozen=True, kw_only=True, tag="close"):
+    """The sender neither writes nor reads any more. Its last frame about the channel."""
 
     channel: Channel
 
 
 class Credit(_Frame, frozen=True, kw_only=True, tag="credit"):
-    """From who reads: so many bytes were read, and as many more may come."""
+    """The reader has taken ``size`` bytes, and as many more may come."""
 
     channel: Channel
     size: Bytes
 
 
-KernelSays = Spawn | Tell | Signal | Destroy | Release | Need | Data | End | Shut | Credit
-NodeSays = Spawned | NotSpawned | ProcessEnded | Released | Opened | Data | End | Shut | Credit
+ChannelFrame = Data | End | Close | Credit
+KernelSays = Echo | Spawn | Tell | Release | Need | Data | End | Close | Credit
+NodeSays = Beat | Spawned | NotSpawned | ProcessEnded | Released | Opened | Data | End | Close | Credit
 
 # -- dialling home ---------------------------------------------------------------------------------------
 

@@ -40,8 +40,7 @@ FIRST_PAUSE_SECONDS: Final = 0.25
 LONGEST_PAUSE_SECONDS: Final = 30.0
 REFUSED_PAUSE_SECONDS: Final = 4.0
 LONGEST_REFUSED_SECONDS: Final = 64.0
-"""A node of another version stays so until somebody installs something there. One that is busy is so for a lease, and
-is asked again after the first pause each time."""
+"""A node of another version stays so until somebody installs something there."""
 STEADY_SECONDS: Final = 10.0
 """A connection that held so long had not failed."""
 
@@ -85,10 +84,7 @@ def standing(reach: Reach, *, draining: bool) -> NodeStanding:
 
 
 def pause_seconds(failures: int, chance: float) -> float:
-    """Seconds until a connection that failed so often in a row is tried again. ``chance``: from 0 to 1.
-
-    The first five tries come within a lease of 15 seconds, so a cable that was pulled for a moment costs no work.
-    """
+    """Seconds until a connection that failed so often in a row is tried again. ``chance``: from 0 to 1."""
     longest = FIRST_PAUSE_SECONDS * 2.0 ** min(max(failures - 1, 0), 20)
     return min(longest, LONGEST_PAUSE_SECONDS) * (0.75 + 0.25 * min(max(chance, 0.0), 1.0))
 

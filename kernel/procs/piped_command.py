@@ -1,7 +1,7 @@
 """A command whose standard streams are one stream of bytes to somewhere else: ssh, srun, kubectl exec.
 
-It has no keeper: a keeper would end what the command leaves behind on this machine, and a node that is reached by way
-of this machine is to outlive the command that led to it. What runs there watches its lease, not its parent.
+It has no keeper: one would kill a node process of this machine before that has ended its own trees. What runs at the
+far end ends when its input does, at the latest with its lease.
 """
 
 import signal

@@ -5,16 +5,16 @@ What is only in a clone comes here first, under a ref of its own. What cannot co
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
 import trio
 
 from kernel.agents.providers import CauseError
-from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles
 from kernel.services.node_trees import LENT, NodeTrees, private_box
+from kernel.services.nodes import Nodes
 from kernel.store import workflows, worktrees
 from kernel.store.feed import Wake
 from kernel.store.workflows import WorkflowRecord
@@ -26,7 +26,6 @@ from kernel.workflows.node_sync import NodeSync
 from kernel.workflows.tree_commits import WritableTree
 from protocol.errors import Refused
 from protocol.names import AGENT_BRANCHES, run_id
-from protocol.node import NodeFacts
 
 logger = logging.getLogger(__name__)
 
@@ -43,40 +42,6 @@ for one in r*/*/; do
     test ! -d "${{one}}tree" || {{ printf %s "$one"; test ! -e "${{one}}{CONFINED}" || printf ' confined'; echo; }}
 done | head -n 10000
 """
-
-
-class ConnectedNode(Protocol):
-    """A node by its name; ``state`` is ``up`` or ``draining`` where it is connected."""
-
-    @property
-    def name(self) -> str:
-        """The name in the project file."""
-        ...
-
-    @property
-    def state(self) -> str:
-        """Its standing, in a word."""
-        ...
-
-
-class ConnectedNodes(Protocol):
-    """The nodes of a project."""
-
-    def states(self) -> Iterable[ConnectedNode]:
-        """Every node there is."""
-        ...
-
-    def launcher(self, name: str, /) -> Launcher:
-        """Starts processes there. Raises SpawnTransient."""
-        ...
-
-    def facts(self, name: str, /) -> NodeFacts | None:
-        """The facts that the node gives of itself."""
-        ...
-
-    async def until_changed(self) -> None:
-        """Wait until something about a node is another thing."""
-        ...
 
 
 class Listed(NamedTuple):
@@ -98,7 +63,7 @@ def read_list(said: bytes) -> Iterator[Listed]:
 class NodeCleanup:
     """Cleans the nodes of a project. ``works_in`` tells that an attempt of a run is still under way."""
 
-    def __init__(self, parts: NodeTrees, nodes: ConnectedNodes, wake: Wake, works_in: Callable[[int], bool]) -> None:
+    def __init__(self, parts: NodeTrees, nodes: Nodes, wake: Wake, works_in: Callable[[int], bool]) -> None:
         self._parts = parts
         self._nodes = nodes
         self._wake = wake

@@ -109,7 +109,7 @@ class NodeListener:
         node: str | None = None
         if len(self._strangers) >= MOST_STRANGERS:
             self._strangers.pop(next(iter(self._strangers))).cancel()
-        # Its end needs no farewell: frames are numbered, and say themselves whether they are whole.
+        # However it ends, the session ends with it.
         stream = trio.SSLStream(plain, context, server_side=True, https_compatible=True)
         try:
             with trio.move_on_after(HANDSHAKE_SECONDS) as self._strangers[plain]:
@@ -124,7 +124,7 @@ class NodeListener:
         except Exception:
             logger.exception("nodes.connection_failed")
         if node is None:
-            self._note_refusal("no valid token")
+            self._note_refusal()
 
     async def _identify(self, stream: "trio.SSLStream[trio.SocketStream]") -> str | None:
         line = bytearray()
@@ -142,9 +142,9 @@ class NodeListener:
                 found = name
         return found
 
-    def _note_refusal(self, why: str) -> None:
+    def _note_refusal(self) -> None:
         self._refused += 1
         now_ms = self._now_ms()
         if now_ms - self._refused_since_ms >= REFUSALS_MS:
-            logger.warning("nodes.refused %d connections, the last: %s", self._refused, why)
+            logger.warning("nodes.refused %d connections without a valid token", self._refused)
             self._refused, self._refused_since_ms = 0, now_ms

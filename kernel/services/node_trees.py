@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import trio
@@ -21,6 +21,7 @@ from kernel.procs.handed_over import CannotHandOver
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles
+from kernel.services.nodes import Nodes
 from kernel.services.preparation import NotHome, Prepared
 from kernel.services.relocation import NodePlace, private_bytes, relocate, skill_folders
 from kernel.services.tree_work import Away, TreeWork
@@ -124,9 +125,6 @@ class NodePreparation:
 
     async def abandon(self, leased: Leased) -> None:
         """Take home what was done, as far as the node is there."""
-        ready = self._prepared.get(leased.attempt)
-        if ready is not None:
-            ready.files.git.patience_seconds = 0.0
         with suppress(SpawnTransient, NotHome):
             await self._take_home(leased)
 
@@ -276,22 +274,10 @@ def private_box(bubblewrap: str, top: str, facts: NodeFacts) -> Sandbox:
     return Sandbox(program=bubblewrap, writable=(top,), hidden=hidden, private_bytes=private_bytes(facts))
 
 
-class NodeLaunchers(Protocol):
-    """The nodes of a project, as far as files go there."""
-
-    def launcher(self, name: str, /) -> Launcher:
-        """Starts processes there. Raises SpawnTransient for one that is not there."""
-        ...
-
-    def facts(self, name: str, /) -> NodeFacts | None:
-        """The facts that the node gives of itself; None: it is not connected."""
-        ...
-
-
 class FilesOnNodes:
     """Brings the files of attempts to the nodes of a project, and back."""
 
-    def __init__(self, parts: NodeTrees, nodes: NodeLaunchers) -> None:
+    def __init__(self, parts: NodeTrees, nodes: Nodes) -> None:
         self._parts = parts
         self._nodes = nodes
         self._preparations: dict[str, NodePreparation] = {}

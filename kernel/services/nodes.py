@@ -22,12 +22,13 @@ from kernel.agents.nodes import LISTEN_DEFAULT, address_of, listen_unit, node_un
 from kernel.agents.trust import GrantSource, missing_grants
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
+from kernel.procs.node.session import NodeSession
 from kernel.procs.piped_command import CommandMissing
 from kernel.procs.spec import SpawnTransient
-from kernel.services.node_connection import NodeConnection, NodeSession, Transport
+from kernel.services.node_connection import NodeConnection
 from kernel.services.node_listener import NodeListener
 from kernel.services.node_scaling import NodeScaling
-from kernel.services.node_transports import DialledNode, engine_transport
+from kernel.services.node_transports import Transport, engine_transport
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import nodes
 from kernel.store.reader import Reader
@@ -56,11 +57,6 @@ class Wanted(NamedTuple):
     why: str | None = None
     group: str = ""
     """As it was added, or stands in the file: the members of a group have a number behind that."""
-
-
-class _Held(NamedTuple):
-    link: NodeConnection
-    dialled: DialledNode
 
 
 class Nodes:
@@ -95,7 +91,7 @@ class Nodes:
         self.running = running
         self._project = ""
         self._wanted: dict[str, Wanted] | None = None
-        self._links: dict[str, _Held] = {}
+        self._links: dict[str, NodeConnection] = {}
         self._told: list[tuple[str, str, str | None]] = []
         self._known_of: dict[str, tuple[str, str | None]] = {}
         """What was told last of each: one that refuses again and again is told of once."""
@@ -117,14 +113,14 @@ class Nodes:
     def launcher(self, name: str) -> Launcher:
         """The launcher that starts processes there. Raises SpawnTransient where there is no such node now."""
         kept = self._links.get(name)
-        if kept is None or kept.link.session is None:
+        if kept is None or kept.session is None:
             raise SpawnTransient(f"there is no node {name} now")
-        return kept.link.session.launcher
+        return kept.session.launcher
 
     def facts(self, name: str) -> NodeFacts | None:
         """Its own account of itself; None until it was connected once."""
         kept = self._links.get(name)
-        return None if kept is None or kept.link.session is None else kept.link.session.facts
+        return None if kept is None or kept.session is None else kept.session.facts
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Have ``changed`` called after each change of ``states``."""
@@ -175,7 +171,7 @@ class Nodes:
         self._check_known(name)
         await self._writer.commit(partial(nodes.drain, draining=draining), name)
         if name in self._links:
-            self._links[name].link.draining = draining
+            self._links[name].draining = draining
         self.look_again()
 
     async def remove(self, name: str, *, force: bool) -> None:
@@ -274,7 +270,7 @@ class Nodes:
 
     def _take_up(self, wanted: dict[str, Wanted], nursery: trio.Nursery) -> None:
         self._wanted = wanted
-        for name, (link, _) in self._links.items():
+        for name, link in self._links.items():
             now = wanted.get(name)
             if now is None or now.why is not None or _way(now.settings) != _way(link.settings):
                 link.leave()
@@ -298,26 +294,24 @@ class Nodes:
             logger.exception("nodes.listener_failed")
             self.listener = None
 
-    def _new_link(self, name: str, wanted: Wanted) -> _Held:
-        dialled = DialledNode()
-        link = NodeConnection(
+    def _new_link(self, name: str, wanted: Wanted) -> NodeConnection:
+        return NodeConnection(
             name,
             wanted.settings,
             draining=wanted.draining,
-            new_session=lambda asked: self._new_session(asked, self._id_at(asked), hello_seconds(wanted.settings)),
-            opener=dialled.transport if wanted.settings.via == "join" else partial(self._opened, name, wanted),
+            new_session=partial(self._new_session, name, self._id_at(name), hello_seconds(wanted.settings)),
+            opener=None if wanted.settings.via == "join" else partial(self._opened, name, wanted),
             changed=self._changed,
             now_ms=self._now_ms,
             chance=self._chance,
         )
-        return _Held(link, dialled)
 
     def _id_at(self, name: str) -> str:
         return f"{self._project}-{name}"
 
-    async def _keep(self, name: str, kept: _Held) -> None:
+    async def _keep(self, name: str, kept: NodeConnection) -> None:
         try:
-            await kept.link.run()
+            await kept.run()
         finally:
             kept.dialled.close()
             if self._links.get(name) is kept:
@@ -339,7 +333,7 @@ class Nodes:
 
     async def _carry(self, name: str, stream: trio.abc.Stream) -> None:
         kept = self._links.get(name)
-        if kept is not None and kept.link.settings.via == "join":
+        if kept is not None and kept.settings.via == "join":
             await kept.dialled.carry(stream)
 
     def _changed(self, link: NodeConnection, moved: bool) -> None:
@@ -350,7 +344,7 @@ class Nodes:
     def _state(self, name: str, wanted: Wanted) -> NodeState:
         kept = self._links.get(name)
         if kept is not None:
-            return kept.link.state
+            return kept.state
         return NodeState(
             name=name,
             settings=wanted.settings,

@@ -6,19 +6,23 @@ that is lost. Nothing of a place is used for another one.
 
 import os
 import re
-from collections.abc import Callable, Iterable
-from typing import Final, NoReturn, Protocol
+from collections.abc import Callable
+from typing import Final, NoReturn
 
 import msgspec
 import trio
 
+from kernel.policy.node_states import NodeState
 from kernel.policy.placement import HERE, Machine
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import NodeLost, SpawnTransient, Spec
+from kernel.services.node_trees import FilesOnNodes
+from kernel.services.nodes import Nodes
 from kernel.services.preparation import NO_PREPARATION, Preparation
 from kernel.store.transitions.lease import Leased
 from protocol.agent import AgentDefinition
 from protocol.ipc import Start
+from protocol.node import NodeFacts
 
 _GPU: Final = re.compile(r"nvidia[0-9]+", re.ASCII)
 MOST_BYTES: Final = 2**50
@@ -27,77 +31,7 @@ MOST_GPUS: Final = 1024
 ANY_WORKERS: Final = 1_000_000
 
 
-class NodeStanding(Protocol):
-    """A node as its owner in the kernel knows it. ``state`` is ``up`` where it may be given work."""
-
-    @property
-    def name(self) -> str:
-        """The name in the project file."""
-        ...
-
-    @property
-    def state(self) -> str:
-        """Its standing, in a word."""
-        ...
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels that the project file gives it."""
-        ...
-
-    @property
-    def workers(self) -> int:
-        """The number of attempts that may run there at once."""
-        ...
-
-
-class NodeCapacity(Protocol):
-    """The facts that a node reported of itself."""
-
-    @property
-    def memory_bytes(self) -> int:
-        """All of its memory."""
-        ...
-
-    @property
-    def gpus(self) -> int:
-        """The number of its GPUs."""
-        ...
-
-
-class NodeSource(Protocol):
-    """The nodes of a project."""
-
-    def states(self) -> Iterable[NodeStanding]:
-        """Every node there is."""
-        ...
-
-    def facts(self, name: str, /) -> NodeCapacity | None:
-        """The node's own account of itself; None: it has said nothing yet."""
-        ...
-
-    def launcher(self, name: str, /) -> Launcher:
-        """Starts processes there. Raises SpawnTransient for one that is not there."""
-        ...
-
-    def watch(self, changed: Callable[[], None], /) -> None:
-        """Have ``changed`` called after each change of ``states``."""
-        ...
-
-
 Relocate = Callable[[Start, AgentDefinition], Start]
-
-
-class NodeFiles(Protocol):
-    """Brings an agent's files to a node and back."""
-
-    def preparation(self, node: str, /) -> Preparation:
-        """Makes ready there what an attempt works on."""
-        ...
-
-    def relocate(self, node: str, leased: Leased, /) -> Relocate:
-        """Makes a start frame say the paths of the node."""
-        ...
 
 
 class WorkPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +48,7 @@ class WorkPlace(msgspec.Struct, frozen=True, kw_only=True):
 class WorkPlaces:
     """The places of one kernel. ``here`` is the place for all that runs on no node."""
 
-    def __init__(self, here: WorkPlace, nodes: NodeSource | None = None, files: NodeFiles | None = None) -> None:
+    def __init__(self, here: WorkPlace, nodes: Nodes | None = None, files: FilesOnNodes | None = None) -> None:
         self._here = here
         self._nodes = nodes
         self._files = files
@@ -168,7 +102,7 @@ class _Gone:
         raise NodeLost(f"there is no node {self._name} any more, so {spec.attempt} cannot start")
 
 
-def machine_of(standing: NodeStanding, facts: NodeCapacity | None) -> Machine:
+def machine_of(standing: NodeState, facts: NodeFacts | None) -> Machine:
     """Return a node as placement sees it. What it says of itself is bounded; one that has said nothing has nothing."""
     return Machine(
         name=standing.name,

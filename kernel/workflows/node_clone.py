@@ -7,17 +7,14 @@ a name of a commit or a pack; it is checked here (``kernel.workflows.exchange``)
 
 import itertools
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
-import trio
 
 from kernel.procs.command import CommandResult, run_command
 from kernel.procs.launcher import Launcher
-from kernel.procs.spec import NodeLost, SpawnTransient
 from kernel.workflows.clone import PACK_BYTES
 from kernel.workflows.exchange import COMMIT, wanted
 from kernel.workflows.git import GitCommand
@@ -25,14 +22,13 @@ from kernel.workflows.git_view import View
 from kernel.workflows.project_git import LIMIT_BYTES, SECONDS, failed
 from kernel.workflows.tree_commits import Author, WritableTree, commit_staged, stage
 from protocol.ipc import Sandbox
-from protocol.node import LEASE_SECONDS, NodeFacts
+from protocol.node import NodeFacts
 
 TREES: Final = "trees"
 """The folder of all clones, in the state folder of a node."""
 HERE: Final = "refs/awk/here"
 """The ref in a clone that names the last commit that both sides had."""
 _SHELL_BYTES: Final = 1024 * 1024
-_AGAIN_SECONDS: Final = 0.5
 _UNLOCK: Final = 'cd "$1" && rm -f .git/index.lock .git/HEAD.lock ".git/refs/heads/$2.lock" .git/refs/awk/here.lock'
 CONFINED: Final = "confined"
 """A file beside a clone whose agent is confined."""
@@ -68,8 +64,6 @@ class NodeGit:
 
     def __init__(self, launcher: Launcher, facts: NodeFacts) -> None:
         self.facts = facts
-        self.patience_seconds = LEASE_SECONDS
-        """A node that is cut off is waited for, as long as it may come back to what it does."""
         self.environment = {"PATH": facts.path, "HOME": facts.home, "LC_ALL": "C", "GIT_LFS_SKIP_SMUDGE": "1"}
         self._launcher = launcher
         self._name = f"files-{secrets.token_hex(4)}"
@@ -96,8 +90,7 @@ class NodeGit:
         """A run that may as well say no. Raises SpawnTransient."""
         command = msgspec.structs.replace(self._command, limit_bytes=limit_bytes)
         known = {**view.variables, **(variables or {})}
-        start = partial(command.run, view.top, *words, variables=known, given=given, into=into, sandbox=view.sandbox)
-        return await self._patiently(start)
+        return await command.run(view.top, *words, variables=known, given=given, into=into, sandbox=view.sandbox)
 
     async def said(
         self, view: View, *words: str, variables: Mapping[str, str] | None = None, given: bytes | Path = b""
@@ -110,8 +103,7 @@ class NodeGit:
 
     async def shell(self, script: str, *words: str, given: bytes | Path = b"", sandbox: Sandbox | None = None) -> bytes:
         """The output of ``script``, which is ours; ``words`` are ``$1`` and so on. Raises Refused, SpawnTransient."""
-        start = partial(
-            run_command,
+        result = await run_command(
             self._launcher,
             f"{self._name}-sh-{next(self._numbers)}",
             ("/bin/sh", "-c", script, "sh", *words),
@@ -122,21 +114,9 @@ class NodeGit:
             given=given,
             sandbox=sandbox,
         )
-        result = await self._patiently(start)
         if not result.ok:
             raise failed(f"the clone on the node cannot be made ready: {self.why(result)}", "see the disk there")
         return result.stdout
-
-    async def _patiently(self, start: Callable[[], Awaitable[CommandResult]]) -> CommandResult:
-        """What ``start`` runs, once it can be started. Raises SpawnTransient where that takes too long, NodeLost."""
-        deadline = trio.current_time() + self.patience_seconds
-        while True:
-            try:
-                return await start()
-            except SpawnTransient as error:
-                if isinstance(error, NodeLost) or trio.current_time() >= deadline:
-                    raise
-            await trio.sleep(_AGAIN_SECONDS)
 
     def why(self, result: CommandResult) -> str:
         """The reason why a run failed."""

@@ -1,20 +1,16 @@
 """The price of a node: an entry and its answer over one on this machine against a worker of our own; idle workers."""
 
-import os
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import psutil
 import trio
 
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher
-from kernel.procs.node.folder import LOCK, of_this_machine
 from kernel.procs.node.session import NodeSession
 from kernel.procs.spec import Spec
 from kernel.services.worker_link import Link
@@ -38,15 +34,12 @@ async def _connected() -> AsyncGenerator[tuple[NodeSession, psutil.Process]]:
         assert process.stdout is not None
         session = NodeSession("bench", "bench", 1, lambda stream: stream.aclose())
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(session.keep)
-            nursery.start_soon(session.run, trio.StapledStream(process.stdin, process.stdout))
+            nursery.start_soon(session.speak, trio.StapledStream(process.stdin, process.stdout))
             with trio.fail_after(60):
-                await session.wait_connected()
-            lock = of_this_machine(Path(folder)) / LOCK
-            yield session, psutil.Process(int(lock.read_text("ascii")))
-            os.kill(int(lock.read_text("ascii")), signal.SIGTERM)
-            await process.wait()
+                await session.connected.wait()
+            yield session, psutil.Process(process.pid)
             nursery.cancel_scope.cancel()
+        await process.wait()
 
 
 async def _answers(launcher: Launcher, name: str) -> list[float]:

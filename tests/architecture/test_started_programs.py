@@ -102,7 +102,6 @@ PROGRAMS: Final[dict[str, Control]] = {
     "kernel/boot/replacement.py::replace os.fork": FORKED,
     "kernel/boot/replacement.py::_execute os.execv": Control(OURS, HERE, "the guardian's", "the new version's"),
     # On a node.
-    "kernel/procs/node/relay.py::_start subprocess.Popen": Control(OURS, "the node's own folder", "START_SECONDS"),
     "kernel/procs/ray_relay.py::FarCommand.__init__ subprocess.Popen": Control(
         "Ray's own, on its machine", "Ray's own", KEPT, "the node's settings, which need trust"
     ),

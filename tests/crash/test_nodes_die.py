@@ -7,7 +7,7 @@ import pytest
 from tests.crash.node_trial import overlaps, trial
 
 
-@pytest.mark.promise("P88")
+@pytest.mark.promise("P85", "P88")
 @pytest.mark.long("tests/kernel/services/test_places.py")
 @pytest.mark.timeout(400)
 def test_nodes_that_die_or_are_cut_off_cost_nothing_but_time(tmp_path: Path) -> None:

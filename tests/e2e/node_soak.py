@@ -1,7 +1,7 @@
 """Three nodes behind a real sshd, twenty workers each, and what leads there killed: ``python -m tests.e2e.node_soak``.
 
-``[KILLS] [SEED]``: of every two one kills an ssh, which costs no work, and one the process of a node with all that it
-runs. All work has to be done, once; only a node's death may make an attempt more; at last nothing of it is left.
+``[KILLS] [SEED]``: of every two one kills an ssh, and one the process of a node; both end all that runs there. All work
+has to be done, once; only a node that was lost may make an attempt more; at last nothing of it is left.
 """
 
 import os

@@ -5,10 +5,10 @@ they were called and then do what they were asked.
 """
 
 import os
+import re
 import shlex
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -153,7 +153,7 @@ def test_containers_are_started_as_their_owners_would(
 @pytest.mark.long("tests/kernel/services/test_nodes.py")
 @pytest.mark.skipif(program("sshd") is None, reason="no sshd here: apt-get install openssh-server")
 def test_a_node_over_ssh(nodes: Project, far: Path, tmp_path: Path) -> None:
-    """A real sshd with keys of its own; ssh that is killed is started again, and the node was not lost meanwhile."""
+    """A real sshd with keys of its own; ssh that is killed is started again once the lease is over."""
     with Sshd.running(tmp_path / "sshd") as server:
         args = ", ".join(f"'{word}'" for word in server.args)
         command = f"env AGENT_WORKER_HOME={far} {AGENT_WORKER}"
@@ -162,13 +162,14 @@ def test_a_node_over_ssh(nodes: Project, far: Path, tmp_path: Path) -> None:
         )
         assert nodes.awk("start", "--trust").code == 0
         first = until(nodes, "h1", is_up)
-        began = time.monotonic()
         kill_transport(nodes)
-        again = until(nodes, "h1", lambda row: is_up(row) and row["since"] != first["since"])
-        assert time.monotonic() - began < 15.0, "within the lease"
-        assert again["since"] > first["since"]
-        told = nodes.awk("events", "--jsonl").out
-        assert '"state":"lost"' not in told.replace(" ", "")
+        until(nodes, "h1", lambda row: is_up(row) and row["since"] != first["since"])
+        told = nodes.awk("events", "--jsonl").out.replace(" ", "")
+        assert [state for state in re.findall(r'"state":"(\w+)"', told) if state in ("up", "lost")] == [
+            "up",
+            "lost",
+            "up",
+        ]
 
 
 def kill_transport(project: Project) -> None:

@@ -1,43 +1,42 @@
-"""``python -I -m kernel.procs.node``: carry a kernel's bytes to the node process of a folder, or be that process."""
+"""``python -I -m kernel.procs.node``: serve a kernel over standard streams, or over connections to it (--join)."""
 
 import argparse
-import hashlib
 import logging
 import os
-import re
+import signal
 import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from kernel.procs.node.folder import FolderRefused, lock_folder, of_this_machine, prepare_folder
+import msgspec
+
+from kernel.procs.descriptors import raise_limit
+from kernel.procs.node.folder import FolderRefused, of_this_machine, open_log, prepare_folder
 from kernel.procs.node.guard import Guard
-from kernel.procs.node.relay import NoNode, relay
-from protocol.discovery import forget_empty_home, state_home
-from protocol.node import BEAT_SECONDS, LEASE_SECONDS, MARGIN_SECONDS, LeaseTimes, decode_join_word
+from protocol.node import LeaseTimes, decode_join_word
+
+logger = logging.getLogger(__name__)
 
 EX_CONFIG: Final = 78
-EX_UNAVAILABLE: Final = 69
 """sysexits.h."""
-_WORD_CHARACTERS: Final = 4096
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+_WORD_CHARACTERS = 4096
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 def main() -> int:
-    """Serve a kernel until it goes. Returns the exit code."""
+    """Return the exit code."""
     options = _parse()
     os.umask(0o077)
     try:
         prepare_folder(options.state)
         state = of_this_machine(options.state)
         prepare_folder(state)
-        if options.serve or options.join is not None:
-            return _be_node(options, state)
-        again = ["--state", str(options.state), "--lease-seconds", str(options.lease_seconds)]
-        again += ["--beat-seconds", str(options.beat_seconds), "--margin-seconds", str(options.margin_seconds)]
-        return relay(state, again if options.project is None else [*again, "--project", options.project])
-    except (FolderRefused, NoNode, OSError, ValueError) as error:
+        return _serve(options, state)
+    except (FolderRefused, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return EX_UNAVAILABLE if isinstance(error, NoNode) else EX_CONFIG
+        return EX_CONFIG
 
 
 def _parse() -> argparse.Namespace:
@@ -46,51 +45,76 @@ def _parse() -> argparse.Namespace:
         "--state",
         metavar="DIR",
         type=lambda text: Path(text).expanduser().absolute(),
-        help="the node's folder (default: by the project)",
+        required=True,
+        help="the node's folder",
     )
     parser.add_argument("--project", metavar="ID", help="serve this project, and no other")
     parser.add_argument("--join", metavar="WORD", help="dial and serve the kernel that gave this word (- reads it)")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--lease-seconds", type=float, default=LEASE_SECONDS, help=argparse.SUPPRESS)
-    parser.add_argument("--beat-seconds", type=float, default=BEAT_SECONDS, help=argparse.SUPPRESS)
-    parser.add_argument("--margin-seconds", type=float, default=MARGIN_SECONDS, help=argparse.SUPPRESS)
+    decode_times = msgspec.json.Decoder(LeaseTimes).decode
+    parser.add_argument("--times", type=decode_times, default=LeaseTimes(), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.join == "-":
         options.join = sys.stdin.readline(_WORD_CHARACTERS).strip()
-    if options.state is None:
-        name = options.project
-        if options.join is not None:
-            name = f"join-{hashlib.sha256(options.join.encode()).hexdigest()[:16]}"
-        if name is None or not _NAME.fullmatch(name):
-            parser.error("say which project it serves (--project ID), or its folder (--state DIR)")
-        forget_empty_home(os.environ)
-        try:
-            options.state = Path(state_home(None, os.path.expanduser("~")), "nodes", name)
-        except ValueError as error:
-            parser.error(str(error))
     return options
 
 
-def _be_node(options: argparse.Namespace, state: Path) -> int:
-    times = LeaseTimes(
-        lease_seconds=options.lease_seconds,
-        beat_seconds=options.beat_seconds,
-        margin_seconds=options.margin_seconds,
-    )
-    guard = Guard(times.margin_seconds / 2)
-    from kernel.procs.node.host import serve  # noqa: PLC0415  (a relay needs nothing of it)
-    from kernel.procs.node.joining import Dialling  # noqa: PLC0415  (as above)
+def _serve(options: argparse.Namespace, state: Path) -> int:
+    times: LeaseTimes = options.times
+    word = None if options.join is None else decode_join_word(options.join)
+    guard = Guard(times.margin_seconds / 2)  # before anything has threads or a loop
+    import trio  # noqa: PLC0415
 
-    dial = None if options.join is None else Dialling(decode_join_word(options.join)).run
-    lock = lock_folder(state)
-    if lock is None:
-        print(f"a node process serves in {state} already", file=sys.stderr)
+    from kernel.procs.node.fence import TermUnreadable  # noqa: PLC0415
+    from kernel.procs.node.host import NodeHost, NotServed  # noqa: PLC0415
+    from kernel.procs.node.joining import Dialling  # noqa: PLC0415
+    from kernel.procs.node.wire import BROKEN, Garbled, describe  # noqa: PLC0415
+
+    raise_limit()
+    os.chdir("/")
+    host = NodeHost(state, options.project, times, os.environ, guard)
+
+    async def until_signal(serve: Callable[[], Awaitable[None]]) -> None:
+        async with trio.open_nursery() as nursery:
+
+            async def end() -> None:
+                with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+                    async for number in received:
+                        logger.info("node.ending signal %d", number)
+                        nursery.cancel_scope.cancel()
+
+            nursery.start_soon(end)
+            await serve()
+            nursery.cancel_scope.cancel()
+
+    if word is not None:
+        if not host.lock():
+            print(f"a node process serves in {state} already", file=sys.stderr)
+            return 0
+        logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=_LOG_FORMAT, force=True)
+        trio.run(until_signal, lambda: Dialling(word).run(host.serve))
         return 0
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", force=True
-    )
-    serve(state, options.project, times, os.environ, guard, dial)
+    reading, writing, errors = _take_standard_streams(state)
+
+    async def serve() -> None:
+        try:
+            await host.serve(trio.StapledStream(trio.lowlevel.FdStream(writing), trio.lowlevel.FdStream(reading)))
+        except (*BROKEN, Garbled, NotServed, TermUnreadable, trio.TooSlowError) as error:
+            logger.warning("node.transport_broke %s", describe(error))
+            with suppress(OSError):  # what led here may be gone
+                os.write(errors, f"error: {describe(error)}\n".encode())
+
+    trio.run(until_signal, serve)
     return 0
+
+
+def _take_standard_streams(state: Path) -> tuple[int, int, int]:
+    """Return the three standard streams under other numbers: what is started here has the log, and none of them."""
+    kept = os.dup(0), os.dup(1), os.dup(2)
+    log, nothing = open_log(state), os.open(os.devnull, os.O_RDWR)
+    for number, descriptor in enumerate((nothing, log, log)):
+        os.dup2(descriptor, number)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=_LOG_FORMAT, force=True)
+    return kept
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
 """A node's account of its machine: size, folders, addresses. Where it is one part of a machine, that part."""
 
 import os
-import platform
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from kernel.procs.node.folder import search_path
-from kernel.procs.procfs import boot_id
 from protocol.node import NodeFacts
 from protocol.version import VERSION
 
@@ -19,7 +17,6 @@ def gather(state: Path, environ: Mapping[str, str], mcp_url: str) -> NodeFacts:
     """Look at the machine now."""
     return NodeFacts(
         version=VERSION,
-        platform=f"{platform.system()} {platform.machine()}"[:200],
         cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         memory_bytes=_memory_bytes(),
         gpus=_gpus(environ),
@@ -27,7 +24,6 @@ def gather(state: Path, environ: Mapping[str, str], mcp_url: str) -> NodeFacts:
         path=search_path(environ)[:16000],
         state_dir=str(state),
         mcp_url=mcp_url,
-        boot_id=boot_id(),
     )
 
 

@@ -5,6 +5,7 @@ Past its lease a node ends all that it runs: it cannot know whether its kernel h
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,12 @@ TERM_FILE: Final = "term"
 def boot_seconds() -> float:
     """The time since this machine started, its sleep included."""
     return time.clock_gettime(_CLOCK)
+
+
+async def wait_past(until: Callable[[], float]) -> None:
+    """Return once a time of ``boot_seconds`` is over, which may be moved meanwhile."""
+    while (rest := until() - boot_seconds()) > 0:  # noqa: ASYNC110  (it is moved meanwhile)
+        await trio.sleep(min(rest, LOOK_SECONDS))
 
 
 class Lease:
@@ -47,8 +54,7 @@ class Lease:
 
     async def wait_until_over(self) -> None:
         """Return when it is over."""
-        while (rest := self.until - boot_seconds()) > 0:  # noqa: ASYNC110  (it is renewed meanwhile)
-            await trio.sleep(min(rest, LOOK_SECONDS))
+        await wait_past(lambda: self.until)
 
 
 class TermUnreadable(Exception):

@@ -1,6 +1,6 @@
 """The folder of a node: private, ours, and of one node process at a time. A home that machines share has one for each.
 
-Of a lock, a socket or a process in a shared folder, no machine can tell whether it is its own.
+Of a lock or a process in a shared folder, no machine can tell whether it is its own.
 """
 
 import fcntl
@@ -13,17 +13,15 @@ from pathlib import Path
 from typing import Final
 
 LOCK: Final = "node.lock"
-SOCKET: Final = "node.sock"
 LOG: Final = "node.log"
+LOG_BYTES: Final = 1024 * 1024
+"""A log that is longer is truncated by the next node process."""
 RUN: Final = "run"
-PROJECT: Final = "project"
-_PASSED_ON: Final = frozenset(
+_PASSED_ON = frozenset(
     {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 )
-_DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
-
-
-_ODD: Final = re.compile(r"[^A-Za-z0-9._-]", re.ASCII)
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+_ODD = re.compile(r"[^A-Za-z0-9._-]", re.ASCII)
 
 
 class FolderRefused(Exception):
@@ -54,21 +52,21 @@ def lock_folder(state: Path) -> int | None:
         os.close(descriptor)
         return None
     os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"{os.getpid()}\n".encode())  # for people: what counts is the lock
+    os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor
 
 
-def kept_project(state: Path) -> str | None:
-    """The project that this node serves, once it has served one."""
-    try:
-        return (state / PROJECT).read_text("utf-8") or None
-    except FileNotFoundError:
-        return None
+def holder_of(state: Path) -> int:
+    """Return the node process that has locked the folder. Raises OSError, ValueError."""
+    return int((state / LOCK).read_text("ascii"))
 
 
-def keep_project(state: Path, project: str) -> None:
-    """Serve no other one from now on."""
-    (state / PROJECT).write_text(project, "utf-8")
+def open_log(state: Path) -> int:
+    """Open the log of the folder, to append to."""
+    log = os.open(state / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    if os.fstat(log).st_size > LOG_BYTES:
+        os.ftruncate(log, 0)
+    return log
 
 
 def search_path(environ: Mapping[str, str]) -> str:

@@ -30,7 +30,7 @@ class Guard:
         read, self._write = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            os.closerange(3, read)
+            os.closerange(0, read)
             os.closerange(read + 1, os.sysconf("SC_OPEN_MAX"))
             _watch(parent, read, self._patience_seconds)
         os.close(read)

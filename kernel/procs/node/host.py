@@ -1,205 +1,242 @@
-"""The node process: an ordinary launcher below a folder of its own, and one session at a time with a kernel elsewhere.
+"""The node process: an ordinary launcher below a folder of its own, and one session with a kernel elsewhere.
 
-It outlives the transports that lead to it. At the end of the lease it ends what it runs, and waits for the next
-session.
+When the transport breaks, or the lease is over, it ends all that it runs.
 """
 
 import logging
 import os
 import signal
-import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import trio
 
-from kernel.procs.descriptors import raise_limit
-from kernel.procs.launcher import VARIABLE, choose_launcher
-from kernel.procs.node.admission import Standing, admit
-from kernel.procs.node.conversation import describe, greet, read_greeting
+from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
+from kernel.procs.node.admission import refusal_of
+from kernel.procs.node.channel import Channel
 from kernel.procs.node.facts import gather
-from kernel.procs.node.fence import Terms, TermUnreadable
-from kernel.procs.node.folder import RUN, SOCKET, keep_project, kept_project, passed_on
-from kernel.procs.node.framing import Garbled, Unpacker
+from kernel.procs.node.fence import Lease, Terms
+from kernel.procs.node.folder import RUN, holder_of, lock_folder, passed_on
 from kernel.procs.node.guard import Guard
-from kernel.procs.node.tenancy import Tenancy
+from kernel.procs.node.hosted import Hosted
+from kernel.procs.node.wire import BROKEN, Garbled, Unpacker, Wire, pack, read_greeting
 from kernel.procs.sweep import sweep
-from protocol.node import PREAMBLE, SPOKEN, KernelHello, LeaseTimes, NodeFacts, Refusal, agree
+from protocol.node import (
+    CONNECTION,
+    MOST_CONNECTIONS,
+    PREAMBLE,
+    SPOKEN,
+    Beat,
+    Close,
+    Credit,
+    Data,
+    Echo,
+    End,
+    KernelHello,
+    KernelSays,
+    LeaseTimes,
+    Need,
+    NodeHello,
+    Opened,
+    Refusal,
+    Release,
+    Spawn,
+    agree,
+    channel_of,
+)
 
 logger = logging.getLogger(__name__)
 
 HELLO_SECONDS: Final = 30.0
-IDLE_SECONDS: Final = 60.0
-"""Without a session: then a node process that was started over a transport ends."""
 BACKLOG: Final = 512
-OTHER_WORD: Final = (
-    "the join word is not known there any more, or another machine has it too; "
-    "awk node add NAME --join, typed where the kernel is, makes another"
-)
+LEAVE_SECONDS: Final = 6.0
+"""For the node process of an earlier session to end its trees: its transport is closed. Then it is killed."""
+LOOK_SECONDS: Final = 0.02
 
-Dial = Callable[[Callable[[trio.abc.Stream], Awaitable[None]]], Awaitable[None]]
-"""Opens transports to the kernel, one after the other, and has each served."""
+
+class NotServed(Exception):
+    """The kernel went away before it had greeted."""
 
 
 class NodeHost:
-    """The node process. Its folder is locked by the caller."""
+    """Serves kernels of one project (None: of any) in one folder, one after the other."""
 
     def __init__(
         self, state: Path, project: str | None, times: LeaseTimes, environ: Mapping[str, str], guard: Guard
     ) -> None:
         self._state = state
-        self._project = project or kept_project(state)
+        self._project = project
         self._times = times
-        self._terms = Terms(state)
-        self._launcher = choose_launcher(
-            environ.get(VARIABLE),
-            platform=os.uname().sysname.lower(),
-            run_dir=state / RUN,
-            environ=passed_on(environ),
-        )
-        self._tenancy: Tenancy | None = None
-        self._admitting = trio.Lock()
         self._environ = environ
         self._guard = guard
-        self._facts = NodeFacts()
-        self._nursery: trio.Nursery | None = None
-        self._served_at = trio.current_time()
-        self._unanswered = "the kernel went away before it had greeted"
+        self._terms = Terms(state)
+        self._locked = False
 
-    async def run(self, dial: Dial | None) -> None:
-        """Serve until ended by a signal, or idle. Without ``dial``, whoever connects to the socket in the folder."""
-        if dial is not None:
-            self._unanswered += f": {OTHER_WORD}"
-        await sweep(self._state / RUN)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_until_ended, nursery.cancel_scope)
-            await nursery.start(self._launcher.run)
-            listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=BACKLOG)
-            self._facts = gather(self._state, self._environ, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
-            async with trio.open_nursery() as sessions:  # their trees end before the launcher does
-                self._nursery = sessions
-                sessions.start_soon(partial(trio.serve_listeners, self._serve_mcp, listeners))
-                if dial is None:
-                    sessions.start_soon(partial(trio.serve_listeners, self.serve, [_listen(self._state)]))
-                    await self._until_idle()
-                else:
-                    await dial(self.serve)
-                sessions.cancel_scope.cancel()
-            nursery.cancel_scope.cancel()
+    def lock(self) -> bool:
+        """Be the one node process of the folder; False where there is one."""
+        self._locked = self._locked or lock_folder(self._state) is not None
+        return self._locked
 
     async def serve(self, transport: trio.abc.Stream) -> None:
-        """Serve one transport until it breaks, and close it. What is wrong with it is logged."""
-        try:
-            async with transport:
-                unpacker = Unpacker()
-                with trio.fail_after(HELLO_SECONDS):
-                    hello = await _first_frame(transport, unpacker)
-                if hello is None:
-                    raise Garbled(self._unanswered)
-                async with self._admitting:
-                    tenancy = await self._admit(hello)
-                if isinstance(tenancy, Refusal):
-                    logger.warning("node.refused %s", tenancy.why)
-                    await transport.send_all(PREAMBLE + greet(tenancy))
-                    return
-                facts = msgspec.structs.replace(self._facts, session=hello.session)
-                spoken = agree(SPOKEN, hello.protocol) or SPOKEN[1]
-                why = await tenancy.speak(transport, unpacker, hello, spoken, facts)
-                logger.info("node.disconnected %s", why)
-                self._served_at = trio.current_time()
-        except (Garbled, OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError) as error:
-            logger.warning("node.transport_broke %s", describe(error))
-        except TermUnreadable as error:
-            logger.error("node.term_unreadable %s", error)
+        """Serve over ``transport`` until it breaks or the lease is over, and close it; then nothing runs here.
 
-    async def _admit(self, hello: KernelHello) -> Tenancy | Refusal:
-        current = self._tenancy if self._tenancy is not None and not self._tenancy.is_over else None
-        verdict = admit(
-            hello,
-            Standing(
-                project=self._project,
-                highest_term=self._terms.highest(),
-                session=None if current is None else current.session,
-                term=0 if current is None else current.term,
-                holds_lease=current is not None and current.holds_lease,
-            ),
-        )
-        if isinstance(verdict, Refusal):
-            return verdict
-        if verdict == "resume" and current is not None:
-            return current
-        if self._tenancy is not None:
-            await self._tenancy.end(f"term {hello.term} begins another one")
-        self._terms.keep(hello.term)
-        if self._project is None:
-            keep_project(self._state, hello.project)
-            self._project = hello.project
-        tenancy = self._tenancy = Tenancy(hello, self._launcher, self._times, self._guard)
-        assert self._nursery is not None
-        await self._nursery.start(tenancy.run)
-        logger.info("node.session %s of term %d", hello.session[:8], hello.term)
-        return tenancy
-
-    async def _serve_mcp(self, stream: trio.SocketStream) -> None:
-        if self._tenancy is None:
-            await stream.aclose()
-        else:
-            await self._tenancy.serve_connection(stream)
-
-    async def _until_idle(self) -> None:
-        while True:
-            await trio.sleep(IDLE_SECONDS / 4)
-            if self._tenancy is not None and not self._tenancy.gone.is_set():
-                self._served_at = trio.current_time()
-            if trio.current_time() > self._served_at + IDLE_SECONDS:
-                logger.info("node.idle it has served nobody for %.0f s", IDLE_SECONDS)
+        Raises Garbled, NotServed, TermUnreadable, OSError, trio.TooSlowError and the errors of a broken stream.
+        """
+        async with transport:
+            unpacker = Unpacker()
+            with trio.fail_after(HELLO_SECONDS):
+                hello = await read_greeting(transport, unpacker)
+            if hello is None:
+                raise NotServed("the kernel went away before it had greeted")
+            if not isinstance(hello, KernelHello):
+                raise Garbled("the other side is no kernel")
+            refusal = await self._admit(hello)
+            if refusal is not None:
+                logger.warning("node.refused %s", refusal.why)
+                await transport.send_all(PREAMBLE + pack(refusal))
                 return
+            logger.info("node.session of term %d", hello.term)
+            await sweep(self._state / RUN)
+            try:
+                await self._work(transport, unpacker, agree(SPOKEN, hello.protocol) or SPOKEN[1])
+            finally:
+                self._guard.stand_down()
+
+    async def _admit(self, hello: KernelHello) -> Refusal | None:
+        """Begin to serve, in place of the process that serves an earlier session. Returns why the kernel is refused."""
+        for left in (True, False):
+            refusal = refusal_of(hello, self._project, self._terms.highest())
+            if refusal is not None:
+                return refusal
+            with trio.move_on_after(LEAVE_SECONDS):
+                while not self.lock():  # noqa: ASYNC110  (of a lock nobody tells)
+                    await trio.sleep(LOOK_SECONDS)
+            if self._locked:
+                break
+            if left:
+                with suppress(OSError, ValueError):
+                    os.kill(holder_of(self._state), signal.SIGKILL)
+        else:
+            return Refusal(code="busy", why="the node process of an earlier session does not end")
+        refusal = refusal_of(hello, self._project, self._terms.highest())
+        if refusal is None:
+            self._terms.keep(hello.term)
+        return refusal
+
+    async def _work(self, transport: trio.abc.Stream, unpacker: Unpacker, protocol: int) -> None:
+        launcher = choose_launcher(
+            self._environ.get(VARIABLE),
+            platform=os.uname().sysname.lower(),
+            run_dir=self._state / RUN,
+            environ=passed_on(self._environ),
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(launcher.run)
+            listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=BACKLOG)
+            facts = gather(self._state, self._environ, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
+            async with trio.open_nursery() as work:  # its trees end before the launcher does
+                hello = PREAMBLE + pack(NodeHello(protocol=protocol, facts=facts))
+                tenancy = Tenancy(launcher, self._times, self._guard, work)
+                work.start_soon(partial(trio.serve_listeners, tenancy.serve_connection, listeners))
+                work.start_soon(tenancy.keep_lease)
+                why = await tenancy.wire.speak(transport, unpacker, tenancy.take, hello)
+                logger.info("node.ended %s", why)
+                work.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
 
 
-async def _until_ended(scope: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
-        async for number in received:
-            logger.info("node.ending signal %d", number)
-            scope.cancel()
+class Tenancy:
+    """What a kernel has leased to this node, and the lease."""
+
+    def __init__(self, launcher: Launcher, times: LeaseTimes, guard: Guard, nursery: trio.Nursery) -> None:
+        self.wire = Wire(KernelSays)
+        self._launcher = launcher
+        self._times = times
+        self._guard = guard
+        self._nursery = nursery
+        self._lease = Lease(times.lease_seconds)
+        self._leased = trio.Event()
+        self._processes: dict[int, Hosted] = {}
+        self._connections: dict[int, Channel] = {}
+        self._connected = 0
+
+    async def keep_lease(self) -> None:
+        """Beat, until the lease is over; then end the session."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._beat)
+            with trio.move_on_after(self._times.lease_seconds):  # for the first echo
+                await self._leased.wait()
+            await self._lease.wait_until_over()
+            logger.warning("node.fenced its kernel is silent")
+            self.wire.end("the lease is over")
+            nursery.cancel_scope.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            self.wire.say_now(Beat(at_ms=self._lease.beat()))
+            await trio.sleep(self._times.beat_seconds)
+
+    def take(self, frame: KernelSays) -> None:
+        """Have a frame take effect. An echo renews the lease. Raises Garbled."""
+        if isinstance(frame, Echo):
+            self._lease.renew(frame.at_ms)
+            if not self._lease.is_over:
+                self._guard.expect(self._lease.until)
+                self._leased.set()
+        elif self._lease.is_over:
+            raise Garbled("there is no lease")
+        elif isinstance(frame, Data | End | Close | Credit):
+            number, role = divmod(frame.channel, 4)
+            if role == CONNECTION:
+                if number in self._connections:
+                    self._connections[number].take(frame)
+            elif number in self._processes:
+                self._processes[number].streams[role].take(frame)
+        elif isinstance(frame, Need):
+            self._launcher.need(frozenset(frame.modules))
+        elif isinstance(frame, Spawn):
+            self._processes[frame.process] = Hosted(frame, self.wire)
+            self._nursery.start_soon(self._host, frame.process)
+        elif frame.process not in self._processes:
+            return  # it has ended, or was never started
+        elif isinstance(frame, Release):
+            self._processes[frame.process].release()
+        else:
+            self._processes[frame.process].orders.send_nowait(frame.order)
+
+    async def _host(self, number: int) -> None:
+        try:
+            await self._processes[number].run(self._launcher)
+        finally:
+            del self._processes[number]
+
+    async def serve_connection(self, stream: trio.SocketStream) -> None:
+        """Carry a connection to the daemon's MCP to the kernel, and its answers back. Closes it."""
+        async with stream:
+            if self._lease.is_over or len(self._connections) >= MOST_CONNECTIONS:
+                return
+            self._connected += 1
+            number = self._connected
+            channel = self._connections[number] = Channel(channel_of(number, CONNECTION), self.wire)
+            self.wire.say(Opened(connection=number))
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_copy_half, stream, channel)
+                    nursery.start_soon(_copy_half, channel, stream)
+            finally:
+                channel.close()
+                del self._connections[number]
 
 
-async def _first_frame(transport: trio.abc.Stream, unpacker: Unpacker) -> KernelHello | None:
-    """The kernel's greeting; None where it went away before. Raises Garbled."""
-    while chunk := await transport.receive_some():
-        for packet in unpacker.feed(chunk):
-            hello = read_greeting(packet.body)
-            if isinstance(hello, KernelHello):
-                return hello
-            raise Garbled("the other side is no kernel")
-    return None
-
-
-def _listen(state: Path) -> trio.SocketListener:
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
+async def _copy_half(source: trio.abc.HalfCloseableStream, sink: trio.abc.HalfCloseableStream) -> None:
     try:
-        os.chdir(state)
-        Path(SOCKET).unlink(missing_ok=True)
-        listener.bind(SOCKET)
-        os.chmod(SOCKET, 0o700)
-        listener.listen(BACKLOG)
-    finally:
-        os.fchdir(before)
-        os.close(before)
-    return trio.SocketListener(trio.socket.from_stdlib_socket(listener))
-
-
-def serve(
-    state: Path, project: str | None, times: LeaseTimes, environ: Mapping[str, str], guard: Guard, dial: Dial | None
-) -> None:
-    """Be the node process of a folder that is locked, to its end."""
-    raise_limit()
-    os.chdir("/")
-
-    async def run() -> None:
-        await NodeHost(state, project, times, environ, guard).run(dial)
-
-    trio.run(run)
+        while chunk := await source.receive_some():
+            await sink.send_all(chunk)
+        await sink.send_eof()
+    except BROKEN:
+        for stream in (source, sink):
+            with suppress(*BROKEN):
+                await stream.aclose()

@@ -1,4 +1,4 @@
-"""A node that dials home: TLS to the kernel whose certificate was pinned, the token first, and again when it breaks."""
+"""A node that connects by itself: TLS to the kernel of the pinned certificate, and the token first."""
 
 import hashlib
 import hmac
@@ -9,6 +9,9 @@ from typing import Final
 
 import trio
 
+from kernel.procs.node.fence import TermUnreadable
+from kernel.procs.node.host import NotServed
+from kernel.procs.node.wire import BROKEN, Garbled, describe
 from protocol.node import JoinWord
 
 logger = logging.getLogger(__name__)
@@ -18,6 +21,10 @@ _PAUSES_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Before the next try, by how many in a row failed. The longest is shorter than a lease."""
 _WORKED_SECONDS: Final = 10.0
 """A transport that lasted so long was one."""
+OTHER_WORD: Final = (
+    "the join word is not known there any more, or another machine has it too; "
+    "awk node add NAME --join, typed where the kernel is, makes another"
+)
 
 
 class WrongKernel(Exception):
@@ -31,7 +38,7 @@ class Dialling:
         self._word = word
 
     async def run(self, serve: Callable[[trio.abc.Stream], Awaitable[None]]) -> None:
-        """Dial, have it served, and dial again, until cancelled."""
+        """Connect, have the transport served, and connect again, until cancelled."""
         failures = 0
         while True:
             began = trio.current_time()
@@ -39,8 +46,10 @@ class Dialling:
                 with trio.fail_after(CONNECT_SECONDS):
                     transport = await self._dial()
                 await serve(transport)
-            except (OSError, trio.BrokenResourceError, trio.TooSlowError, WrongKernel) as error:
-                logger.warning("node.cannot_join %s:%d: %s", self._word.host, self._word.port, error)
+            except NotServed as error:
+                logger.warning("node.refused %s: %s", error, OTHER_WORD)
+            except (*BROKEN, trio.TooSlowError, WrongKernel, Garbled, TermUnreadable) as error:
+                logger.warning("node.cannot_join %s:%d: %s", self._word.host, self._word.port, describe(error))
             worked = trio.current_time() - began > _WORKED_SECONDS
             failures = 0 if worked else min(failures + 1, len(_PAUSES_SECONDS) - 1)
             await trio.sleep(_PAUSES_SECONDS[failures])

@@ -1,29 +1,24 @@
-"""A kernel's session with one node: one lease, over as many transports as it takes.
+"""A kernel's session with one node: one lease, over one transport.
 
-The lease cannot outlast the last echo by more than its length, whatever the node does: that is when ``lost`` is set,
-and not before. A session that was lost is not opened again; the next one is a new one.
+Once the transport has broken the node ends what it runs, at the latest when its lease is over. The kernel waits for
+that, and only then calls the work of the node lost. The next transport carries another session.
 """
 
 import logging
-import secrets
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import msgspec
 import trio
 
-from kernel.procs.node.channels import ConnectionEnd, Signal
-from kernel.procs.node.conversation import Conversation, Listener, describe, greet, read_greeting
-from kernel.procs.node.fence import LOOK_SECONDS, boot_seconds
-from kernel.procs.node.framing import Garbled, Packet, Unpacker
+from kernel.procs.node.channel import Channel
+from kernel.procs.node.fence import boot_seconds, wait_past
 from kernel.procs.node.launcher import NodeLauncher
-from kernel.procs.node.leased import Leased
+from kernel.procs.node.wire import BROKEN, Garbled, Unpacker, Wire, describe, pack, read_greeting
 from protocol.node import (
     PREAMBLE,
     SPOKEN,
     Beat,
     Echo,
-    Greeting,
     KernelHello,
     LeaseTimes,
     NodeFacts,
@@ -38,26 +33,19 @@ logger = logging.getLogger(__name__)
 
 HELLO_SECONDS: Final = 60.0
 """For a node to answer: a far machine may have to start Python first."""
-_BANNER_BYTES: Final = 64 * 1024
-"""What a shell may print before the node speaks."""
-_SHOWN: Final = 300
+_BANNER_BYTES = 64 * 1024
+"""For what a shell may print before the node speaks."""
+_SHOWN = 300
 
 ServeMcp = Callable[[trio.abc.Stream], Awaitable[None]]
 
 
 class NodeRefused(Exception):
-    """The node says clearly that it will not serve this kernel, or is none: to try again at once is of no use.
-
-    ``passes``: by itself, within a lease.
-    """
-
-    def __init__(self, text: str, *, passes: bool = False) -> None:
-        super().__init__(text)
-        self.passes = passes
+    """The node will not serve this kernel, or is none: to try again at once is of no use."""
 
 
-class NodeSession(Listener):
-    """The kernel's side. Run ``keep`` as long as it is of interest, and ``run`` with each transport."""
+class NodeSession:
+    """The kernel's side: ``speak`` over its transport, then ``fence``; at last ``end``."""
 
     def __init__(
         self,
@@ -73,183 +61,126 @@ class NodeSession(Listener):
         ``hello_seconds`` is for the node to answer.
         """
         self.name = name
-        self.id = secrets.token_hex(16)
-        self.lost = trio.Event()
-        """The node has certainly ended all that it had."""
         self.facts: NodeFacts | None = None
-        self._hello = KernelHello(project=project, term=term, session=self.id, version=VERSION)
+        self.connected = trio.Event()
+        """The node has a lease."""
+        self._hello = KernelHello(project=project, term=term, version=VERSION)
         self._times = times
         self._hello_seconds = hello_seconds
         self._serve_mcp = serve_mcp
-        self.conversation = Conversation(name, NodeSays, self, times.silence_seconds)
-        self.leased = Leased(self.conversation, self._serve)
+        self._wire = Wire(NodeSays)
         self.launcher = NodeLauncher(
-            name, self.conversation, self.leased, lambda: self.facts if self.connected else None, self.abandon
+            name,
+            self._wire,
+            lambda: self.facts if self.connected.is_set() and not self._wire.over else None,
+            self._abandon,
+            self._serve,
         )
         self._nursery: trio.Nursery | None = None
-        self._kept = trio.Event()
-        self._over = trio.Event()
-        self._leasing = trio.Event()
-        """There is a lease that can run out, or there never will be one."""
-        self._echoed_at: float | None = None
-        self._given_up = False
-        self._transport: trio.abc.Stream | None = None
-        """The one that is spoken over, or was last."""
-        self._connected = False
-        self._changed = Signal()
+        self._tell_connected: Callable[[], None] = lambda: None
+        self._until = 0.0
+        """When the lease is certainly over, by ``boot_seconds``."""
 
-    @property
-    def connected(self) -> bool:
-        """Return whether it is spoken with, and has a lease."""
-        return self._connected
+    async def speak(self, transport: trio.abc.Stream, connected: Callable[[], None] = lambda: None) -> None:
+        """Use ``transport`` until it breaks or the lease is over, and close it. Raises NodeRefused.
 
-    async def wait_connected(self, *, connected: bool = True) -> None:
-        """Return once it is, or is not."""
-        while self._connected != connected:
-            await self._changed.wait()
-
-    async def keep(self) -> None:
-        """Enforce the lease: return when it is over, and ``lost`` set. Cancel it when no handle is left."""
-        try:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                self._kept.set()
-                await self._leasing.wait()
-                allowed_seconds = self._times.lease_seconds + self._times.margin_seconds
-                while self._echoed_at is not None:  # the end of a lease moves on
-                    rest = self._echoed_at + allowed_seconds - boot_seconds()
-                    if rest <= 0:
-                        break
-                    await trio.sleep(min(rest, LOOK_SECONDS))
-                logger.warning("node.lost %s: its lease is over", self.name)
-                self._end()
-                self.lost.set()
-                nursery.cancel_scope.cancel()
-        finally:
-            self._nursery = None
-            self._end()
-            self._over.set()
-
-    async def run(self, transport: trio.abc.Stream) -> None:
-        """Speak over ``transport`` until it breaks, and close it. Raises NodeRefused.
-
-        Returns at once where the session is over, and where the node has left it behind, once ``lost`` is set.
+        ``connected`` is called once the node has a lease.
         """
-        await self._kept.wait()
-        self._transport = transport
+        self._tell_connected = connected
         try:
             async with transport:
-                if self._given_up:
-                    return
                 unpacker = Unpacker()
-                answer = await self._introduce(transport, unpacker)
-                if answer is not None and not self._given_up:
-                    logger.info("node.connected %s", self.name)
-                    why = await self.conversation.speak(transport, unpacker, answer.received)
+                self.facts = await self._introduce(transport, unpacker)
+                self._renew()
+                async with trio.open_nursery() as self._nursery:
+                    self._nursery.start_soon(self._end_with_lease)
+                    why = await self._wire.speak(transport, unpacker, self._take)
                     logger.info("node.disconnected %s: %s", self.name, why)
+                    self._nursery.cancel_scope.cancel()
         except Garbled as error:
             logger.warning("node.garbled %s: %s", self.name, error)
-        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        except BROKEN as error:
             logger.info("node.disconnected %s: %s", self.name, describe(error))
         finally:
-            if self._transport is transport:
-                self._note(connected=False)
-        if self._given_up:
-            await self._over.wait()
+            self._nursery = None
+            self._wire.end()
 
-    async def _introduce(self, transport: trio.abc.Stream, unpacker: Unpacker) -> NodeHello | None:
-        """Return the node's answer; None where there is none, or it has left the session. Raises NodeRefused."""
-        hello = msgspec.structs.replace(
-            self._hello, resume=self.facts is not None, received=self.conversation.numbers.received
-        )
+    async def fence(self) -> bool:
+        """Return once nothing of this session can run there any more; False where nothing ever could."""
+        await wait_past(lambda: self._until)
+        self.end()
+        return self._until > 0
+
+    def end(self) -> None:
+        """Have all that was leased be lost."""
+        self._wire.end()
+        self.launcher.fail()
+
+    def _renew(self) -> None:
+        self._until = boot_seconds() + self._times.lease_seconds + self._times.margin_seconds
+
+    async def _end_with_lease(self) -> None:
+        await wait_past(lambda: self._until)
+        self._wire.end("it did not answer for longer than its lease")
+
+    def _abandon(self, why: str) -> None:
+        logger.error("node.abandoned %s: %s", self.name, why)
+        self._wire.end(why)
+
+    def _take(self, frame: NodeSays) -> None:
+        """Have a frame take effect. The lease that a beat renews is counted from now, which is later than the beat."""
+        if isinstance(frame, Beat):
+            self._renew()
+            self._wire.say_now(Echo(at_ms=frame.at_ms))
+            if not self.connected.is_set():
+                logger.info("node.connected %s", self.name)
+                self.connected.set()
+                self._tell_connected()
+        else:
+            self.launcher.take(frame)
+
+    async def _introduce(self, transport: trio.abc.Stream, unpacker: Unpacker) -> NodeFacts:
+        """Return what the node says of itself. Raises NodeRefused, Garbled."""
         try:
             with trio.fail_after(self._hello_seconds):
-                await transport.send_all(greet(hello))
-                answer = read_greeting((await _first_packet(transport, unpacker)).body)
+                await transport.send_all(pack(self._hello))
+                answer = await read_greeting(transport, unpacker, await _after_banner(transport))
         except trio.TooSlowError:
-            logger.warning("node.silent %s has said nothing for %.0f s", self.name, self._hello_seconds)
-            return None
+            raise Garbled(f"it has said nothing for {self._hello_seconds:.0f} s") from None
+        if answer is None:
+            raise Garbled("the node went away before it had answered")
         if isinstance(answer, Refusal):
-            if answer.code == "session":
-                self.abandon(f"it has left the session: {answer.why[:_SHOWN]!r}")
-                return None
-            why = f"node {self.name} refuses: {shown_name(answer.why[:_SHOWN])}"
-            raise NodeRefused(why, passes=answer.code == "busy")
-        if not isinstance(answer, NodeHello) or answer.session != self.id:
+            raise NodeRefused(f"node {self.name} refuses: {shown_name(answer.why[:_SHOWN])}")
+        if not isinstance(answer, NodeHello):
             raise Garbled("it answers with something else than was asked")
         if not SPOKEN[0] <= answer.protocol <= SPOKEN[1]:
             raise NodeRefused(f"node {self.name} speaks protocol {answer.protocol}, this kernel {SPOKEN[1]}")
-        self.facts = self.facts or answer.facts  # what it said first holds: paths were made of it
-        return answer
+        return answer.facts
 
-    def abandon(self, why: str) -> None:
-        """Give the node up: it gets no word any more, and is lost when its lease is over."""
-        if not self._given_up:
-            logger.error("node.abandoned %s: %s", self.name, why)
-            self._given_up = True
-            self._note(connected=False)
-            self._leasing.set()
-            self.conversation.end()
-
-    def give_up(self, why: str) -> None:
-        """See Listener."""
-        self.abandon(why)
-
-    def take(self, frame: NodeSays) -> None:
-        """See Listener."""
-        self.leased.take(frame)
-
-    def notice(self, frame: Greeting) -> None:
-        """See Listener: a beat is echoed. The lease that comes of it is counted from now, which is later."""
-        if not isinstance(frame, Beat):
-            raise Garbled("it greets in the middle of a session")
-        self._echoed_at = boot_seconds()
-        self._leasing.set()
-        self._note(connected=True)
-        self.conversation.say_now(Echo(at_ms=frame.at_ms))
-
-    def _note(self, *, connected: bool) -> None:
-        if self._connected != connected:
-            self._connected = connected
-            self._changed.announce()
-
-    def _serve(self, number: int, connection: ConnectionEnd) -> None:
+    def _serve(self, connection: Channel) -> None:
         if self._nursery is None:
             connection.close()
         else:
-            self._nursery.start_soon(self._serve_connection, number, connection)
+            self._nursery.start_soon(self._serve_connection, connection)
 
-    async def _serve_connection(self, number: int, connection: ConnectionEnd) -> None:
+    async def _serve_connection(self, connection: Channel) -> None:
         try:
             await self._serve_mcp(connection)
-        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-            logger.debug("node.connection_broke %s %d", self.name, number)
+        except BROKEN:
+            logger.debug("node.connection_broke %s", self.name)
         except Exception:
-            logger.exception("node.connection_failed %s %d", self.name, number)
+            logger.exception("node.connection_failed %s", self.name)
         finally:
             connection.close()
-            self.leased.closed(number)
-
-    def _end(self) -> None:
-        self._given_up = True
-        self._note(connected=False)
-        self.conversation.end()
-        self.leased.fail()
 
 
-async def _first_packet(transport: trio.abc.Stream, unpacker: Unpacker) -> Packet:
-    """The node's first frame; what stands before it is passed over. Raises Garbled."""
-    banner = bytearray()
-    while (at := banner.find(PREAMBLE)) < 0:
+async def _after_banner(transport: trio.abc.Stream) -> bytes:
+    """Read what stands before the node's first frame, and return what was read of the frame. Raises Garbled."""
+    banner = b""
+    while PREAMBLE not in banner:
         chunk = await transport.receive_some(_BANNER_BYTES)
         if not chunk or len(banner) > _BANNER_BYTES:
-            said = bytes(banner[-_SHOWN:]).decode("utf-8", "replace")
+            said = banner[-_SHOWN:].decode("utf-8", "replace")
             raise Garbled(f"no node answers there{f': {said!r}' if said else ''}")
         banner += chunk
-    chunk = bytes(banner[at + len(PREAMBLE) :])
-    while True:
-        for packet in unpacker.feed(chunk):
-            return packet
-        chunk = await transport.receive_some(_BANNER_BYTES)
-        if not chunk:
-            raise Garbled("the node went away before it had answered")
+    return banner.partition(PREAMBLE)[2]

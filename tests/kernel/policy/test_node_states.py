@@ -19,7 +19,6 @@ from kernel.policy.node_states import (
     refused_seconds,
     standing,
 )
-from protocol.node import LEASE_SECONDS
 
 REACHES = st.sampled_from(get_args(Reach))
 EVENTS = st.sampled_from(get_args(NodeEvent))
@@ -63,11 +62,6 @@ def test_pauses_grow_to_a_bound(failures: int, chance: float) -> None:
     assert 0 < pause_seconds(failures, chance) <= LONGEST_PAUSE_SECONDS
     assert pause_seconds(failures + 1, 0.5) >= pause_seconds(failures, 0.5)
     assert 0 < refused_seconds(failures) <= refused_seconds(failures + 1) <= LONGEST_REFUSED_SECONDS
-
-
-def test_a_connection_that_broke_is_tried_five_times_within_a_lease() -> None:
-    """With the longest pauses that chance can make."""
-    assert sum(pause_seconds(failures, 1.0) for failures in range(1, 6)) < LEASE_SECONDS
 
 
 @given(failures=st.integers(0, 1000), held=st.floats(0, 1e6))

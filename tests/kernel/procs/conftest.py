@@ -10,7 +10,7 @@ import trio
 from kernel.procs.exec import ExecLauncher
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.launcher import Launcher
-from tests.kernel.procs.node.far_node import FarNode, connect
+from tests.kernel.procs.node.far_node import FarNode
 from tests.kernel.procs.trees import ENV
 
 
@@ -33,7 +33,6 @@ async def launcher(request: pytest.FixtureRequest, run_dir: Path, nursery: trio.
         node = FarNode(run_dir.parent)
         os.symlink(node.state / "run", run_dir)  # where tests look
         async with node.session() as session:
-            await connect(node, session, nursery)
             yield session.launcher
         node.kill()
     else:

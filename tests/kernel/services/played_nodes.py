@@ -6,6 +6,7 @@ from typing import cast
 
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
+from kernel.services.nodes import Nodes
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from tests.kernel.services.kernel_core import PlayedLauncher
 
@@ -61,4 +62,4 @@ class PlayedNodes:
 
 def places_with(nodes: PlayedNodes, here: PlayedLauncher) -> WorkPlaces:
     """This machine, played too, and the nodes."""
-    return WorkPlaces(WorkPlace(launcher=cast("Launcher", here)), nodes)
+    return WorkPlaces(WorkPlace(launcher=cast("Launcher", here)), cast("Nodes", nodes))

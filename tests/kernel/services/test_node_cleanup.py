@@ -3,12 +3,14 @@
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 import trio
 import trio.testing
 
 from kernel.services.node_cleanup import Listed, NodeCleanup, read_list
+from kernel.services.nodes import Nodes
 from kernel.store.feed import Wake
 from kernel.store.transitions.runs import end_run
 from kernel.workflows.node_sync import LOST
@@ -41,7 +43,7 @@ class Standing:
 
 
 def cleanup(g: Ground, *, works: bool = False, nodes: Standing | None = None) -> NodeCleanup:
-    return NodeCleanup(g.parts, nodes or Standing(g), Wake(), lambda _run: works)
+    return NodeCleanup(g.parts, cast("Nodes", nodes or Standing(g)), Wake(), lambda _run: works)
 
 
 @pytest.mark.promise("P89")

@@ -14,6 +14,7 @@ from kernel.agents.providers import CauseError
 from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
+from kernel.services import nodes as nodes_service
 from kernel.services.node_trees import FilesOnNodes, NodePreparation, NodeTrees
 from kernel.services.preparation import NotHome
 from kernel.services.tree_work import TreeWork, WorkChecks
@@ -122,7 +123,9 @@ async def ground(tmp_path: Path, more: str = MORE) -> AsyncGenerator[Ground]:
         run = await place.run_of("alice", planned=True, more=more)
         [tree] = place.reader.now(worktrees.of_run, run)
         nodes = Nodes(far)
-        yield Ground(place, nodes, FilesOnNodes(parts, nodes), attempt_of(tree), work, parts)
+        yield Ground(
+            place, nodes, FilesOnNodes(parts, cast("nodes_service.Nodes", nodes)), attempt_of(tree), work, parts
+        )
 
 
 @pytest.mark.promise("P89")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import pytest
 import trio
@@ -17,11 +17,10 @@ from kernel.agents.nodes import node_units
 from kernel.policy import node_states
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
-from kernel.procs.node.session import NodeRefused
+from kernel.procs.node.session import NodeRefused, NodeSession
 from kernel.procs.spec import SpawnTransient
 from kernel.services import node_listener
 from kernel.services.node_certificate import certificate_in
-from kernel.services.node_connection import NodeSession
 from kernel.services.node_scaling import NodeScaling
 from kernel.services.nodes import Nodes
 from kernel.store import feed
@@ -49,37 +48,48 @@ class FakeSession:
         self.name = name
         self.facts: NodeFacts | None = None
         self.launcher: Launcher = None  # type: ignore[assignment]
-        self.lost = trio.Event()
-        self.connected = False
+        self.connected = trio.Event()
+        self.ended = False
         self.runs = 0
-        self.refuses = self.busy = False
+        self.refuses = False
         self.fails: Exception | None = None
         """What is raised where nobody thought of it, once."""
+        self._speaking = trio.CancelScope()
+        self._lost = trio.Event()
 
-    async def keep(self) -> None:
-        await self.lost.wait()
+    def lose(self) -> None:
+        """Have the lease be over."""
+        self._speaking.cancel()
+        self._lost.set()
 
-    async def run(self, transport: trio.abc.Stream) -> None:
+    async def fence(self) -> bool:
+        if self.connected.is_set():
+            await self._lost.wait()
+        return self.connected.is_set()
+
+    def end(self) -> None:
+        self.ended = True
+
+    async def speak(self, transport: trio.abc.Stream, connected: Callable[[], None]) -> None:
         self.runs += 1
-        async with transport:
-            failure, self.fails = self.fails, None
-            if failure is not None:
-                raise failure
-            try:
-                await transport.send_all(b"hello\n")
-                heard = await transport.receive_some(100)
-                if self.busy:
-                    raise NodeRefused("it is busy", passes=True)
-                if self.refuses:
-                    raise NodeRefused("it is of another version")
-                if heard:
-                    self.facts, self.connected = NodeFacts(cpus=2), True
-                    while heard:
-                        heard = await transport.receive_some(100)
-            except (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):
-                return
-            finally:
-                self.connected = False
+        with self._speaking:
+            async with transport:
+                failure, self.fails = self.fails, None
+                if failure is not None:
+                    raise failure
+                try:
+                    await transport.send_all(b"hello\n")
+                    heard = await transport.receive_some(100)
+                    if self.refuses:
+                        raise NodeRefused("it is of another version")
+                    if heard:
+                        self.facts = NodeFacts(cpus=2)
+                        self.connected.set()
+                        connected()
+                        while heard:
+                            heard = await transport.receive_some(100)
+                except (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):
+                    return
 
 
 @dataclass
@@ -97,8 +107,6 @@ class Bench:
     """Nodes that refuse."""
     failing: dict[str, Exception]
     """What is raised once where a node is spoken with."""
-    busy: set[str]
-    """Nodes that do so for now."""
 
     def write(self, text: str, *, trusted: bool = True) -> None:
         (self.root / "moniro.yaml").write_text(text)
@@ -139,12 +147,12 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
     def new_session(name: str, project: str, hello_seconds: float) -> NodeSession:
         assert project and hello_seconds > 0
         sessions.setdefault(name, []).append(FakeSession(name))
-        sessions[name][-1].refuses, sessions[name][-1].busy = name in refusing, name in busy
+        sessions[name][-1].refuses = name in refusing
         sessions[name][-1].fails = failing.pop(name, None)
-        return sessions[name][-1]
+        return cast("NodeSession", sessions[name][-1])
 
     running: dict[str, int] = {}
-    refusing, busy = set[str](), set[str]()
+    refusing = set[str]()
     failing: dict[str, Exception] = {}
 
     def at_work() -> Mapping[str, int]:
@@ -164,7 +172,7 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         running=at_work,
     )
     await nursery.start(writer.run)
-    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing, failing, busy)
+    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running, refusing, failing)
     nursery.cancel_scope.cancel()
 
 
@@ -211,7 +219,7 @@ async def test_a_program_of_the_project_that_was_changed_is_not_run_again(bench:
     changed.rename(tunnel)
     await trio.to_thread.run_sync((bench.root / "gate").write_text, "go\n")
     await bench.until("a", lambda one: one.state != "up")
-    bench.sessions["a"][0].lost.set()
+    bench.sessions["a"][0].lose()
     seen = await bench.until("a", lambda one: one.state == "off")
     assert "not trusted" in (seen.why or "") and not (bench.root / "stolen").exists()
 
@@ -235,21 +243,17 @@ async def test_the_last_words_of_a_program_say_why(bench: Bench, nursery: trio.N
     assert state.why.isprintable() and len(state.why) < 400
 
 
-async def test_a_transport_that_breaks_is_opened_anew_in_the_same_session(bench: Bench, nursery: trio.Nursery) -> None:
-    """The lease goes on: what runs there is not given up."""
+async def test_a_transport_that_breaks_is_opened_anew_once_its_lease_is_over(
+    bench: Bench, nursery: trio.Nursery
+) -> None:
+    """What runs there is not given up before that; then there is another session."""
     bench.write(f"nodes: {{a: {{via: command, argv: [sh, -c, '{ONCE}']}}}}")
     await nursery.start(bench.service.run)
-    await bench.until("a", lambda one: one.state == "up" and bench.sessions["a"][0].runs == 2)
-    assert len(bench.sessions["a"]) == 1
-
-
-async def test_after_the_lease_there_is_another_session(bench: Bench, nursery: trio.Nursery) -> None:
-    """Lost is told, and that it is back."""
-    bench.write(echo())
-    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.state == "connecting" and bool(one.why))
+    assert not bench.sessions["a"][0].ended
+    bench.sessions["a"][0].lose()
     await bench.until("a", lambda one: one.state == "up")
-    bench.sessions["a"][0].lost.set()
-    await bench.until("a", lambda one: one.state == "up" and len(bench.sessions["a"]) == 2)
+    assert [one.runs for one in bench.sessions["a"]] == [1, 1]
     await bench.told("up", "lost", "up")
 
 
@@ -263,15 +267,16 @@ async def test_a_node_that_refuses_is_off_and_says_why(bench: Bench, nursery: tr
     assert bench.sessions["a"][0].runs == 1
 
 
-async def test_what_nobody_thought_of_ends_one_transport_and_no_session(bench: Bench, nursery: trio.Nursery) -> None:
+async def test_what_nobody_thought_of_ends_one_transport_and_no_other_session(
+    bench: Bench, nursery: trio.Nursery
+) -> None:
     """Were the service to fall over it, each node's work would count as lost while it still has its lease."""
     bench.write(echo("a") + echo("b").removeprefix("nodes:\n"))
     bench.failing["b"] = ValueError("bytes that nobody thought of")
     await nursery.start(bench.service.run)
     await bench.until("a", lambda one: one.state == "up")
     await bench.until("b", lambda one: one.state == "up")
-    assert [len(bench.sessions[name]) for name in ("a", "b")] == [1, 1]
-    assert bench.sessions["b"][0].runs == 2
+    assert [len(bench.sessions[name]) for name in ("a", "b")] == [1, 2]
 
 
 async def test_a_look_that_fails_ends_no_session(
@@ -298,17 +303,17 @@ async def test_a_look_that_fails_ends_no_session(
     assert [len(bench.sessions[name]) for name in ("a", "b")] == [1, 1]
 
 
-async def test_a_node_that_is_busy_is_asked_again_soon_and_told_of_once(
+async def test_a_node_that_refuses_again_and_again_is_told_of_once(
     bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is so for a lease; with pauses that grow, twelve tries would take longer than this test waits."""
+    """And is up once it does not."""
     monkeypatch.setattr(node_states, "REFUSED_PAUSE_SECONDS", 0.01)
     bench.write(echo())
-    bench.busy.add("a")
+    bench.refusing.add("a")
     await nursery.start(bench.service.run)
-    await bench.until("a", lambda _one: "a" in bench.sessions and bench.sessions["a"][0].runs >= 12)
+    await bench.until("a", lambda _one: len(bench.sessions.get("a", ())) >= 3)
     await bench.told("off")
-    bench.sessions["a"][0].busy = False
+    bench.refusing.clear()
     await bench.until("a", lambda one: one.state == "up")
     await bench.told("off", "up")
 
@@ -321,7 +326,7 @@ async def test_a_drained_node_stays_connected_and_takes_nothing_new(bench: Bench
     await bench.service.drain("a", draining=True)
     state = await bench.until("a", lambda one: one.state == "draining")
     assert not state.takes_work
-    assert bench.sessions["a"][0].connected
+    assert bench.sessions["a"][0].connected.is_set()
     await bench.service.drain("a", draining=False)
     await bench.until("a", lambda one: one.takes_work)
     with pytest.raises(Refused, match="there is no node"):
@@ -340,7 +345,7 @@ async def test_a_node_is_added_by_hand_and_removed(bench: Bench, nursery: trio.N
     with pytest.raises(Refused, match="2 attempts run on b"):
         await bench.service.remove("b", force=False)
     await bench.service.remove("b", force=True)
-    bench.sessions["b"][0].lost.set()
+    bench.sessions["b"][0].lose()
     with trio.fail_after(SECONDS):
         while bench.service.states():
             await bench.service.until_changed()
@@ -409,9 +414,10 @@ async def test_a_node_dials_home_with_its_word(
     await bench.until("c", lambda one: one.state == "up")
     again = await dial(word, word.line())
     nursery.start_soon(serve, again)
-    await bench.until("c", lambda one: one.state == "up" and bench.sessions["c"][0].runs == 2)
-    assert len(bench.sessions["c"]) == 1
-    assert "c: it has dialled again, or another machine has the same join word" in caplog.text
+    await bench.until("c", lambda one: one.state == "connecting")
+    bench.sessions["c"][0].lose()
+    await bench.until("c", lambda one: one.state == "up" and len(bench.sessions["c"]) == 2)
+    assert "c: it has connected again, or another machine has the same join token" in caplog.text
 
 
 @pytest.mark.promise("P87")
@@ -615,8 +621,8 @@ async def test_a_node_that_is_trusted_no_more_takes_nothing_and_is_left_after_it
     bench.grants.clear()
     bench.service.look_again()
     await bench.until("a", lambda one: one.state == "connecting")
-    assert not bench.sessions["a"][0].lost.is_set()
-    bench.sessions["a"][0].lost.set()
+    assert not bench.sessions["a"][0].ended
+    bench.sessions["a"][0].lose()
     state = await bench.until("a", lambda one: one.state == "off")
     assert "awk trust" in (state.why or "")
     assert len(bench.sessions["a"]) == 1

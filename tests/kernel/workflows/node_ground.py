@@ -38,7 +38,6 @@ class FarMachine:
             state_dir=state,
             mcp_url="http://127.0.0.1:9/mcp",
             memory_bytes=2**32,
-            session="s1",
         )
 
     @property

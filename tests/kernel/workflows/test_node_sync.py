@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from kernel.procs.handle import Handle
-from kernel.procs.spec import NodeLost, SpawnTransient, Spec
+from kernel.procs.spec import NodeLost
 from kernel.store.worktrees import Worktree
-from kernel.workflows import foreign_commits, node_clone
+from kernel.workflows import foreign_commits
 from kernel.workflows.node_sync import LOST, NodeSync
 from kernel.workflows.repository import Repository
 from protocol.errors import Refused
@@ -305,32 +305,6 @@ async def test_a_small_pack_with_much_in_it_is_refused(tmp_path: Path, monkeypat
         for number in range(20):
             (g.far.tree / f"{number}.bin").write_bytes(bytes(2**20))
         with pytest.raises(Refused, match="more than 10 MiB"):
-            await g.sync.collect()
-
-
-@pytest.mark.promise("P89")
-async def test_a_node_that_is_cut_off_for_a_moment_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As long as it may come back to what it does, and no longer."""
-    async with ground(tmp_path) as g:
-        await g.sync.bring()
-        (g.far.tree / "a.txt").write_text("two\n")
-        spawn, away = g.far.launcher.spawn, [3]
-
-        async def cut(spec: Spec) -> Handle:
-            if away[0]:
-                away[0] -= 1
-                raise SpawnTransient("it is not connected")
-            return await spawn(spec)
-
-        monkeypatch.setattr(g.far.launcher, "spawn", cut)
-        monkeypatch.setattr(node_clone, "_AGAIN_SECONDS", 0.01)
-        await g.sync.collect()
-        assert at(g.tree, "a.txt").read_text() == "two\n"
-        away[0] = 10**6
-        monkeypatch.setattr(node_clone, "LEASE_SECONDS", 0.05)
-        with pytest.raises(SpawnTransient, match="not connected"):
             await g.sync.collect()
 
 

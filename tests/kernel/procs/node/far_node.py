@@ -1,4 +1,4 @@
-"""A node of this machine, its process and the ways to it; and a transport that drops, delays, halves or cuts bytes."""
+"""A node of this machine, its process and the way to it, whose bytes a test can drop, delay or damage."""
 
 import os
 import signal
@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.procs.node.folder import LOCK, of_this_machine
@@ -19,8 +20,6 @@ from tests.kernel.procs.trees import ENV, PATIENCE
 PROJECT: Final = "p1"
 SHORT: Final = LeaseTimes(lease_seconds=0.6, beat_seconds=0.1, margin_seconds=0.2)
 """For what happens at the end of a lease."""
-LIVELY: Final = LeaseTimes(beat_seconds=0.2)
-"""For transports that break without a word."""
 
 
 class Way(trio.abc.Stream):
@@ -36,12 +35,10 @@ class Way(trio.abc.Stream):
         self.receives: Callable[[bytes], bytes] = bytes
         self.seconds = 0.0
         """The delay of each read."""
-        self.sent_bytes = 0
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """See SendStream."""
         passed = self.sends(bytes(data))
-        self.sent_bytes += len(data)
         if passed:
             await self._in.send_all(passed)
         else:
@@ -64,33 +61,13 @@ class Way(trio.abc.Stream):
         """Let nothing through any more, in either direction, and break nothing."""
         self.sends = self.receives = lambda _data: b""
 
-    def cut_after(self, size: int, *, sending: bool) -> None:
-        """Let ``size`` bytes more through in one direction, and then cut."""
-        left = size
-
-        def some(data: bytes) -> bytes:
-            nonlocal left
-            passed, left = data[:left], max(left - len(data), 0)
-            if not left:
-                self.cut()
-            return passed
-
-        if sending:
-            self.sends = some
-        else:
-            self.receives = some
-
-    def cut(self) -> None:
-        """Kill what carries the bytes, as when ssh is killed."""
-        self.process.kill()
-
     async def aclose(self) -> None:
-        """See AsyncResource."""
-        self.process.kill()
+        """Close both directions, as when ssh has ended: the far end reads the end of its input, and ends."""
         with trio.CancelScope(shield=True):
-            await self.process.wait()
             await trio.aclose_forcefully(self._in)
             await trio.aclose_forcefully(self._out)
+            with trio.move_on_after(PATIENCE):
+                await self.process.wait()
 
 
 class FarNode:
@@ -102,10 +79,9 @@ class FarNode:
         self.times = times
 
     async def open(self, project: str = PROJECT) -> Way:
-        """Run what an engine runs at the far end. It starts the node process, if there is none."""
+        """Run what an engine runs at the far end: the node process."""
         argv = [sys.executable, "-I", "-m", "kernel.procs.node", "--state", str(self.given), "--project", project]
-        argv += ["--lease-seconds", str(self.times.lease_seconds), "--beat-seconds", str(self.times.beat_seconds)]
-        argv += ["--margin-seconds", str(self.times.margin_seconds)]
+        argv += ["--times", msgspec.json.encode(self.times).decode()]
         process = await trio.lowlevel.open_process(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV)
         return Way(process)
 
@@ -127,23 +103,42 @@ class FarNode:
     @asynccontextmanager
     async def session(
         self, term: int = 1, serve_mcp: ServeMcp | None = None, project: str = PROJECT
-    ) -> AsyncGenerator[NodeSession]:
-        """A kernel's session with it, kept but not connected."""
+    ) -> AsyncGenerator["Session"]:
+        """A kernel's session with it, over a transport that has led to a lease."""
         session = NodeSession("n1", project, term, serve_mcp or _answer_nobody, self.times)
+        way = await self.open(project)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(session.keep)
-            yield session
+            made = Session(session, way)
+            nursery.start_soon(made.run)
+            with trio.fail_after(PATIENCE):
+                await session.connected.wait()
+            try:
+                yield made
+            finally:
+                session.end()
+                self.kill(signal.SIGCONT)
             nursery.cancel_scope.cancel()
+
+
+class Session:
+    """A session, as the kernel has it."""
+
+    def __init__(self, session: NodeSession, way: Way) -> None:
+        self.session = session
+        self.launcher = session.launcher
+        self.way = way
+        self.broke = trio.Event()
+        """The transport is not used any more."""
+        self.lost = trio.Event()
+        """Nothing of it runs there any more."""
+
+    async def run(self) -> None:
+        """Have it from its beginning to its end."""
+        await self.session.speak(self.way)
+        self.broke.set()
+        assert await self.session.fence()
+        self.lost.set()
 
 
 async def _answer_nobody(stream: trio.abc.Stream) -> None:
     await stream.aclose()
-
-
-async def connect(node: FarNode, session: NodeSession, nursery: trio.Nursery) -> Way:
-    """Open a transport, and return it once the node has a lease over it."""
-    way = await node.open()
-    nursery.start_soon(session.run, way)
-    with trio.fail_after(PATIENCE):
-        await session.wait_connected()
-    return way

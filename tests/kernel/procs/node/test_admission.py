@@ -1,51 +1,35 @@
-"""Whom a node serves, and the words by which one joins."""
+"""Which kernels a node serves, and the tokens by which one joins."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernel.procs.node.admission import Standing, admit
+from kernel.procs.node.admission import refusal_of
 from kernel.procs.node.fence import Lease, Terms, TermUnreadable
-from kernel.procs.node.framing import Garbled
-from kernel.procs.node.tenancy import Tenancy
-from protocol.node import JoinWord, KernelHello, LeaseTimes, Need, Refusal, agree, decode_join_word
-
-HELLO = KernelHello(project="p1", term=5, session="s1")
-FRESH = Standing(project=None, highest_term=0, session=None)
-SERVES = Standing(project="p1", highest_term=5, session="s1", term=5)
-LEASED = Standing(project="p1", highest_term=5, session="s1", term=5, holds_lease=True)
-
-
-def code(hello: KernelHello, standing: Standing) -> str:
-    """The verdict in a word."""
-    verdict = admit(hello, standing)
-    return verdict.code if isinstance(verdict, Refusal) else verdict
+from kernel.procs.node.host import Tenancy
+from kernel.procs.node.wire import Garbled
+from protocol.node import JoinWord, KernelHello, LeaseTimes, Need, agree, decode_join_word
 
 
 @pytest.mark.promise("P84")
 @pytest.mark.parametrize(
-    ("hello", "standing", "verdict"),
+    ("hello", "project", "highest", "code"),
     [
-        (HELLO, FRESH, "new"),
-        (HELLO, SERVES, "resume"),
-        (KernelHello(project="p1", term=5, session="s1", resume=True, received=9), SERVES, "resume"),
-        (KernelHello(project="p1", term=5, session="s1", resume=True), FRESH, "session"),
-        (KernelHello(project="p1", term=5, session="s2", resume=True), SERVES, "session"),
-        (KernelHello(project="p1", term=5, session="s2"), SERVES, "new"),
-        (KernelHello(project="p1", term=6, session="s2"), SERVES, "new"),
-        (KernelHello(project="p1", term=6, session="s2"), LEASED, "new"),
-        (KernelHello(project="p1", term=5, session="s2"), LEASED, "busy"),
-        (KernelHello(project="p1", term=5, session="s1", resume=True), LEASED, "resume"),
-        (KernelHello(project="p1", term=4, session="s2"), SERVES, "term"),
-        (KernelHello(project="p1", term=4, session="s1", resume=True), SERVES, "term"),
-        (KernelHello(project="p2", term=9, session="s2"), SERVES, "project"),
-        (KernelHello(project="p1", term=9, session="s2", protocol=(7, 8)), SERVES, "version"),
+        (KernelHello(project="p1", term=5), None, 0, None),
+        (KernelHello(project="p1", term=5), "p1", 5, None),
+        (KernelHello(project="p1", term=6), "p1", 5, None),
+        (KernelHello(project="p1", term=4), "p1", 5, "term"),
+        (KernelHello(project="p2", term=9), "p1", 5, "project"),
+        (KernelHello(project="p1", term=9, protocol=(7, 8)), "p1", 5, "version"),
     ],
 )
-def test_one_project_the_highest_term_and_one_session(hello: KernelHello, standing: Standing, verdict: str) -> None:
-    """A table of who comes, and who is there."""
-    assert code(hello, standing) == verdict
+def test_one_project_and_the_highest_term(
+    hello: KernelHello, project: str | None, highest: int, code: str | None
+) -> None:
+    """A table of who comes, and who was there."""
+    refusal = refusal_of(hello, project, highest)
+    assert (None if refusal is None else refusal.code) == code
 
 
 @pytest.mark.parametrize(
@@ -60,10 +44,10 @@ def test_one_version_back_is_spoken(ours: tuple[int, int], theirs: tuple[int, in
 @pytest.mark.parametrize(("theirs", "older"), [((1, 2), "kernel's machine"), ((5, 6), "node")])
 def test_a_refused_version_says_which_side_to_upgrade(theirs: tuple[int, int], older: str) -> None:
     """Both numbers, and what to do."""
-    hello = KernelHello(project="p1", term=5, session="s1", version="9.9", protocol=theirs)
-    verdict = admit(hello, Standing(project="p1", highest_term=1, session=None, spoken=(3, 4)))
-    assert isinstance(verdict, Refusal)
-    assert verdict.why.endswith(f"upgrade agent-worker on the {older}") and "9.9" in verdict.why
+    hello = KernelHello(project="p1", term=5, version="9.9", protocol=theirs)
+    refusal = refusal_of(hello, "p1", 1, spoken=(3, 4))
+    assert refusal is not None
+    assert refusal.why.endswith(f"upgrade agent-worker on the {older}") and "9.9" in refusal.why
 
 
 def test_only_the_echo_of_a_beat_that_was_sent_renews_a_lease() -> None:
@@ -80,7 +64,7 @@ def test_a_node_takes_no_order_without_a_lease() -> None:
     """The kernel may have given that work to another node."""
     nobody: Any = None
     with pytest.raises(Garbled, match="there is no lease"):
-        Tenancy(HELLO, nobody, LeaseTimes(), nobody).take(Need(modules=("json",)))
+        Tenancy(nobody, LeaseTimes(), nobody, nobody).take(Need(modules=("json",)))
 
 
 def test_a_term_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ import trio
 import trio.testing
 
 from kernel.procs.handle import Handle
-from kernel.procs.node.conversation import greet
-from kernel.procs.node.framing import Packet, Unpacker, pack
 from kernel.procs.node.session import NodeRefused, NodeSession
+from kernel.procs.node.wire import Garbled, Unpacker, Wire, pack
 from kernel.procs.spec import SpawnTransient, Spec
 from protocol.ipc import Exited
 from protocol.node import (
@@ -19,11 +18,15 @@ from protocol.node import (
     CHUNK_BYTES,
     CONNECTION,
     MOST_CONNECTIONS,
+    NODE_PROTOCOL,
     PREAMBLE,
+    QUEUE_LIMIT_BYTES,
+    QUEUE_WINDOW_BYTES,
     STDERR,
     STDIN,
     STDOUT,
     Beat,
+    Close,
     Credit,
     Data,
     Echo,
@@ -39,9 +42,7 @@ from protocol.node import (
     Opened,
     ProcessEnded,
     Refusal,
-    Release,
     Released,
-    Shut,
     Spawn,
     Spawned,
     channel_of,
@@ -51,30 +52,20 @@ from tests.kernel.procs.trees import PATIENCE
 LONG = LeaseTimes(lease_seconds=600, beat_seconds=60)
 SHORT = LeaseTimes(lease_seconds=0.3, beat_seconds=60, margin_seconds=0.1)
 SPEC = Spec(attempt="i1-1", argv=("true",), cwd="/", env={})
-_decoder: msgspec.msgpack.Decoder[KernelSays] = msgspec.msgpack.Decoder(KernelSays)
-_greetings: msgspec.msgpack.Decoder[Greeting] = msgspec.msgpack.Decoder(Greeting)
+_decoder: msgspec.msgpack.Decoder[KernelSays | KernelHello] = msgspec.msgpack.Decoder(KernelSays | KernelHello)
 
 
 class Liar:
     """The node's side of a transport, in the hands of a test."""
 
-    def __init__(self, stream: trio.abc.Stream, number: int) -> None:
+    def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
-        self.number = number
         self._unpacker = Unpacker()
-        self._packets: list[Packet] = []
+        self._bodies: list[bytes] = []
 
-    async def say(self, *frames: NodeSays) -> None:
-        """Say something with a number."""
-        out: list[bytes] = []
-        for frame in frames:
-            self.number += 1
-            out.append(pack(Packet(self.number, 0, msgspec.msgpack.encode(frame))))
-        await self.raw(b"".join(out))
-
-    async def say_now(self, frame: Greeting) -> None:
-        """Say something without."""
-        await self.raw(greet(frame))
+    async def say(self, *frames: NodeSays | Greeting) -> None:
+        """Say something."""
+        await self.raw(b"".join(map(pack, frames)))
 
     async def raw(self, data: bytes) -> None:
         """Say anything; a kernel that has hung up need not hear it."""
@@ -83,55 +74,39 @@ class Liar:
         except trio.BrokenResourceError:
             await trio.lowlevel.checkpoint()
 
-    async def packet(self) -> Packet | None:
+    async def frame(self) -> KernelSays | KernelHello | None:
         """The next thing that the kernel says; None once it has hung up."""
         with trio.fail_after(PATIENCE):
-            while not self._packets:
+            while not self._bodies:
                 chunk = await self.stream.receive_some(2**20)
                 if not chunk:
                     return None
-                self._packets.extend(self._unpacker.feed(chunk))
-        return self._packets.pop(0)
+                self._bodies.extend(self._unpacker.feed(chunk))
+        return _decoder.decode(self._bodies.pop(0))
 
-    async def frame(self) -> KernelSays | Greeting | None:
-        """The same, read."""
-        packet = await self.packet()
-        if packet is None or not packet.body:
-            return None
-        return _decoder.decode(packet.body) if packet.number else _greetings.decode(packet.body)
-
-    async def welcome(self, facts: NodeFacts | None = None) -> None:
+    async def welcome(self) -> None:
         """Greet as an honest node does, and have a lease."""
-        hello = await self.frame()
-        assert isinstance(hello, KernelHello)
+        assert isinstance(await self.frame(), KernelHello)
         await self.raw(PREAMBLE)
-        await self.say_now(NodeHello(session=hello.session, protocol=1, facts=facts or NodeFacts(), received=0))
-        await self.say_now(Beat(at_ms=1))
-        while not isinstance(await self.frame(), Echo):
-            pass  # what it was told before comes again
+        await self.say(NodeHello(protocol=NODE_PROTOCOL, facts=NodeFacts()), Beat(at_ms=1))
+        assert await self.frame() == Echo(at_ms=1)
 
 
 class World:
     """A session with a node that lies."""
 
-    def __init__(self, session: NodeSession, nursery: trio.Nursery) -> None:
+    def __init__(self, session: NodeSession, liar: Liar) -> None:
         self.session = session
-        self.nursery = nursery
+        self.liar = liar
         self.hung_up = trio.Event()
 
-    async def dial(self, number: int = 0) -> Liar:
-        """A transport."""
-        ours, theirs = trio.testing.memory_stream_pair()
+    async def run(self, stream: trio.abc.Stream) -> None:
+        """Have the session."""
+        await self.session.speak(stream)
+        self.hung_up.set()
+        await self.session.fence()
 
-        async def run() -> None:
-            await self.session.run(ours)
-            self.hung_up.set()
-
-        self.hung_up = trio.Event()
-        self.nursery.start_soon(run)
-        return Liar(theirs, number)
-
-    async def start(self, liar: Liar) -> Handle:
+    async def start(self) -> Handle:
         """A process that the node says it runs."""
         handles: list[Handle] = []
 
@@ -140,25 +115,25 @@ class World:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(spawn)
-            order = await liar.frame()
+            order = await self.liar.frame()
             assert isinstance(order, Spawn)
-            await liar.say(Spawned(process=order.process, pid=77, keeper=76))
+            await self.liar.say(Spawned(process=order.process, pid=77, keeper=76))
         return handles[0]
 
 
 @asynccontextmanager
 async def world(times: LeaseTimes = LONG) -> AsyncGenerator[World]:
-    """A session that is kept."""
-    served: list[trio.abc.Stream] = []
+    """A session with a node that was welcomed."""
 
-    async def serve(stream: trio.abc.Stream) -> None:
-        served.append(stream)
+    async def serve(_stream: trio.abc.Stream) -> None:
         await trio.sleep_forever()
 
-    session = NodeSession("n1", "p1", 1, serve, times)
+    ours, theirs = trio.testing.memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(session.keep)
-        yield World(session, nursery)
+        there = World(NodeSession("n1", "p1", 1, serve, times), Liar(theirs))
+        nursery.start_soon(there.run, ours)
+        await there.liar.welcome()
+        yield there
         nursery.cancel_scope.cancel()
 
 
@@ -187,113 +162,100 @@ LIES: dict[str, Callable[[], tuple[NodeSays, ...]]] = {
     "more bytes than it has credit for": lambda: (bytes_of(1, STDERR, CHUNK_BYTES),) * 5,
     "a connection out of turn": lambda: (Opened(connection=3),),
     "bytes of a connection that is not open": lambda: (bytes_of(1, CONNECTION),),
-    "a word about a connection that never was": lambda: (Shut(channel=channel_of(4, CONNECTION)),),
+    "a frame about a connection that never was": lambda: (Close(channel=channel_of(4, CONNECTION)),),
+    "that it closed a stream twice": lambda: (Close(channel=channel_of(1, STDERR)),) * 2,
+    "credit for a stream that it writes": lambda: (Credit(channel=channel_of(1, STDOUT), size=1),),
     "more connections than one may have": lambda: tuple(
         Opened(connection=number) for number in range(1, MOST_CONNECTIONS + 2)
     ),
 }
 
 
-@pytest.mark.promise("P86")
-@pytest.mark.parametrize("lie", LIES)
-async def test_what_was_not_leased_to_a_node_ends_the_transport(lie: str) -> None:
-    """It has no effect, whatever else was said; said again over a new transport, the node is given up."""
-    frames = LIES[lie]()
-    async with world() as there:
-        liar = await there.dial()
-        await liar.welcome()
-        handle = await there.start(liar)
-        await liar.say(*frames)
-        with trio.fail_after(PATIENCE):
-            await there.hung_up.wait()
-        assert not there.session.connected and not there.session.lost.is_set()
-        before = there.session.conversation.numbers.received
-        liar = await there.dial(before)
-        await liar.welcome()
-        await liar.say(frames[-1])
-        while await liar.packet() is not None:
-            pass  # what it was told before
-        assert there.session.conversation.over and not there.session.lost.is_set()
-        assert handle.is_quiet() or await handle.wait() == Exited(code=0)
-
-
 GARBAGE = {
     "noise": b"\x00" * 100,
     "a length of 4 GiB": b"\xff" * 64,
-    "a body that is no MessagePack": pack(Packet(2, 0, b"\xc1")),
-    "a frame of a kind that there is not": pack(Packet(2, 0, msgspec.msgpack.encode({"t": "root", "process": 1}))),
-    "a kernel's frame": pack(Packet(2, 0, msgspec.msgpack.encode(Release(process=1)))),
-    "numbers out of bounds": pack(Packet(2, 0, msgspec.msgpack.encode({"t": "spawned", "process": 2**60}))),
-    "lists in lists": pack(Packet(2, 0, b"\x91" * 100_000)),
-    "text that is no UTF-8": pack(Packet(2, 0, msgspec.msgpack.encode({"t": "x"}).replace(b"x", b"\xff"))),
-    "a greeting that is no UTF-8": pack(Packet(0, 0, msgspec.msgpack.encode({"t": "x"}).replace(b"x", b"\xff"))),
-    "a gap": pack(Packet(7, 0, msgspec.msgpack.encode(Opened(connection=1)))),
-    "an acknowledgement of what was never sent": pack(Packet(0, 99, b"")),
-    "a greeting in the middle": greet(Refusal(code="term", why="go away")),
-    "text without end": greet(Refusal(code="x" * 1000, why="")),
+    "a body that is no MessagePack": b"\0\0\0\1\xc1",
+    "a frame of a kind that there is not": {"t": "root", "process": 1},
+    "a kernel's frame": {"t": "release", "process": 1},
+    "numbers out of bounds": {"t": "spawned", "process": 2**60},
+    "lists in lists": b"\0\0\xff\xff" + b"\x91" * 0xFFFF,
+    "text that is no UTF-8": b"\0\0\0\5\x81\xa1t\xa1\xff",
+    "a greeting in the middle": {"t": "refusal", "code": "term", "why": "go away"},
 }
 
 
 @pytest.mark.promise("P86")
-@pytest.mark.parametrize("garbage", GARBAGE)
-async def test_garbage_ends_the_transport_and_the_session_goes_on(garbage: str) -> None:
-    """The next transport carries on where this one stopped."""
+@pytest.mark.parametrize("said", [*LIES, *GARBAGE])
+async def test_what_a_node_may_not_say_ends_the_session_and_has_no_effect(said: str) -> None:
+    """What it had is lost when its lease is over, and not before."""
     async with world() as there:
-        liar = await there.dial()
-        await liar.welcome()
-        handle = await there.start(liar)
-        await liar.raw(GARBAGE[garbage])
-        if garbage == "noise":  # zeros are headers of frames that say nothing, until their checksum is looked at
-            await liar.raw(b"\x01" * 400)
+        handle = await there.start()
+        if said in LIES:
+            await there.liar.say(*LIES[said]())
+        else:
+            garbage = GARBAGE[said]
+            body = garbage if isinstance(garbage, bytes) else msgspec.msgpack.encode(garbage)
+            await there.liar.raw(body if body is garbage else len(body).to_bytes(4) + body)
         with trio.fail_after(PATIENCE):
             await there.hung_up.wait()
-        liar = await there.dial(1)
-        await liar.welcome()
-        await liar.say(bytes_of(1, STDOUT, 5), ProcessEnded(process=1, exited=Exited(code=3)))
+        assert handle.is_quiet() or await handle.wait() == Exited(code=0)
+        there.session.end()
         with trio.fail_after(PATIENCE):
-            assert await handle.stdout.receive_some() == b"xxxxx"
-            assert (await handle.wait()).code == 3
+            assert (await handle.wait()).lost or await handle.wait() == Exited(code=0)
 
 
 @pytest.mark.promise("P86")
 async def test_a_lease_is_counted_by_the_kernel_alone() -> None:
     """A beat of the far future is echoed, and lengthens nothing; the process is lost when the kernel's time is up."""
     async with world(SHORT) as there:
-        liar = await there.dial()
-        await liar.welcome()
-        handle = await there.start(liar)
-        await liar.say_now(Beat(at_ms=2**53))
-        echo = await liar.frame()
-        assert echo == Echo(at_ms=2**53)
+        handle = await there.start()
+        await there.liar.say(Beat(at_ms=2**53))
+        assert await there.liar.frame() == Echo(at_ms=2**53)
         with trio.fail_after(PATIENCE):
             assert (await handle.wait()).lost
 
 
 @pytest.mark.promise("P86")
-async def test_a_flood_of_beats_is_answered_by_few_words() -> None:
-    """What is said at once is the newest of its kind, however many were asked for."""
+async def test_a_flood_of_beats_is_answered_by_few_frames() -> None:
+    """An echo that has not gone out is replaced, however many were asked for."""
     async with world() as there:
-        liar = await there.dial()
-        await liar.welcome()
-        await liar.raw(b"".join(greet(Beat(at_ms=number)) for number in range(20_000)))
-        echoes = [await liar.frame()]
+        await there.liar.say(*(Beat(at_ms=number) for number in range(20_000)))
+        echoes = [await there.liar.frame()]
         while echoes[-1] != Echo(at_ms=19_999):
-            echoes.append(await liar.frame())
+            echoes.append(await there.liar.frame())
         assert len(echoes) < 50  # one for each piece of the flood that was read at once
-        assert there.session.conversation.numbers.kept_bytes == 0
+
+
+@pytest.mark.promise("P86")
+async def test_what_waits_for_a_node_that_reads_nothing_is_bounded() -> None:
+    """Bytes of channels wait first; then the session is over."""
+    wire, data = Wire(NodeSays), bytes_of(1, STDIN, CHUNK_BYTES)
+    for _ in range(QUEUE_WINDOW_BYTES // CHUNK_BYTES):
+        assert wire.has_room
+        wire.say(data)
+    assert (wire.has_room, wire.over) == (False, False)
+    for _ in range(QUEUE_LIMIT_BYTES // CHUNK_BYTES):
+        wire.say(data)
+    assert (wire.has_room, wire.over) == (True, True)
+
+
+@pytest.mark.promise("P86")
+def test_a_length_that_is_announced_is_not_believed() -> None:
+    """4 GiB: refused before a byte of it is kept. Frames arrive whole, however their bytes do."""
+    with pytest.raises(Garbled, match="4294967295 bytes is announced"):
+        list(Unpacker().feed(b"\xff" * 4))
+    unpacker, whole = Unpacker(), pack(Opened(connection=1))
+    assert [body for byte in whole for body in unpacker.feed(bytes([byte]))] == [whole[4:]]
 
 
 @pytest.mark.promise("P86")
 async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing is bounded: the lease is not renewed any more, and runs out."""
-    monkeypatch.setattr("kernel.procs.node.launcher.DESTROY_SECONDS", 0.01)
+    monkeypatch.setattr("kernel.procs.node.remote_process.DESTROY_SECONDS", 0.01)
     async with world(SHORT) as there:
-        liar = await there.dial()
-        await liar.welcome()
-        handle = await there.start(liar)
+        handle = await there.start()
         with trio.fail_after(PATIENCE):
-            exited = await handle.destroy()
-        assert exited.lost and there.session.lost.is_set()
+            assert (await handle.destroy()).lost
         with pytest.raises(SpawnTransient):
             await there.session.launcher.spawn(SPEC)
 
@@ -307,18 +269,15 @@ async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.
             r"refuses: [^\x00-\x1f]*kernel.stopped[^\x00-\x1f]*$",
         ),
         (Refusal(code="term", why="a later kernel was here"), "a later kernel"),
-        (NodeHello(session="", protocol=99, facts=NodeFacts()), "speaks protocol 99"),
+        (NodeHello(protocol=99, facts=NodeFacts()), "speaks protocol 99"),
     ],
 )
 async def test_a_clear_refusal_says_why(answer: Greeting, said: str) -> None:
-    """There is nothing to be gained by trying again at once."""
+    """There is nothing to be gained by trying again at once, and no lease to wait for."""
     session = NodeSession("n1", "p1", 1, lambda stream: stream.aclose(), LONG)
     ours, theirs = trio.testing.memory_stream_pair()
-    if isinstance(answer, NodeHello):
-        answer = msgspec.structs.replace(answer, session=session.id)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(session.keep)
-        await theirs.send_all(PREAMBLE + greet(answer))
-        with pytest.raises(NodeRefused, match=said):
-            await session.run(ours)
-        nursery.cancel_scope.cancel()
+    await theirs.send_all(PREAMBLE + pack(answer))
+    with pytest.raises(NodeRefused, match=said):
+        await session.speak(ours)
+    with trio.fail_after(PATIENCE):
+        assert not await session.fence()

@@ -74,29 +74,29 @@ async def test_a_token_is_shown_to_the_pinned_certificate_alone(home: Home, nurs
     assert heard == [b""] and not served.is_set()
 
 
-async def test_a_node_dials_home_shows_its_token_and_dials_again(
-    home: Home, nursery: trio.Nursery, tmp_path: Path
-) -> None:
-    """The token's line and nothing more, until the kernel greets; and a session goes on over the next connection."""
+async def test_a_node_dials_home_shows_its_token_and_dials_again(home: Home, tmp_path: Path) -> None:
+    """The token's line and nothing more, until the kernel greets; the next connection has another session."""
     node = FarNode(tmp_path / "far")
     shown: list[bytes] = []
-    streams: list[trio.abc.Stream] = []
-    session = NodeSession("n1", PROJECT, 1, trio.aclose_forcefully, node.times)
+    connected, release = trio.open_memory_channel[trio.Event](8)
 
     async def let_in(stream: trio.abc.Stream) -> None:
         shown.append(bytes(await stream.receive_some()))
-        streams.append(stream)
-        await session.run(stream)
+        session = NodeSession("n1", PROJECT, 1, trio.aclose_forcefully, node.times)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.speak, stream)
+            await session.connected.wait()
+            hang_up = trio.Event()
+            await connected.send(hang_up)
+            await hang_up.wait()
+            nursery.cancel_scope.cancel()
 
     home.serve = let_in
-    nursery.start_soon(session.keep)
     process = await node.join(home.word.encode())
     try:
         with trio.fail_after(PATIENCE):
-            await session.wait_connected()
-            await trio.aclose_forcefully(streams[0])
-            await session.wait_connected(connected=False)
-            await session.wait_connected()
+            (await release.receive()).set()
+            (await release.receive()).set()
         assert shown == [home.word.line()] * 2
     finally:
         process.kill()

@@ -1,0 +1,184 @@
+"""Frames over the one transport of a session: a length and a body in MessagePack each.
+
+A transport that breaks, or that carries what may not be said, ends its session. Nothing is sent again.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Final, TypeVar
+
+import msgspec
+import trio
+
+from protocol.ndjson import LineTooLong
+from protocol.node import FRAME_LIMIT_BYTES, QUEUE_LIMIT_BYTES, QUEUE_WINDOW_BYTES, Beat, Echo, Greeting
+
+RECEIVE_BYTES: Final = 128 * 1024
+BATCH_BYTES: Final = 64 * 1024
+LENGTH_BYTES: Final = 4
+Frame = TypeVar("Frame")
+BROKEN: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+"""The errors of a transport that broke."""
+_encoder: Final = msgspec.msgpack.Encoder()
+_greetings: Final[msgspec.msgpack.Decoder[Greeting]] = msgspec.msgpack.Decoder(Greeting)
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""The errors of a decoder. Text that is no UTF-8 is none of msgspec's own."""
+
+
+class Garbled(Exception):
+    """The other side said what it may not say: its transport is of no more use."""
+
+
+def describe(error: Exception) -> str:
+    """Return the reason in words."""
+    return str(error) or type(error).__name__
+
+
+def pack(frame: msgspec.Struct) -> bytes:
+    """Return a frame as bytes. Raises LineTooLong."""
+    body = _encoder.encode(frame)
+    if len(body) > FRAME_LIMIT_BYTES:
+        raise LineTooLong(f"a {type(frame).__name__} frame of {len(body)} bytes exceeds {FRAME_LIMIT_BYTES}")
+    return len(body).to_bytes(LENGTH_BYTES) + body
+
+
+class Unpacker:
+    """Turns chunks of bytes into bodies of frames. Holds one at most, whatever length is announced."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, chunk: bytes | bytearray) -> Iterator[bytes]:
+        """Yield what ``chunk`` completes. Raises Garbled."""
+        self._buffer += chunk
+        at = 0
+        try:
+            while len(self._buffer) - at >= LENGTH_BYTES:
+                length = int.from_bytes(self._buffer[at : at + LENGTH_BYTES])
+                if length > FRAME_LIMIT_BYTES:
+                    raise Garbled(f"a frame of {length} bytes is announced, and {FRAME_LIMIT_BYTES} is the limit")
+                end = at + LENGTH_BYTES + length
+                if len(self._buffer) < end:
+                    return
+                body = bytes(self._buffer[at + LENGTH_BYTES : end])
+                at = end
+                yield body
+        finally:
+            del self._buffer[:at]
+
+
+async def read_greeting(transport: trio.abc.Stream, unpacker: Unpacker, first: bytes = b"") -> Greeting | None:
+    """Return the first frame, of which ``first`` was read; None where the transport ends before. Raises Garbled."""
+    chunk = first
+    while True:
+        for body in unpacker.feed(chunk):
+            return decoded(_greetings, body)
+        chunk = bytes(await transport.receive_some(RECEIVE_BYTES))
+        if not chunk:
+            return None
+
+
+def decoded(decoder: msgspec.msgpack.Decoder[Frame], body: bytes) -> Frame:
+    """Return the frame. Raises Garbled."""
+    try:
+        return decoder.decode(body)
+    except _UNREADABLE as error:
+        raise Garbled(f"a frame is not understood: {error}") from error
+
+
+class Wire:
+    """One side of a session: what it says goes out in order, beats and echoes before all others."""
+
+    def __init__(self, frames: Hashable) -> None:
+        """``frames`` is the union of what the other side says."""
+        self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(frames)
+        self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0
+        self._urgent: bytes | None = None
+        self._stirred = trio.lowlevel.ParkingLot()
+        self._roomy = trio.lowlevel.ParkingLot()
+        self._scope = trio.CancelScope()
+        self._why = "the session is over"
+        self.over = False
+        """What is said from now on is dropped."""
+
+    def say(self, frame: msgspec.Struct) -> None:
+        """Send a frame. Raises LineTooLong."""
+        if self.over:
+            return
+        data = pack(frame)
+        self._queue.append(data)
+        self._queued_bytes += len(data)
+        if self._queued_bytes > QUEUE_LIMIT_BYTES:
+            self.end(f"the other side reads nothing, and {QUEUE_LIMIT_BYTES} bytes wait")
+        self._stirred.unpark_all()
+
+    def say_now(self, frame: Beat | Echo) -> None:
+        """Send a frame before all others. One that has not been sent is replaced."""
+        self._urgent = pack(frame)
+        self._stirred.unpark_all()
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether bytes of channels may be sent."""
+        return self.over or self._queued_bytes < QUEUE_WINDOW_BYTES
+
+    async def room(self) -> None:
+        """Wait until bytes of channels may be sent."""
+        while not self.has_room:
+            await self._roomy.park()
+
+    def end(self, why: str = "the session is over") -> None:
+        """Say and hear nothing more."""
+        if not self.over:
+            self.over, self._why = True, why
+            self._scope.cancel()
+            self._roomy.unpark_all()
+
+    async def speak(
+        self, transport: trio.abc.Stream, unpacker: Unpacker, take: Callable[[Any], None], first: bytes = b""
+    ) -> str:
+        """Use ``transport``, of which ``unpacker`` has read the beginning, until it breaks. Returns why.
+
+        ``first`` goes out before all frames. ``take`` has a frame take effect, awaits nothing, and raises Garbled.
+        """
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._write, transport, first)
+                self.end(await self._read(transport, unpacker, take))
+        self.end()
+        return self._why
+
+    async def _write(self, transport: trio.abc.Stream, first: bytes) -> None:
+        try:
+            await transport.send_all(first)
+            while True:
+                urgent, self._urgent = self._urgent or b"", None
+                batch, size = [urgent], 0
+                while self._queue and size < BATCH_BYTES:
+                    batch.append(self._queue.popleft())
+                    size += len(batch[-1])
+                if urgent or size:
+                    await transport.send_all(b"".join(batch))
+                    self._queued_bytes -= size
+                    self._roomy.unpark_all()
+                else:
+                    await self._stirred.park()
+        except BROKEN as error:
+            self.end(f"it broke: {describe(error)}")
+
+    async def _read(self, transport: trio.abc.Stream, unpacker: Unpacker, take: Callable[[Any], None]) -> str:
+        chunk: bytes | bytearray = b""  # what is in the unpacker comes first
+        try:
+            while True:
+                for body in unpacker.feed(chunk):
+                    take(decoded(self._decoder, body))
+                    if self.over:
+                        return self._why
+                chunk = await transport.receive_some(RECEIVE_BYTES)
+                if not chunk:
+                    return "it was closed"
+        except BROKEN as error:
+            return f"it broke: {describe(error)}"
+        except Garbled as error:
+            return str(error)
