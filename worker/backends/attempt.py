@@ -157,8 +157,7 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
         address = module.endpoint(job)
     elif start.provider is not None and (official := getattr(module, "METERED", None)) is not None:
         # A login may be good at another address than a key is; where nobody names one, its program knows.
-        known = None if start.login else official.get(start.provider.dialect)
-        address = start.provider.base_url or known
+        address = start.provider.base_url or (None if start.login else official.get(start.provider.dialect))
     if address is None and start.allowance is not None and start.backend == ACP:
         text = "its requests cannot be counted on the way, so a budget of tokens cannot hold"
         raise Failed("invalid", f"{start.command[0]}: {text}: limit wall_time, or choose another backend")
@@ -192,8 +191,9 @@ async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: St
                 ended = error  # raised outside of the nursery, which would wrap it
             finally:
                 asking.cancel_scope.cancel()
-                await told.part(program, teller)
                 await teller.close()  # a program may take longer to end than this worker is given
+                await told.part(program, teller)
+                await teller.close()
                 await process.aclose()
                 await teller.close()
     if not isinstance(ended, Result):
