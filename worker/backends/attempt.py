@@ -223,11 +223,11 @@ class ProgramInput:
         self._asked = 0
         self._words: Callable[[], bytes] = bytes
 
-    def take(self, event: Say | Ask | Parting) -> None:
+    async def take(self, event: Say | Ask | Parting) -> None:
         """Do what ``event`` says. Raises Failed where the program does not read."""
         match event:
             case Say(data=data):
-                self._process.say(data)
+                await self._process.say(data)
             case Ask():
                 self._asked += 1
                 # Known again by a later attempt by what it says, as calls are of every client that names none.
@@ -242,7 +242,7 @@ class ProgramInput:
             return
         spent: list[Spent] = []
         with trio.move_on_after(PART_SECONDS, shield=True), suppress(Failed):
-            self._process.say(words)
+            await self._process.say(words)
             over = False
             while not over and (line := await self._process.line()) is not None:
                 events = () if callable(line) else tuple(program.read(line))
@@ -276,7 +276,7 @@ async def _follow(program: CliBackend, process: Process, teller: EntryRecorder, 
             await teller.alive()
             for event in line() if callable(line) else program.read(line):
                 if isinstance(event, Say | Ask | Parting):
-                    told.take(event)
+                    await told.take(event)
                 elif (stopped := await teller.tell(event)) is not None:
                     return stopped
             if teller.over:
