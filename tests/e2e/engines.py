@@ -19,6 +19,8 @@ from tests.worker.scripted_api import Call, Say, ScriptedApi
 KEY: Final = "sk-canary-4711"
 NO_MIRROR: Final = "conversations: false\n"
 """A project file under which nothing that we write ourselves is mistaken for what a program left."""
+SPEAKS: Final = "scopes: [default, channel.write]"
+"""The key of an agent without colleagues that is offered channel_send."""
 _DIALECTS: Final = {"claude": "anthropic", "codex": "openai", "opencode": "openai", "sdk": "anthropic"}
 
 

@@ -15,7 +15,8 @@ from tests.worker.backends import fake_acp
 from tests.worker.scripted_api import Call, Say, ScriptedApi
 
 LAZY = """
-import json, sys
+import json, os, sys, urllib.request
+waiting = None
 for line in sys.stdin:
     frame = json.loads(line)
     open("frames.log", "a").write(frame.get("method", "answer") + "\\n")
@@ -24,8 +25,12 @@ for line in sys.stdin:
         case "initialize": say({"protocolVersion": 1, "agentCapabilities": {"mcpCapabilities": {"http": True}}})
         case "session/new": say({"sessionId": "s1"})
         case "session/prompt" if "wait" in frame["params"]["prompt"][0]["text"]: waiting = frame
+        case "session/prompt" if "spend" in frame["params"]["prompt"][0]["text"]:
+            request = urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", b'{"stream": true}')
+            urllib.request.urlopen(request).read()
+            open("frames.log", "a").write("spent\\n")
         case "session/prompt": say({"stopReason": "end_turn"})
-        case "session/cancel":
+        case "session/cancel" if waiting:
             frame = waiting
             say({"stopReason": "cancelled", "usage": {"inputTokens": 70, "outputTokens": 7}})
 """
@@ -95,3 +100,20 @@ def test_cancelling_reaches_the_program_and_books_what_it_says(lazy: Project) ->
     assert frames.read_text().split()[-1] == "session/cancel"
     usage = lazy.awk("show", "i1", "--json").json()["usage"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (70, 7)
+
+
+@pytest.mark.promise("P8", "P27", "P63")
+def test_usage_is_booked_of_a_cancelled_program_that_does_not_answer(project: Project) -> None:
+    """Its worker is ended while it waits for the answer, so what the meter has counted is booked before."""
+    header = "backend: acp\ncommand: [./claude-agent-acp]\nenv: [ANTHROPIC_BASE_URL]\napproval: auto\n"
+    project.write(".agents/alice.yaml", f"{header}prompt: {{system: You are alice.}}\n")
+    project.write("claude-agent-acp", f"#!{sys.executable} -IS\n{LAZY}").chmod(0o755)
+    with ScriptedApi([Say("That was it.", input_tokens=2000)]) as api:
+        assert project.awk("start", "--trust", env={"ANTHROPIC_BASE_URL": api.url}).code == 0
+        project.awk("send", "alice", "spend", env=TRUST)
+        frames = project.root / "frames.log"
+        wait_until(lambda: frames.exists() and frames.read_text().endswith("spent\n"))
+        assert project.awk("cancel", "i1").code == 0
+        assert project.until("instruction.ended", seconds=60)["data"]["status"] == "cancelled"
+    usage = project.awk("show", "i1", "--json").json()["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (2000, 5)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.engines import place
+from tests.e2e.engines import SPEAKS, place
 from tests.e2e.processes import wait_until
 from tests.e2e.test_approvals import asked_by, pending
 from tests.e2e.test_backends import has_spent
@@ -67,7 +67,9 @@ def test_a_command_runs_if_somebody_gave_leave_and_not_otherwise(
 ) -> None:
     """Whatever mode the program begins in; the kernel's own tools are not asked about."""
     tell = Say(calls=(Call(program.daemon_tool("channel_send"), json.dumps({"message": "hello"}), id="call_hello"),))
-    started(project, program, api, tmp_path, f"approval: {approval}", tell, shell(program, "echo ran >> ran.log"))
+    started(
+        project, program, api, tmp_path, f"approval: {approval}\n{SPEAKS}", tell, shell(program, "echo ran >> ran.log")
+    )
     project.send("alice")
     if approval != "deny":
         id_ = asked_by(project, "alice")

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from tests.architecture.sources import ROOT
-from tests.e2e.engines import NO_MIRROR, PROGRAMS, Engine, environ, fingerprint, place
+from tests.e2e.engines import NO_MIRROR, PROGRAMS, SPEAKS, Engine, environ, fingerprint, place
 from tests.e2e.processes import marked, wait_until
 from tests.project import Project
 from tests.worker.scripted_api import Say, ScriptedApi
@@ -32,7 +32,7 @@ def test_a_program_works_and_leaves_no_trace(engine: Engine, project: Project, t
     project.write("src/app.py", "print('hello')\n")
     (project.home / ".gitconfig").write_text("[user]\n\tname = somebody\n")
     with ScriptedApi(moves) as api:
-        engine.agent(project, "alice", api)
+        engine.agent(project, "alice", api, SPEAKS)
         kernel_env = environ(tmp_path, api)
         assert project.awk("start", "--trust", env=kernel_env).code == 0
         before = fingerprint(project.root, project.home)
@@ -132,7 +132,7 @@ def test_a_program_that_is_missing_costs_no_model_call(team: Project) -> None:
     words, cause, kind = failure(team, "missing")
     assert ("npm install -g @anthropic-ai/claude-code" in words, cause, kind) == (True, "spawn_permanent", "permanent")
     rows = {row["name"]: row for row in team.awk("backends", "--json").json()["backends"]}
-    assert rows["claude"]["missing"] in words
+    assert rows["claude"]["missing"].replace("/bin)", f"/bin:{team.state}/bin)") in words
 
 
 @pytest.mark.long("tests/e2e/test_exec_launcher.py")

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from kernel.fault_injection import AT
+from tests.e2e.engines import SPEAKS
 from tests.e2e.processes import survivors, wait_for_mark, wait_until
 from tests.project import Project
 from tests.worker.backends.fake_cli_install import Place
@@ -76,6 +77,7 @@ def alice(team: Team, url: str) -> None:
         provider: {{ name: scripted, base_url: "{url}", dialect: anthropic, api_key: $SCRIPTED_KEY }}
         prompt: {{ system: "You are Alice." }}
         approval: auto
+        {SPEAKS}
         """,
     )
 

@@ -162,9 +162,10 @@ class Replies:
 
     def last(self, usage: Usage | None) -> Iterator[Event]:
         """Tell the reply that ends the work, behind the calls of which nothing more was heard."""
+        texts, self._texts = self._texts, []  # the final answer may follow a call that never came back
         for call in tuple(self.open.values()):
             yield from self.ended(call, _UNKNOWN, is_error=True)
-        yield self._turn((), usage)
+        yield msgspec.structs.replace(self._turn((), usage), text="".join(texts))
 
     def _turn(self, calls: tuple[ToolCall, ...], usage: Usage | None = None) -> Turn:
         turn = Turn(text="".join(self._texts), calls=calls, usage=usage)

@@ -157,8 +157,7 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
         address = module.endpoint(job)
     elif start.provider is not None and (official := getattr(module, "METERED", None)) is not None:
         # A login may be good at another address than a key is; where nobody names one, its program knows.
-        known = None if start.login else official.get(start.provider.dialect)
-        address = start.provider.base_url or known
+        address = start.provider.base_url or (None if start.login else official.get(start.provider.dialect))
     if address is None and start.allowance is not None and start.backend == ACP:
         text = "its requests cannot be counted on the way, so a budget of tokens cannot hold"
         raise Failed("invalid", f"{start.command[0]}: {text}: limit wall_time, or choose another backend")
@@ -192,8 +191,9 @@ async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: St
                 ended = error  # raised outside of the nursery, which would wrap it
             finally:
                 asking.cancel_scope.cancel()
-                await told.part(program, teller)
                 await teller.close()  # a program may take longer to end than this worker is given
+                await told.part(program, teller)
+                await teller.close()
                 await process.aclose()
                 await teller.close()
     if not isinstance(ended, Result):
@@ -223,11 +223,11 @@ class ProgramInput:
         self._asked = 0
         self._words: Callable[[], bytes] = bytes
 
-    def take(self, event: Say | Ask | Parting) -> None:
+    async def take(self, event: Say | Ask | Parting) -> None:
         """Do what ``event`` says. Raises Failed where the program does not read."""
         match event:
             case Say(data=data):
-                self._process.say(data)
+                await self._process.say(data)
             case Ask():
                 self._asked += 1
                 # Known again by a later attempt by what it says, as calls are of every client that names none.
@@ -242,7 +242,7 @@ class ProgramInput:
             return
         spent: list[Spent] = []
         with trio.move_on_after(PART_SECONDS, shield=True), suppress(Failed):
-            self._process.say(words)
+            await self._process.say(words)
             over = False
             while not over and (line := await self._process.line()) is not None:
                 events = () if callable(line) else tuple(program.read(line))
@@ -276,7 +276,7 @@ async def _follow(program: CliBackend, process: Process, teller: EntryRecorder, 
             await teller.alive()
             for event in line() if callable(line) else program.read(line):
                 if isinstance(event, Say | Ask | Parting):
-                    told.take(event)
+                    await told.take(event)
                 elif (stopped := await teller.tell(event)) is not None:
                     return stopped
             if teller.over:

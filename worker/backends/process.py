@@ -111,7 +111,8 @@ KILL_SECONDS: Final = 2.0
 DRAIN_SECONDS: Final = 1.0
 """How long its output may stay open after its end: what it started may have inherited it."""
 UNREAD: Final = 200
-"""Of what one is told that talks: it does not read its input where more than that waits."""
+UNREAD_SECONDS: Final = 10.0
+"""A program that talks does not read its input where UNREAD messages wait and none is taken for so long."""
 STDERR_BYTES: Final = 8 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
 Slipped = Callable[[], Iterable[Event]]
@@ -153,10 +154,7 @@ class Process:
         return self._lines.dropped
 
     async def line(self) -> bytes | Slipped | None:
-        """The next line of standard output, or of what is read of the log; None once there will be no more.
-
-        Or what was slipped in between.
-        """
+        """Return the next line of standard output or of the log, or what was slipped in between; None at the end."""
         while not self._waiting and not self._at_end:
             chunk = b""
             with trio.CancelScope(deadline=self._read_until) as self._reading:
@@ -167,11 +165,12 @@ class Process:
             await self._buried.wait()  # the end of its log may tell something yet
         return self._waiting.popleft() if self._waiting else None
 
-    def say(self, data: bytes) -> None:
-        """Tell it ``data``, behind what it was told before. Raises Failed where it reads nothing."""
+    async def say(self, data: bytes) -> None:
+        """Queue ``data`` for the program's input. Raises Failed where the program does not read it."""
         try:
-            self._saying.send_nowait(data)
-        except trio.WouldBlock:
+            with trio.fail_after(UNREAD_SECONDS):
+                await self._saying.send(data)
+        except trio.TooSlowError:
             raise Failed("protocol", f"it does not read what it is told: {UNREAD} messages wait") from None
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # it is ending: who reads its output sees that
@@ -313,5 +312,5 @@ async def launched(launch: Launch, start: Start) -> Process:
         note_leftovers(home, process.pid)
     found = Process(process, home, launch, confined=start.sandbox is not None)
     if launch.talks:
-        found.say(launch.stdin)
+        await found.say(launch.stdin)
     return found

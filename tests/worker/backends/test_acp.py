@@ -303,6 +303,15 @@ def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
     assert program.conclude(WELL).text == "Done."
 
 
+def test_the_final_answer_is_the_result_although_a_call_never_came_back(tmp_path: Path) -> None:
+    """Some programs report the start of a call and not its end."""
+    program = prompted(tmp_path)
+    heard(program, update("tool_call", toolCallId="c1", title="bash", kind="execute"), words("Done."))
+    events = heard(program, {"id": 3, "result": {"stopReason": "end_turn"}})
+    assert [one.text for one in events if isinstance(one, Turn)] == ["", "Done."]
+    assert program.conclude(WELL).text == "Done."
+
+
 def test_what_it_cost_is_bounded_and_in_dollars(tmp_path: Path) -> None:
     """Gemini's older words; the price of this attempt alone, of a session that had one before; no nonsense."""
     program = prompted(tmp_path)
@@ -658,6 +667,7 @@ def test_calls_and_requests_without_end_are_bounded(tmp_path: Path) -> None:
 
 
 DONE = {"wrong-ids", "unknown", "after-end", "giant-update", "flood", "leave-for-good"}
+CAUSES = {"version": "spawn_permanent", "other-mode": "invalid"}
 SHORT = {"half", "unknown", "wrong-ids"}
 
 
@@ -679,7 +689,7 @@ async def test_nothing_that_it_sends_hangs_or_breaks_a_worker(tmp_path: Path, ho
     if hostile in DONE:
         assert attempt.result.text.endswith("All is said."), attempt.ended
     else:
-        assert attempt.error.cause == ("spawn_permanent" if hostile == "version" else "protocol"), attempt.ended
+        assert attempt.error.cause == CAUSES.get(hostile, "protocol"), attempt.ended
 
 
 @pytest.mark.promise("P63")

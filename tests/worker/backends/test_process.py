@@ -21,7 +21,7 @@ from tests.worker.test_sandbox import Place, real
 from worker.backends import backend, process
 from worker.backends.backend import Launch, ToolEnded
 from worker.backends.entry_recorder import ARGUMENTS_BYTES, EntryRecorder, brief, ended_between_turns
-from worker.backends.process import STDERR_BYTES, Lines, Process, launched, note_leftovers
+from worker.backends.process import STDERR_BYTES, UNREAD, Lines, Process, launched, note_leftovers
 from worker.conversation import Conversation
 from worker.kernel_link import Link
 from worker.models.errors import Failed
@@ -37,10 +37,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     start = make_start(cwd=str(tmp_path), attempt_dir=str(tmp_path), session_dir=str(tmp_path))
 
     @asynccontextmanager
-    async def running(program: str, log: re.Pattern[bytes] | None = None) -> AsyncGenerator[Process]:
+    async def running(
+        program: str, log: re.Pattern[bytes] | None = None, *, talks: bool = False
+    ) -> AsyncGenerator[Process]:
         command = (sys.executable, "-ISu", "-c", textwrap.dedent(program))
         litter = (f"{tmp_path}/{{pid}}.sock",)
-        made = await launched(Launch(argv=command, env={}, stdin=b"the prompt", litter=litter, log=log), start)
+        launch = Launch(argv=command, env={}, stdin=b"the prompt", litter=litter, log=log, talks=talks)
+        made = await launched(launch, start)
         with trio.fail_after(10):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(made.attend)
@@ -67,6 +70,29 @@ async def test_its_input_ends_and_its_lines_are_heard(run: Run) -> None:
         assert await lines(made) == [b"the prompt", b"last"]
         ended = await made.ended()
     assert (ended.code, ended.signal, ended.pushed, ended.well) == (3, None, False, False)
+
+
+async def test_a_program_that_reads_is_told_more_at_once_than_may_wait(run: Run) -> None:
+    """A program may ask for hundreds of things in one write; the answers to them are no fault of its reading."""
+    async with run("import sys; print(len(sys.stdin.read()))", talks=True) as made:
+        for _ in range(UNREAD * 3):
+            await made.say(b"x")
+        made.over()
+        assert await lines(made) == [str(len("the prompt") + UNREAD * 3).encode()]
+
+
+async def told_without_end(made: Process) -> None:
+    while True:
+        await made.say(b"x" * 64 * 1024)
+
+
+async def test_a_program_that_does_not_read_is_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its input is full, and so is what may wait."""
+    monkeypatch.setattr(process, "UNREAD_SECONDS", 0.2)
+    async with run("import time; time.sleep(60)", talks=True) as made:
+        with pytest.raises(Failed, match="does not read what it is told") as failed:
+            await told_without_end(made)
+    assert failed.value.cause == "protocol"
 
 
 async def test_the_end_of_what_it_complained_is_kept(run: Run) -> None:
