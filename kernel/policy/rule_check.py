@@ -11,6 +11,7 @@ from kernel.policy.rules import NEEDED, VARIABLE, VERBS, Fault, planned, terms_o
 from kernel.policy.tasks import plan_fault
 from kernel.policy.voting import check_terms, with_defaults
 from protocol.agent import Scope
+from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import NameRejected, check_name
 from protocol.rules import ACTIONS_LIMIT, PARAMS_LIMIT, Action, RuleSpec, RuleTask, RuleVote, When
@@ -99,8 +100,11 @@ def _words_fault(action: Action, verb: str, spec: RuleSpec, members: Collection[
 
 def _vote_fault(vote: RuleVote, spec: RuleSpec, members: int) -> Fault | None:
     names = tuple(f"m{place}" for place in range(members))
-    wrong = check_terms(with_defaults(terms_of(vote), "p1", names, 0), members)
-    return wrong or _text_fault(vote.title, spec) or _text_fault(vote.description, spec)
+    try:
+        check_terms(with_defaults(terms_of(vote), "p1", names, 0), members)
+    except Refused as refused:
+        return refused.text, refused.hint
+    return _text_fault(vote.title, spec) or _text_fault(vote.description, spec)
 
 
 def _task_fault(task: RuleTask, spec: RuleSpec, members: Collection[str]) -> Fault | None:

@@ -17,7 +17,6 @@ from protocol.instruction import Status
 from protocol.message import MessageKind
 from protocol.names import AgentKey, InstructionId
 from protocol.rules import RuleSpec
-from protocol.voting import BallotState, Why
 
 Origin = Literal["file", "inline", "ephemeral"]
 
@@ -112,8 +111,8 @@ class GuardAsked(_Payload, frozen=True, kw_only=True):
     waited_for: bool = False
 
 
-class SpaceOver(_Payload, frozen=True, kw_only=True):
-    """Of ``due``: a space below the message's is closed; ``agent``, called ``name`` here, had opened it."""
+class Wakes(_Payload, frozen=True, kw_only=True):
+    """Of ``due``, ``proposal`` and ``resolved``: ``agent``, called ``name`` here, is woken as by a mention."""
 
     agent: AgentKey
     name: str
@@ -150,47 +149,12 @@ class ApprovalDecided(_Payload, frozen=True, kw_only=True):
     everybody: bool = False
 
 
-class ProposalTied(_Payload, frozen=True, kw_only=True, tag="BallotTied"):
-    """Of ``proposal``: the creator of ``name`` has to break a tie."""
-
-    name: str
-
-
-class VoteCast(_Payload, frozen=True, kw_only=True, tag="BallotVoted"):
-    """Of ``vote``: the fact's sender votes, or breaks the tie of its own ballot."""
-
-    name: str
-    choice: str
-    now_ms: int
-    reason: str = ""
-
-
-class ProposalDue(_Payload, frozen=True, kw_only=True, tag="BallotDue"):
-    """Of ``due``: the deadline of ``name`` came. ``quietly``: nobody is woken by it."""
-
-    name: str
-    now_ms: int
-    quietly: bool = False
-
-
-class ProposalCancelled(_Payload, frozen=True, kw_only=True, tag="BallotCancelled"):
-    """Of ``resolved``: the fact's sender takes it back. ``quietly``: nobody is woken by it."""
-
-    name: str
-    reason: str = ""
-    quietly: bool = False
-
-
 class ProposalEnded(_Payload, frozen=True, kw_only=True, tag="BallotEnded"):
-    """Of ``resolved``: what came of it. ``wakes``: its creator, who has not seen it come."""
+    """Of ``resolved``: the result. ``wakes``: its creator, which has not seen it come."""
 
     name: str
-    state: BallotState
     winner: str | None
-    why: Why
-    wakes: bool
-    by: str | None = None
-    reason: str = ""
+    wakes: Wakes | None
 
 
 class RuleDefined(_Payload, frozen=True, kw_only=True):
@@ -231,14 +195,10 @@ Payload = (
     | InstructionOutcome
     | WakeupDue
     | GuardAsked
-    | SpaceOver
+    | Wakes
     | ApprovalAsked
     | ApprovalDecided
     | ProposalOpened
-    | ProposalTied
-    | VoteCast
-    | ProposalDue
-    | ProposalCancelled
     | ProposalEnded
     | RuleDefined
     | RuleInvoked

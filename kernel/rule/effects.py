@@ -8,7 +8,7 @@ import msgspec
 from kernel.policy.approvals import Decision
 from kernel.policy.rules import ActiveRule, Occasion
 from kernel.policy.voting import ProposalOpened
-from kernel.rule.draft import ApprovalAsked, Draft, Fact, MemberSpec, ProposalEnded, RuleChain, RunSpec
+from kernel.rule.draft import ApprovalAsked, Draft, Fact, MemberSpec, RuleChain, RunSpec
 from kernel.rule.view import View
 from protocol.agent import Scope
 from protocol.instruction import Lane, WaitReason
@@ -120,43 +120,15 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
     by: str
 
 
-class Creator(msgspec.Struct, frozen=True, kw_only=True):
-    """The creator of a proposal, by its name in the space. ``agent`` None: a person. ``hops`` of its message."""
-
-    name: str
-    agent: AgentKey | None
-    hops: int
-
-
 class OpenProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A proposal in ``space``, of the run that is there."""
+    """A proposal in ``space``, of the run there. ``creator_key`` None: a person. ``hops`` of its message."""
 
     opened: ProposalOpened
     space: str
-    creator: Creator
+    creator: str
+    creator_key: AgentKey | None
+    hops: int
     electors: tuple[str, ...]
-
-
-class RecordVote(msgspec.Struct, frozen=True, kw_only=True):
-    """One vote."""
-
-    ballot: int
-    voter: str
-    choice: str
-    reason: str
-
-
-class RecordTie(msgspec.Struct, frozen=True, kw_only=True):
-    """Its creator has been told that a tie is to be broken."""
-
-    ballot: int
-
-
-class EndProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """An open ballot is over."""
-
-    ballot: int
-    ended: ProposalEnded
 
 
 class DefineRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,9 +175,6 @@ Row = (
     | ApprovalDecision
     | ApprovalRule
     | OpenProposal
-    | RecordVote
-    | RecordTie
-    | EndProposal
     | DefineRule
     | CountFirings
     | HoldRule
@@ -221,7 +190,7 @@ class WriteRow(msgspec.Struct, frozen=True):
 
 @final
 class Refuse(msgspec.Struct, frozen=True):
-    """Undo everything; the caller gets the code."""
+    """Undo everything; the caller gets the code. For installed rules: those of the kernel raise Refused."""
 
     code: str
     text: str

@@ -7,7 +7,7 @@ import apsw
 from kernel.policy.approvals import Rule
 from kernel.policy.grants import authority
 from kernel.policy.rules import ActiveRule
-from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, ProposalView, Workspace
+from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, Workspace
 from kernel.store import grants, rules, voting, workflows
 from protocol.agent import Scope
 from protocol.names import DEFAULT_TAG, AgentKey
@@ -81,9 +81,13 @@ class TransactionView:
         """See View."""
         return tuple((AgentKey(agent), name) for agent, name in self._conn.execute(ROSTER, (space,)))
 
-    def ballot(self, space: str, name: str) -> ProposalView | None:
+    def has_ballot(self, space: str, name: str) -> bool:
         """See View."""
-        return voting.open_proposals(self._conn, space, name)
+        return voting.find(self._conn, space, name) is not None
+
+    def open_ballots(self, space: str) -> int:
+        """See View."""
+        return len(voting.open_deadlines(self._conn, space))
 
     def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
         """See View."""
@@ -99,10 +103,6 @@ class TransactionView:
         """See View."""
         return rules.held(self._conn, space, proposal)
 
-    def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
-        """See View."""
-        return tuple(row[0] for row in self._conn.execute(BALLOT_NAMES, {"space": space, "open": only_open}))
-
 
 AGENT_EXISTS: Final = "SELECT 1 FROM agents WHERE key = ? AND home_space IS NULL"
 
@@ -113,13 +113,6 @@ MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LI
 NEWEST_RUN: Final = "SELECT max(id) FROM workflows WHERE space = ?"
 
 ROSTER: Final = "SELECT agent, name FROM members WHERE space = ? ORDER BY name LIMIT 256"
-
-BALLOT_NAMES: Final = """
-SELECT name FROM ballots WHERE (state = 'open' OR NOT :open) AND space = :space
-  AND run = coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
-    (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
-ORDER BY id DESC LIMIT 64
-"""
 
 ADDRESSED_BY: Final = """
 SELECT d.agent FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq

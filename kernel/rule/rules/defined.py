@@ -22,6 +22,7 @@ from kernel.policy.rules import (
     described,
     terms_of,
 )
+from kernel.policy.vote_texts import announced
 from kernel.policy.voting import ProposalOpened, with_defaults
 from kernel.rule.draft import (
     Draft,
@@ -34,7 +35,6 @@ from kernel.rule.draft import (
     RuleInvoked,
 )
 from kernel.rule.effects import Append, CountFirings, DefineRule, Effect, HoldRule, PlanTask, Rule, WriteRow
-from kernel.rule.rules.voting import announced
 from kernel.rule.view import View
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, is_personal
@@ -143,7 +143,7 @@ def _done(fact: Fact, step: Step, link: RuleChain, view: View) -> Iterable[Effec
         would = policy.invoke((step.rule,), step.rule, step.occasion, granted=True).steps
         opened = _gate(fact, step, would)
         voice = next((one.stranger for one in would if one.stranger is not None), SYSTEM)
-        if view.ballot(fact.draft.space, opened.name) is None:
+        if not view.has_ballot(fact.draft.space, opened.name):
             hold = HoldRule(space=fact.draft.space, proposal=opened.name, rule=step.rule, occasion=step.occasion)
             yield WriteRow(hold)
             # Nobody votes for its creator, and nobody needs to be told what comes of it but by the rule.

@@ -13,14 +13,11 @@ from kernel.rule.effects import (
     CountFirings,
     DefineRule,
     Deliver,
-    EndProposal,
     EndRun,
     HoldRule,
     LimitRun,
     OpenProposal,
     PlanTask,
-    RecordTie,
-    RecordVote,
     Row,
     SetMembers,
     StartRun,
@@ -36,7 +33,7 @@ from kernel.store.rules import write_rule_row
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.task_work import plan_for_rule
 from kernel.store.transitions.threads import continue_thread, inherit_questions
-from kernel.store.voting import write_proposal_row
+from kernel.store.voting import put_open
 from protocol.agent import QUEUE_LIMIT
 from protocol.errors import Refused
 from protocol.instruction import LANES, WaitReason
@@ -246,8 +243,8 @@ class EffectWriter:
                 put_rule(self._tx, row)
             case DefineRule() | CountFirings() | HoldRule():
                 write_rule_row(self._tx, row)
-            case OpenProposal() | RecordVote() | RecordTie() | EndProposal():
-                write_proposal_row(self._tx, row)
+            case OpenProposal():
+                put_open(self._tx, row)
         return []
 
 

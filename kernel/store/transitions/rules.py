@@ -10,7 +10,7 @@ import msgspec
 
 from kernel.policy.rule_check import rule_fault
 from kernel.policy.rules import normal, params_fault
-from kernel.rule.assignment import no_channel, not_running
+from kernel.rule.assignment import channel_of
 from kernel.rule.draft import Author, Draft, RuleDefined, RuleInvoked
 from kernel.store import rules
 from kernel.store.rule_view import TransactionView
@@ -154,8 +154,5 @@ def _speaker(
     if is_personal(space):
         text = f"there are no rules in {space}: it is between {split_space(space)[1]} and the user"
         raise Refused("not_a_participant", text, "rules are of workspaces")
-    workspace = TransactionView(tx.conn).workspace(space)
-    refuse = not_running(space) if workspace is None else None if workspace.has_channel else no_channel(space)
-    if refuse is not None:
-        raise Refused(refuse.code, refuse.text, refuse.hint)
+    channel_of(TransactionView(tx.conn), space)
     return speaker(tx, space, author, words, call_key)

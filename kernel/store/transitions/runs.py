@@ -33,7 +33,7 @@ from kernel.store.transitions.landings import plan_landing, request_landing
 from kernel.store.transitions.rules import define_of_file
 from kernel.store.transitions.space_ends import close as close_below
 from kernel.store.transitions.task_plans import plan_of_file
-from kernel.store.transitions.voting import ELECTION, HeldKickoff, elect_owner, expire_proposals
+from kernel.store.transitions.voting import ELECTION, HeldKickoff, call_off, elect_owner, expire_proposals
 from kernel.store.transitions.worktrees import TreePlan, plan_worktrees
 from kernel.store.workflows import running_runs
 from protocol.api.merges import MergeRequest
@@ -253,6 +253,7 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     for opened in below:
         close_below(tx, opened, "its run has ended")
     append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text, payload=payload))
+    call_off(tx, space, "the workflow has ended")
     there = (space, *(opened.space for opened in below))
     found = (row for place in there for row in tx.conn.execute(OPEN, (place,)).fetchall())
     rows = sorted((_Open(*cast("_Open", row)) for row in found), key=lambda row: row.number)

@@ -6,7 +6,7 @@ from kernel.policy.approvals import Rule
 from kernel.policy.rules import ActiveRule
 from kernel.rule.draft import Draft, Fact
 from kernel.rule.effects import Assign, Deliver, WriteRow
-from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, ProposalView, Workspace
+from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, Workspace
 from protocol.agent import Scope
 from protocol.api.runs import RunOptions
 from protocol.names import AgentKey
@@ -37,8 +37,9 @@ class ViewDouble:
     rules: dict[tuple[str, str], tuple[Rule, ...]] = field(default_factory=dict)
     """What was approved once for all, by agent and tool."""
     attended: bool = False
-    ballots: tuple[ProposalView, ...] = ()
-    """The newest first."""
+    ballots: tuple[str, ...] = ()
+    open: int = 0
+    """Ballots that are open."""
     active: tuple[ActiveRule, ...] = ()
     held: dict[str, HeldRule] = field(default_factory=dict)
     """What waits for a proposal, by its name."""
@@ -99,11 +100,11 @@ class ViewDouble:
     def roster(self, space: str) -> tuple[tuple[AgentKey, str], ...]:
         return tuple((AgentKey(key), name) for name, key in sorted(self.members.items()))
 
-    def ballot(self, space: str, name: str) -> ProposalView | None:
-        return next((one for one in self.ballots if space == SPACE and one.name == name), None)
+    def has_ballot(self, space: str, name: str) -> bool:
+        return space == SPACE and name in self.ballots
 
-    def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
-        return tuple(one.name for one in self.ballots if not only_open or one.state == "open")
+    def open_ballots(self, space: str) -> int:
+        return self.open
 
     def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
         return self.active if space == SPACE else ()
