@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from kernel.policy.approvals import Decision
 from kernel.policy.voting import ProposalOpened
 from protocol.agent import Scope
 from protocol.api.runs import RunOptions
@@ -118,37 +117,6 @@ class Wakes(_Payload, frozen=True, kw_only=True):
     name: str
 
 
-class ApprovalAsked(_Payload, frozen=True, kw_only=True):
-    """Of ``approval``: the fact's instruction is to call ``tool`` with ``input`` (canonical JSON), if it may.
-
-    ``call_key`` names the call; None: its client names none. ``held``: the call itself is kept waiting.
-    """
-
-    epoch: int
-    call_key: str | None
-    tool: str
-    input: bytes
-    digest: bytes
-    """SHA-256 of ``input``."""
-    expires_ms: int
-    held: bool = False
-    why: str = ""
-
-
-class ApprovalDecided(_Payload, frozen=True, kw_only=True):
-    """Of ``approval``: what became of a request. ``always``: and of every later one whose input has this pattern.
-
-    ``everybody``: whichever agent asks then.
-    """
-
-    approval: int
-    decision: Decision
-    by: str
-    reason: str = ""
-    always: str | None = None
-    everybody: bool = False
-
-
 class ProposalEnded(_Payload, frozen=True, kw_only=True, tag="BallotEnded"):
     """Of ``resolved``: the result. ``wakes``: its creator, which has not seen it come."""
 
@@ -196,8 +164,6 @@ Payload = (
     | WakeupDue
     | GuardAsked
     | Wakes
-    | ApprovalAsked
-    | ApprovalDecided
     | ProposalOpened
     | ProposalEnded
     | RuleDefined

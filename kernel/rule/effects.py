@@ -5,10 +5,9 @@ from typing import Literal, final
 
 import msgspec
 
-from kernel.policy.approvals import Decision
 from kernel.policy.rules import ActiveRule, Occasion
 from kernel.policy.voting import ProposalOpened
-from kernel.rule.draft import ApprovalAsked, Draft, Fact, MemberSpec, RuleChain, RunSpec
+from kernel.rule.draft import Draft, Fact, MemberSpec, RuleChain, RunSpec
 from kernel.rule.view import View
 from protocol.agent import Scope
 from protocol.instruction import Lane, WaitReason
@@ -87,39 +86,6 @@ class LimitRun(msgspec.Struct, frozen=True, kw_only=True):
     by: LimitedBy
 
 
-class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request of ``instruction``: open, or granted by the standing ``rule``.
-
-    ``waits_ms``: until when its run is kept open for it, 0 for not at all.
-    """
-
-    asked: ApprovalAsked
-    instruction: int
-    agent: AgentKey
-    name: str
-    space: str
-    waits_ms: int
-    rule: int | None = None
-
-
-class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """An open request is decided: who asked learns it, and goes on."""
-
-    approval: int
-    decision: Decision
-    by: str
-    reason: str
-
-
-class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls of ``tool`` whose input has ``pattern`` are granted from now on. ``agent`` None: whoever asks."""
-
-    agent: AgentKey | None
-    tool: str
-    pattern: str
-    by: str
-
-
 class OpenProposal(msgspec.Struct, frozen=True, kw_only=True):
     """A proposal in ``space``, of the run there. ``creator_key`` None: a person. ``hops`` of its message."""
 
@@ -166,20 +132,7 @@ class PlanTask(msgspec.Struct, frozen=True, kw_only=True):
     chain: RuleChain
 
 
-Row = (
-    StartRun
-    | EndRun
-    | LimitRun
-    | SetMembers
-    | ApprovalRequest
-    | ApprovalDecision
-    | ApprovalRule
-    | OpenProposal
-    | DefineRule
-    | CountFirings
-    | HoldRule
-    | PlanTask
-)
+Row = StartRun | EndRun | LimitRun | SetMembers | OpenProposal | DefineRule | CountFirings | HoldRule | PlanTask
 
 
 class WriteRow(msgspec.Struct, frozen=True):

@@ -12,7 +12,6 @@ import msgspec
 
 from kernel.rule.draft import Draft, Fact
 from kernel.rule.effects import Append, Assign, Deliver, Refuse, Rule, WriteRow
-from kernel.rule.rules.approvals import APPROVAL
 from kernel.rule.rules.defined import RULES
 from kernel.rule.rules.routing import DOCUMENT, FAILURE, PROPOSAL, REPLY, ROUTING
 from kernel.rule.rules.workflows import WAKEUP, WORKFLOW
@@ -80,7 +79,7 @@ def _following(draft: Draft, fact: Fact) -> Fact:
     return Fact(draft, hops=hops, cause=fact.cause, speaker=fact.speaker, at_ms=fact.at_ms)
 
 
-CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL, PROPOSAL, DOCUMENT, RULES)
+CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, PROPOSAL, DOCUMENT, RULES)
 
 
 def by_kind(rules: Iterable[Rule]) -> Table:

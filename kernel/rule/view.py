@@ -4,7 +4,6 @@ from typing import Protocol
 
 import msgspec
 
-from kernel.policy.approvals import Rule, State
 from kernel.policy.rules import ActiveRule, Occasion
 from protocol.agent import Scope
 from protocol.api.runs import RunOptions
@@ -44,18 +43,6 @@ class EndedInstruction(msgspec.Struct, frozen=True):
 
     status: str
     cause: str | None
-
-
-class PendingApproval(msgspec.Struct, frozen=True):
-    """A request for approval: what is to be called, by whom, and what became of it."""
-
-    agent: AgentKey
-    tool: str
-    input: str
-    state: State
-    decided_by: str | None
-    reason: str = ""
-    """Of the decision."""
 
 
 class HeldRule(msgspec.Struct, frozen=True):
@@ -102,18 +89,6 @@ class View(Protocol):
 
         None too where 256 other instructions have ended since then.
         """
-        ...
-
-    def request(self, approval: int) -> PendingApproval | None:
-        """A request for approval."""
-        ...
-
-    def open_requests(self, agent: AgentKey | None, tool: str) -> tuple[tuple[int, str], ...]:
-        """Open requests of ``agent`` (None: of anybody) to call ``tool``, each with its input: at most 256."""
-        ...
-
-    def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
-        """Return what is agreed to once for all, of calls of ``tool`` by ``agent``: the oldest first, at most 256."""
         ...
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:

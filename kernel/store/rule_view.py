@@ -4,10 +4,9 @@ from typing import Final
 
 import apsw
 
-from kernel.policy.approvals import Rule
 from kernel.policy.grants import authority
 from kernel.policy.rules import ActiveRule
-from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, Workspace
+from kernel.rule.view import EndedInstruction, HeldRule, Membership, Workspace
 from kernel.store import grants, rules, voting, workflows
 from protocol.agent import Scope
 from protocol.names import DEFAULT_TAG, AgentKey
@@ -46,23 +45,6 @@ class TransactionView:
         """See View."""
         row = self._conn.execute(INCOMPLETE, (agent, space)).fetchone()
         return None if row is None else int(row[0])
-
-    def request(self, approval: int) -> PendingApproval | None:
-        """See View."""
-        row = self._conn.execute(REQUEST, (approval,)).fetchone()
-        if row is None:
-            return None
-        agent, tool, given, *decision = row
-        return PendingApproval(AgentKey(agent), tool, bytes(given).decode(), *decision)
-
-    def open_requests(self, agent: AgentKey | None, tool: str) -> tuple[tuple[int, str], ...]:
-        """See View."""
-        rows = self._conn.execute(OPEN_REQUESTS, {"agent": agent, "tool": tool})
-        return tuple((int(number), bytes(given).decode()) for number, given in rows)
-
-    def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
-        """See View."""
-        return tuple(Rule(*row) for row in self._conn.execute(APPROVAL_RULES, (tool, agent)))
 
     def askers(self, instruction: int) -> tuple[AgentKey, ...]:
         """See View."""
@@ -117,22 +99,6 @@ ROSTER: Final = "SELECT agent, name FROM members WHERE space = ? ORDER BY name L
 ADDRESSED_BY: Final = """
 SELECT d.agent FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq
 WHERE m.cause = ?1 AND m.kind = 'said' AND m.space = (SELECT i.space FROM instructions AS i WHERE i.id = ?1) LIMIT 256
-"""
-
-REQUEST: Final = """
-SELECT a.agent, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END, a.state, a.decided_by,
-  a.reason
-FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob WHERE a.id = ?
-"""
-
-OPEN_REQUESTS: Final = """
-SELECT a.id, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END
-FROM approvals AS a INDEXED BY approvals_open LEFT JOIN blobs AS b ON b.hash = a.blob
-WHERE a.state = 'open' AND a.tool = :tool AND (:agent IS NULL OR a.agent = :agent) ORDER BY a.id LIMIT 256
-"""
-
-APPROVAL_RULES: Final = """
-SELECT id, pattern FROM approval_rules WHERE tool = ? AND (agent IS NULL OR agent = ?) ORDER BY id LIMIT 256
 """
 
 ASKERS: Final = """

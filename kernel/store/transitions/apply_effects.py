@@ -6,9 +6,6 @@ import msgspec
 
 from kernel.rule.draft import Draft, Fact, TaskGiven
 from kernel.rule.effects import (
-    ApprovalDecision,
-    ApprovalRequest,
-    ApprovalRule,
     Assign,
     CountFirings,
     DefineRule,
@@ -26,7 +23,6 @@ from kernel.rule.effects import (
 from kernel.rule.evaluate import evaluate
 from kernel.store import tasks, waits, workflows
 from kernel.store.agents import AgentSpec, put_agent
-from kernel.store.approvals import put_decision, put_request, put_rule
 from kernel.store.resources import Source, by_reference
 from kernel.store.rule_view import TransactionView
 from kernel.store.rules import write_rule_row
@@ -235,12 +231,6 @@ class EffectWriter:
                 self._tx.conn.execute(LIMIT_RUN, (row.by, limited))
                 data = {"run": place_of(limited), "state": "waiting", "reason": row.by}
                 self._tx.emit("workflow.changed", space=limited, data=data)
-            case ApprovalRequest():
-                put_request(self._tx, row)
-            case ApprovalDecision():
-                put_decision(self._tx, row)
-            case ApprovalRule():
-                put_rule(self._tx, row)
             case DefineRule() | CountFirings() | HoldRule():
                 write_rule_row(self._tx, row)
             case OpenProposal():

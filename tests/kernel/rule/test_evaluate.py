@@ -121,7 +121,6 @@ def test_proposals_are_asked_in_the_order_of_the_table() -> None:
         "reply",
         "failure",
         "wakeup",
-        "approval",
         "ballot",
         "document",
         "rules",
