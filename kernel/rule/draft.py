@@ -9,13 +9,11 @@ from typing import Any, Literal
 import msgspec
 
 from kernel.policy.voting import ProposalOpened
-from protocol.agent import Scope
 from protocol.api.runs import RunOptions
 from protocol.errors import Cause, ErrorClass
 from protocol.instruction import Status
 from protocol.message import MessageKind
 from protocol.names import AgentKey, InstructionId
-from protocol.rules import RuleSpec
 
 Origin = Literal["file", "inline", "ephemeral"]
 
@@ -75,14 +73,6 @@ class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):
     """The messages are kept for the runs that come, until somebody clears them."""
 
 
-class WorkflowStopped(_Payload, frozen=True, kw_only=True):
-    """Of ``status``: a workflow ended."""
-
-    status: str
-    exit_code: int
-    reason: str = ""
-
-
 class InstructionOutcome(_Payload, frozen=True, kw_only=True, tag="Outcome"):
     """Of ``done`` and ``failed``: how an instruction ended. ``text`` is the agent's."""
 
@@ -125,13 +115,6 @@ class ProposalEnded(_Payload, frozen=True, kw_only=True, tag="BallotEnded"):
     wakes: Wakes | None
 
 
-class RuleDefined(_Payload, frozen=True, kw_only=True):
-    """Of ``status``: the fact's sender defines ``spec``, which was checked. ``scopes`` are those of an agent."""
-
-    spec: RuleSpec
-    scopes: tuple[Scope, ...] = ()
-
-
 class RuleInvoked(_Payload, frozen=True, kw_only=True):
     """Of ``status``: the fact's sender invokes the rule ``name`` with ``params``, which fit it."""
 
@@ -159,14 +142,12 @@ class RuleChain(msgspec.Struct, frozen=True, kw_only=True):
 
 Payload = (
     RunSpec
-    | WorkflowStopped
     | InstructionOutcome
     | WakeupDue
     | GuardAsked
     | Wakes
     | ProposalOpened
     | ProposalEnded
-    | RuleDefined
     | RuleInvoked
     | TaskGiven
 )

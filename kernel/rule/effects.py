@@ -9,11 +9,10 @@ from kernel.policy.rules import ActiveRule, Occasion
 from kernel.policy.voting import ProposalOpened
 from kernel.rule.draft import Draft, Fact, MemberSpec, RuleChain, RunSpec
 from kernel.rule.view import View
-from protocol.agent import Scope
 from protocol.instruction import Lane, WaitReason
 from protocol.message import MessageKind
 from protocol.names import AgentKey, AgentName
-from protocol.rules import RuleSpec, RuleTask
+from protocol.rules import RuleTask
 from protocol.workflow import RunLimits
 
 
@@ -64,14 +63,6 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     limits: RunLimits
 
 
-class EndRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The workflow in ``space`` ended."""
-
-    space: str
-    status: str
-    exit_code: int
-
-
 class SetMembers(msgspec.Struct, frozen=True, kw_only=True):
     """The members of a space, replacing those before. An inline agent lives in ``space`` and nowhere else."""
 
@@ -95,16 +86,6 @@ class OpenProposal(msgspec.Struct, frozen=True, kw_only=True):
     creator_key: AgentKey | None
     hops: int
     electors: tuple[str, ...]
-
-
-class DefineRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule of ``space``, in place of the one that is called so. ``author_key`` None: a person, or a file."""
-
-    space: str
-    spec: RuleSpec
-    author: str
-    author_key: AgentKey | None
-    scopes: tuple[Scope, ...]
 
 
 class CountFirings(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +113,7 @@ class PlanTask(msgspec.Struct, frozen=True, kw_only=True):
     chain: RuleChain
 
 
-Row = StartRun | EndRun | LimitRun | SetMembers | OpenProposal | DefineRule | CountFirings | HoldRule | PlanTask
+Row = StartRun | LimitRun | SetMembers | OpenProposal | CountFirings | HoldRule | PlanTask
 
 
 class WriteRow(msgspec.Struct, frozen=True):

@@ -31,10 +31,9 @@ from kernel.rule.draft import (
     Payload,
     ProposalEnded,
     RuleChain,
-    RuleDefined,
     RuleInvoked,
 )
-from kernel.rule.effects import Append, CountFirings, DefineRule, Effect, HoldRule, PlanTask, Rule, WriteRow
+from kernel.rule.effects import Append, CountFirings, Effect, HoldRule, PlanTask, Rule, WriteRow
 from kernel.rule.view import View
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, is_personal
@@ -43,17 +42,8 @@ from protocol.voting import YES, ProposalTerms
 
 
 def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
-    """Keep a definition, or do what the rules of the fact's space say about it."""
+    """Do what the rules of the fact's space say about it."""
     space, payload = fact.draft.space, fact.draft.payload
-    if isinstance(payload, RuleDefined):
-        row = DefineRule(
-            space=space,
-            spec=payload.spec,
-            author=fact.draft.sender,
-            author_key=fact.speaker,
-            scopes=payload.scopes,
-        )
-        return (WriteRow(row),)
     if is_personal(space):
         return ()
     known = view.active_rules(space)

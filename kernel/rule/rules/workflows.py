@@ -1,4 +1,4 @@
-"""The rules of a workflow's start and end, and of wakeups by a schedule. Pure.
+"""The rules of a workflow's start, and of wakeups by a schedule. Pure.
 
 A schedule wakes its agent in the background, in the workspace it names if that runs, else at home: its personal space,
 or the workspace of the workflow whose file has the schedule. A workspace that a limit holds is left alone: work nobody
@@ -10,13 +10,12 @@ from typing import Final
 import msgspec
 
 from kernel.rule.assignment import assign_mentioned
-from kernel.rule.draft import Draft, Fact, GuardAsked, RunSpec, Wakes, WakeupDue, WorkflowStopped
+from kernel.rule.draft import Draft, Fact, GuardAsked, RunSpec, Wakes, WakeupDue
 from kernel.rule.effects import (
     Append,
     Assign,
     Deliver,
     Effect,
-    EndRun,
     LimitRun,
     Rule,
     SetMembers,
@@ -92,7 +91,7 @@ _definition: Final = msgspec.json.Decoder(_Limited)
 
 
 def decide_workflow(fact: Fact, view: View) -> tuple[Effect, ...]:
-    """Start or end the workflow of the fact's space; other status messages change nothing. Raises Refused."""
+    """Start the workflow of the fact's space; other status messages change nothing. Raises Refused."""
     match fact.draft.payload:
         case RunSpec() as started:
             if view.workspace(fact.draft.space) is not None:
@@ -114,16 +113,8 @@ def decide_workflow(fact: Fact, view: View) -> tuple[Effect, ...]:
                 )
                 kickoff = (Append(draft),)
             return (WriteRow(begin), WriteRow(SetMembers(space=fact.draft.space, members=started.members)), *kickoff)
-        case WorkflowStopped() as stopped:
-            return _end(fact, stopped, view)
         case _:
             return ()
-
-
-def _end(fact: Fact, stopped: WorkflowStopped, view: View) -> tuple[Effect, ...]:
-    if view.workspace(fact.draft.space) is None:
-        raise Refused("workflow_not_running", f"{place_of(fact.draft.space)} is not running")
-    return (WriteRow(EndRun(space=fact.draft.space, status=stopped.status, exit_code=stopped.exit_code)),)
 
 
 WORKFLOW: Final = Rule(name="workflow", kinds=frozenset({"status"}), decide=decide_workflow)

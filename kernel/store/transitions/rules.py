@@ -11,7 +11,7 @@ import msgspec
 from kernel.policy.rule_check import rule_fault
 from kernel.policy.rules import normal, params_fault
 from kernel.rule.assignment import channel_of
-from kernel.rule.draft import Author, Draft, RuleDefined, RuleInvoked
+from kernel.rule.draft import Author, Draft, RuleInvoked
 from kernel.store import rules
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
@@ -137,8 +137,8 @@ def _define(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: C
 def _put(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: tuple[Scope, ...] = ()) -> RuleInfo:
     what = "defined" if spec.enabled else "switched off"
     text = f"[RULE:{spec.name}] {what} by {who.name}: {one_line(_encode(spec).decode())}"
-    payload = RuleDefined(spec=spec, scopes=scopes)
-    said = who.say(tx, Draft(kind="status", space=space, sender=who.name, text=text, mentions=(), payload=payload))
+    rules.define(tx, space, spec, who.name, None if who.held is None else who.held.agent, scopes)
+    said = who.say(tx, Draft(kind="status", space=space, sender=who.name, text=text, mentions=()))
     rules.set_message(tx, space, spec.name, said.first_seq)
     return find_rule(tx, space, spec.name)
 
