@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from protocol.errors import Refused
+from protocol.errors import Refused, bad_request
 from protocol.message import USER
 from protocol.names import AgentKey, NameRejected, check_name
 from protocol.text import encode_json
@@ -307,7 +307,7 @@ def check_verdict(asked: ProposalTerms, terms: VerdictTerms, members: tuple[str,
     """Raise Refused (bad_request) unless ``asked`` decides a run on the terms of its workflow."""
     if asked.type != "approval" or not asked.binding:
         text = f"{terms.id} is the verdict of this workflow: it has to be a binding approval"
-        raise _bad(text, "give it type approval and binding: true, or another id")
+        raise bad_request(text, "give it type approval and binding: true, or another id")
     given, usual = asked.resolution, Resolution()
     quorum = terms.quorum or len(terms.electors or members)
     other = [
@@ -319,7 +319,7 @@ def check_verdict(asked: ProposalTerms, terms: VerdictTerms, members: tuple[str,
     if other:
         text = f"{terms.id} is the verdict of this workflow, whose file says how it is decided"
         hint = "ask again without resolution and timeout_seconds"
-        raise _bad(f"{text}: {', '.join(other)} cannot be changed", hint)
+        raise bad_request(f"{text}: {', '.join(other)} cannot be changed", hint)
 
 
 def _verdict_ms(terms: VerdictTerms) -> int:
@@ -346,7 +346,7 @@ def check_binding(asked: ProposalTerms, verdict: str | None, assignable: frozens
     binds = asked.binds or Binds()
     if not asked.binding:
         if asked.binds is not None:
-            raise _bad("binds is only for what is binding", "add binding: true")
+            raise bad_request("binds is only for what is binding", "add binding: true")
         return
     if asked.type == "election" and binds.suggestion is None and binds.tray is None:
         return  # the winner owns documents
@@ -359,7 +359,7 @@ def check_binding(asked: ProposalTerms, verdict: str | None, assignable: frozens
     if verdict is not None:
         would["approval"] = f"the approval {verdict} decides over this workflow"
     hint = f"leave binding out: everybody reads what comes of it; binding is: {'; '.join(would.values())}"
-    raise _bad(f"nothing relies on what comes of this {asked.type}, so it cannot be binding", hint)
+    raise bad_request(f"nothing relies on what comes of this {asked.type}, so it cannot be binding", hint)
 
 
 def check_terms(opened: ProposalOpened, electors: int) -> None:
@@ -368,50 +368,46 @@ def check_terms(opened: ProposalOpened, electors: int) -> None:
     try:
         check_name(opened.name)
     except NameRejected as rejected:
-        raise _bad(f"{rejected}", "leave the id out to be given one") from None
+        raise bad_request(f"{rejected}", "leave the id out to be given one") from None
     if not terms.title.strip():
-        raise _bad("the title is empty", "say in it what is voted on")
+        raise bad_request("the title is empty", "say in it what is voted on")
     if len(terms.title) > TITLE_LIMIT or len(terms.description) > DESCRIPTION_LIMIT:
         text = f"a title can have {TITLE_LIMIT} characters, a description {DESCRIPTION_LIMIT}"
-        raise _bad(text, "put the rest into a file and name that")
+        raise bad_request(text, "put the rest into a file and name that")
     _check_options(terms)
     large = next((one.id for one in terms.options if len(encode_json(one.metadata)) > METADATA_BYTES), None)
     if large is not None:
-        raise _bad(f"the metadata of {large} is over {METADATA_BYTES} bytes", "put it into a file and name that")
+        raise bad_request(f"the metadata of {large} is over {METADATA_BYTES} bytes", "put it into a file and name that")
     if terms.resolution.tie_breaker is not None and (
         terms.resolution.type == "unanimous" or terms.type == "assignment"
     ):
         what = "an assignment" if terms.type == "assignment" else "a unanimous vote"
-        raise _bad(f"{what} has no ties", "leave tie_breaker out")
+        raise bad_request(f"{what} has no ties", "leave tie_breaker out")
     if terms.type == "assignment" and terms.resolution.type != "plurality":
         text = "an assignment has no winner: everybody gets what they choose"
-        raise _bad(text, "leave the resolution's type out")
+        raise bad_request(text, "leave the resolution's type out")
     if not 1 <= opened.quorum <= electors:
         text = f"a quorum of {opened.quorum} cannot be: {electors} can vote"
-        raise _bad(text, "leave it out to wait for all of them")
+        raise bad_request(text, "leave it out to wait for all of them")
     if not SHORTEST_SECONDS <= opened.timeout_ms / 1000 <= LONGEST_SECONDS:
-        raise _bad(f"timeout_seconds has to be from {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} (7 days)")
+        raise bad_request(f"timeout_seconds has to be from {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} (7 days)")
 
 
 def _check_options(terms: ProposalTerms) -> None:
     ids = [option.id for option in terms.options]
     if terms.type == "approval" and ids != [YES, NO]:
-        raise _bad("the options of an approval are yes and no", "leave options out, or make it a decision")
+        raise bad_request("the options of an approval are yes and no", "leave options out, or make it a decision")
     if terms.type == "election" and any(option.label != f"@{option.id}" for option in terms.options):
-        raise _bad("the options of an election are members", "leave options out, or make it a decision")
+        raise bad_request("the options of an election are members", "leave options out, or make it a decision")
     if any(_OPTION_ID.fullmatch(one) is None for one in ids):
         text = "an option's id has letters, digits, dots, dashes and underscores, at most 64"
-        raise _bad(text, "say the rest in its label")
+        raise bad_request(text, "say the rest in its label")
     least = 1 if terms.type in ("assignment", "election") else 2
     if not least <= len(ids) <= OPTIONS_LIMIT:
         text = f"{len(ids)} options: a {terms.type} has from {least} to {OPTIONS_LIMIT}"
-        raise _bad(text, "give options as [{id, label}, ...]")
+        raise bad_request(text, "give options as [{id, label}, ...]")
     if len({one.lower() for one in ids}) < len(ids):
-        raise _bad("two options have the same id")
-
-
-def _bad(text: str, hint: str | None = None) -> Refused:
-    return Refused("bad_request", text, hint)
+        raise bad_request("two options have the same id")
 
 
 def check_vote(ballot: Ballot, voter: str, choice: str, now_ms: int, *, person: bool) -> None:
@@ -423,7 +419,7 @@ def check_vote(ballot: Ballot, voter: str, choice: str, now_ms: int, *, person: 
         raise Refused("forbidden", text, f"they are {', '.join(sorted(ballot.electors))}")
     if choice not in ballot.options:
         text = f"{choice[:64]!r} is no option of {ballot.name}"
-        raise _bad(text, f"choose of: {', '.join(ballot.options)}")
+        raise bad_request(text, f"choose of: {', '.join(ballot.options)}")
     if voter not in ballot.choices or may_break(ballot, voter, choice, now_ms):
         return
     among = tied(ballot, now_ms)

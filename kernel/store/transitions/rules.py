@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kernel.policy.rule_check import rule_fault
-from kernel.policy.rules import normal, params_fault
+from kernel.policy.rule_check import check_rule
+from kernel.policy.rules import check_params, normal
 from kernel.rule.assignment import channel_of
 from kernel.rule.draft import Author, Draft, RuleInvoked
 from kernel.store import rules
@@ -97,9 +97,7 @@ def invoke_rule(
     found = find_rule(tx, space, name)
     if not found.enabled:
         raise Refused("conflict", f"the rule {name} is switched off", "proposal_list shows which are not")
-    wrong = params_fault(found.rule, params)
-    if wrong is not None:
-        raise Refused("bad_request", *wrong)
+    check_params(found.rule, params)
     given = f" with {encode_json(params).decode()[:2000]}" if params else ""
     text = f"[RULE:{found.name}] invoked{given}"
     payload = RuleInvoked(name=found.name, params=dict(params))
@@ -119,9 +117,7 @@ def find_rule(tx: Transaction, space: str, name: str) -> RuleInfo:
 
 def _define(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: Collection[Scope] | None) -> RuleInfo:
     members = tuple(name for _, name in TransactionView(tx.conn).roster(space))
-    wrong = rule_fault(spec, members, scopes)
-    if wrong is not None:
-        raise Refused("bad_request", *wrong)
+    check_rule(spec, members, scopes)
     if who.held is not None and any(who.name in (one.assign, one.ask) for one in spec.then):
         raise Refused("forbidden", f"{who.name} cannot give itself work", "go on with it now, or ask a colleague")
     owner = rules.author_of(tx.conn, space, spec.name)
