@@ -8,7 +8,6 @@ hops of its messages.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final, cast
 
 import msgspec
@@ -90,9 +89,13 @@ class Done(msgspec.Struct, frozen=True):
     fired: tuple[ActiveRule, ...] = ()
 
 
-NEEDED: Final[Mapping[str, Scope]] = MappingProxyType(
-    {"assign": "channel.write", "say": "channel.write", "ask": "ask", "vote": "votes", "task": "tasks"}
-)
+NEEDED: Final[Mapping[str, Scope]] = {
+    "assign": "channel.write",
+    "say": "channel.write",
+    "ask": "ask",
+    "vote": "votes",
+    "task": "tasks",
+}
 """The scope that an agent has to have for what its rule does."""
 
 
@@ -115,9 +118,12 @@ def normal(spec: RuleSpec) -> RuleSpec:
     )
 
 
-_WATCHED: Final[Mapping[str, type[WhenSaid | WhenEnded | WhenDue]]] = MappingProxyType(
-    {"said": WhenSaid, "done": WhenEnded, "failed": WhenEnded, "due": WhenDue}
-)
+_WATCHED: Final[Mapping[str, type[WhenSaid | WhenEnded | WhenDue]]] = {
+    "said": WhenSaid,
+    "done": WhenEnded,
+    "failed": WhenEnded,
+    "due": WhenDue,
+}
 
 
 def terms_of(vote: RuleVote) -> ProposalTerms:
@@ -167,14 +173,12 @@ def check_params(spec: RuleSpec, params: Mapping[str, object]) -> None:
         )
 
 
-_FITS: Final[Mapping[str, Callable[[object], bool]]] = MappingProxyType(
-    {
-        "string": lambda value: isinstance(value, str),
-        "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-        "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-        "boolean": lambda value: isinstance(value, bool),
-    }
-)
+_FITS: Mapping[str, Callable[[object], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
+}
 
 
 def filled(template: str, occasion: Occasion, most: int = SAID_CHARACTERS) -> str:

@@ -8,7 +8,6 @@ was cancelled waits for a person, goes on without it, or is cancelled too (``on_
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
@@ -29,20 +28,21 @@ from protocol.tasks import (
 TaskStep = Literal["free", "claim", "release", "split", "finish", "fail", "cancel"]
 """free: nothing that it needs is missing. release: its holder is gone. split: it waits for its parts."""
 
-_OVER: Final[Mapping[TaskStep, TaskState]] = MappingProxyType({})
-_ENDS: Final[Mapping[TaskStep, TaskState]] = MappingProxyType(
-    {"split": "open", "finish": "done", "fail": "failed", "cancel": "cancelled"}
-)
-TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskStep, TaskState]]] = MappingProxyType(
-    {
-        "open": MappingProxyType({"free": "ready", **_ENDS}),
-        "ready": MappingProxyType({"claim": "claimed", **_ENDS}),
-        "claimed": MappingProxyType({"release": "ready", **_ENDS}),
-        "failed": MappingProxyType({"finish": "done", "cancel": "cancelled"}),  # as a person decides
-        "done": _OVER,
-        "cancelled": _OVER,
-    }
-)
+_OVER: Mapping[TaskStep, TaskState] = {}
+_ENDS: Final[Mapping[TaskStep, TaskState]] = {
+    "split": "open",
+    "finish": "done",
+    "fail": "failed",
+    "cancel": "cancelled",
+}
+TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskStep, TaskState]]] = {
+    "open": {"free": "ready", **_ENDS},
+    "ready": {"claim": "claimed", **_ENDS},
+    "claimed": {"release": "ready", **_ENDS},
+    "failed": {"finish": "done", "cancel": "cancelled"},  # as a person decides
+    "done": _OVER,
+    "cancelled": _OVER,
+}
 LOST: Final[frozenset[TaskState]] = frozenset({"failed", "cancelled"})
 """What needs one of these cannot count on it any more."""
 OVER: Final[frozenset[TaskState]] = frozenset({"done", "failed", "cancelled"})

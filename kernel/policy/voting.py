@@ -9,7 +9,6 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -187,9 +186,11 @@ def _all_alike(counts: Counts, left: int) -> tuple[str, ...]:
     return chosen if len(chosen) == 1 and not left else ()
 
 
-AHEAD: Final[Mapping[Method, Callable[[Counts, int], tuple[str, ...]]]] = MappingProxyType(
-    {"plurality": _most, "majority": _more_than_half, "unanimous": _all_alike}
-)
+AHEAD: Final[Mapping[Method, Callable[[Counts, int], tuple[str, ...]]]] = {
+    "plurality": _most,
+    "majority": _more_than_half,
+    "unanimous": _all_alike,
+}
 """Among which options the winner is, were it over now and ``left`` electors missing: none, one, or a tie."""
 
 
@@ -225,9 +226,11 @@ def _at_odds(_ballot: ProposalState, counts: Counts, _left: int) -> bool:
     return sum(1 for count in counts.values() if count) > 1
 
 
-SETTLED: Final[Mapping[Method, Callable[[ProposalState, Counts, int], bool]]] = MappingProxyType(
-    {"plurality": _out_of_reach, "majority": _sure_of_majority, "unanimous": _at_odds}
-)
+SETTLED: Final[Mapping[Method, Callable[[ProposalState, Counts, int], bool]]] = {
+    "plurality": _out_of_reach,
+    "majority": _sure_of_majority,
+    "unanimous": _at_odds,
+}
 """Whether what comes of it is sure, however the ``left`` electors vote, or whether they do."""
 
 
@@ -326,14 +329,12 @@ def _verdict_ms(terms: VerdictTerms) -> int:
     return round((VERDICT_SECONDS if terms.timeout is None else terms.timeout) * 1000)
 
 
-BINDING: Final[Mapping[BallotType, str]] = MappingProxyType(
-    {
-        "approval": "an approval that the workflow's file names is the verdict of its run (verdict: ID), and "
-        "one that binds a suggestion, or what is in a tray, accepts it",
-        "election": "an election makes the winner the owner of documents",
-        "assignment": "an assignment of tasks, by id or key, that nobody is at gives them to who chose them",
-    }
-)
+BINDING: Final[Mapping[BallotType, str]] = {
+    "approval": "an approval that the workflow's file names is the verdict of its run (verdict: ID), and "
+    "one that binds a suggestion, or what is in a tray, accepts it",
+    "election": "an election makes the winner the owner of documents",
+    "assignment": "an assignment of tasks, by id or key, that nobody is at gives them to who chose them",
+}
 """What follows from a binding vote, for each type of which something does."""
 
 

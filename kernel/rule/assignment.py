@@ -7,7 +7,6 @@ who waits for its answer would only be asked again.
 
 import re
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -116,12 +115,10 @@ class Limit(msgspec.Struct, frozen=True):
     text: str
 
 
-_SPENT: Final[Mapping[str, Limit]] = MappingProxyType(
-    {
-        "budget": Limit("budget", "budget", "the budget"),
-        "wall_time": Limit("wall_time", "hops", "the wall time"),
-    }
-)
+_SPENT: Mapping[str, Limit] = {
+    "budget": Limit("budget", "budget", "the budget"),
+    "wall_time": Limit("wall_time", "hops", "the wall time"),
+}
 """Limits that hold whatever is said, until somebody continues the workflow."""
 
 

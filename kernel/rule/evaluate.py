@@ -5,7 +5,6 @@ rule is asked about the state before the message; then the message is recorded a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, Protocol
 
 import msgspec
@@ -85,9 +84,7 @@ CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, PROPOSAL, DOCUMENT, RU
 def by_kind(rules: Iterable[Rule]) -> Table:
     """The same rules by the kind they listen to, in their order."""
     known = tuple(rules)
-    return MappingProxyType(
-        {kind: tuple(one for one in known if kind in one.kinds) for kind in MESSAGE_KINDS},
-    )
+    return {kind: tuple(one for one in known if kind in one.kinds) for kind in MESSAGE_KINDS}
 
 
 CORE_TABLE: Final = by_kind(CORE)

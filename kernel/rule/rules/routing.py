@@ -13,7 +13,6 @@ about: then the answer to the call says so.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from kernel.policy.voting import ProposalOpened, check_terms
@@ -38,13 +37,11 @@ from protocol.message import HOOK, SYSTEM, TEXT_LIMIT_BYTES, TOO_LARGE_HINT, USE
 from protocol.names import AgentKey, AgentName, is_below, is_personal, place_of, split_space
 from protocol.target import find_mentions, limit_mentions
 
-NOTICES: Final[Mapping[Status, str]] = MappingProxyType(
-    {
-        "failed": "failed and is not tried again",
-        "dead": "was given up after its last attempt",
-        "incomplete": "stopped before it was complete",
-    }
-)
+NOTICES: Final[Mapping[Status, str]] = {
+    "failed": "failed and is not tried again",
+    "dead": "was given up after its last attempt",
+    "incomplete": "stopped before it was complete",
+}
 """How each end reads. One that is not listed is not announced."""
 
 
