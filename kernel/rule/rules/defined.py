@@ -32,6 +32,7 @@ from kernel.rule.draft import (
     ProposalEnded,
     RuleChain,
     RuleInvoked,
+    Wakes,
 )
 from kernel.rule.effects import Append, CountFirings, Effect, HoldRule, PlanTask, Rule, WriteRow
 from kernel.rule.view import View
@@ -77,6 +78,8 @@ def _trigger(fact: Fact) -> Trigger | None:
             return trigger_of(draft.kind, draft.sender, said, fact.hops)
         case ProposalEnded(winner=winner):
             return trigger_of(draft.kind, draft.sender, text, fact.hops, winner=winner)
+        case Wakes() if draft.kind == "due":
+            return None  # a space below was closed: no schedule came
         case _:
             return trigger_of(draft.kind, draft.sender, text, fact.hops)
 

@@ -216,7 +216,6 @@ DUE: Final = "SELECT space, name FROM ballots WHERE state = 'open' AND expires_m
 def expire_proposals(tx: Transaction, over: str | None = None) -> None:
     """End what nobody has decided in time: a winner it may have all the same. In the space ``over`` nobody is woken."""
     for space, name in cast("list[tuple[str, str]]", tx.conn.execute(DUE, (tx.now_ms,)).fetchall()):
-        apply_effects.apply_fact(tx, Fact(Draft(kind="due", space=space, sender=SYSTEM)))
         ballot = voting.find(tx.conn, space, name)
         result = Undecided() if ballot is None else tally(ballot, ballot.choices, tx.now_ms)
         if ballot is not None and isinstance(result, Decided):
