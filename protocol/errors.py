@@ -142,3 +142,8 @@ class Refused(Exception):
         self.text = text
         self.hint = hint
         self.meaning = REFUSALS[code]
+
+
+def bad_request(text: str, hint: str | None = None) -> Refused:
+    """Return the refusal of a request whose content is wrong."""
+    return Refused("bad_request", text, hint)

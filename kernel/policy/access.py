@@ -6,7 +6,6 @@ run here, or erases; no token that is made opens that, only the administrator's.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -14,7 +13,7 @@ import msgspec
 from protocol.api.tokens import RouteScope
 from protocol.names import number_of
 
-_STEP: Final[Mapping[RouteScope, int]] = MappingProxyType({"read": 0, "operate": 1, "approve": 2, "admin": 3})
+_STEP: Mapping[RouteScope, int] = {"read": 0, "operate": 1, "approve": 2, "admin": 3}
 
 ADMIN_NAME: Final = "admin"
 """The holder of the administrator's token, as idempotency keys of the REST API and shares of what is scarce name it."""

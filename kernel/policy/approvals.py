@@ -4,7 +4,6 @@ What neither answers waits for a person, and is refused where nobody decides in 
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
@@ -15,7 +14,7 @@ Decision = Literal["granted", "denied", "expired"]
 State = Literal["open", "granted", "denied", "expired"]
 """Of a request. Only an open one can still change."""
 
-AT_ONCE: Final[Mapping[Approval, Decision]] = MappingProxyType({"auto": "granted", "deny": "denied"})
+AT_ONCE: Final[Mapping[Approval, Decision]] = {"auto": "granted", "deny": "denied"}
 """What a policy answers without asking anybody."""
 
 ANY: Final = "*"

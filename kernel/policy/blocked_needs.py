@@ -4,7 +4,6 @@ What stands still for the same reason is one need, however much of it there is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -56,16 +55,14 @@ def _asked(needs: PlaceNeeds) -> tuple[str, ...]:
     return tuple(filter(None, (f"labels {', '.join(needs.labels)}" if needs.labels else "", memory, gpus)))
 
 
-_KINDS: Final[Mapping[str, NeedKind]] = MappingProxyType(
-    {
-        "credentials": "credentials",
-        "quota": "quota",
-        "budget": "limit",
-        "hops": "limit",
-        "answer": "answer",
-        "node": "node",
-    }
-)
+_KINDS: Mapping[str, NeedKind] = {
+    "credentials": "credentials",
+    "quota": "quota",
+    "budget": "limit",
+    "hops": "limit",
+    "answer": "answer",
+    "node": "node",
+}
 
 
 def _provider(kind: NeedKind, key: str, group: Sequence[BlockedWork]) -> Need:
@@ -164,6 +161,10 @@ def _node(kind: NeedKind, key: str, group: Sequence[BlockedWork]) -> Need:
     )
 
 
-MAKERS: Final[Mapping[NeedKind, Callable[[NeedKind, str, Sequence[BlockedWork]], Need]]] = MappingProxyType(
-    {"credentials": _provider, "quota": _provider, "limit": _limit, "answer": _answer, "node": _node}
-)
+MAKERS: Final[Mapping[NeedKind, Callable[[NeedKind, str, Sequence[BlockedWork]], Need]]] = {
+    "credentials": _provider,
+    "quota": _provider,
+    "limit": _limit,
+    "answer": _answer,
+    "node": _node,
+}

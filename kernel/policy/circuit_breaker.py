@@ -5,7 +5,6 @@ that would ask the same. Failures of overload and network have to add up first. 
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
@@ -60,15 +59,13 @@ class BreakerFailure(msgspec.Struct, frozen=True):
     adds_up: bool = False
 
 
-TRIGGERS: Final[Mapping[Cause, BreakerFailure]] = MappingProxyType(
-    {
-        "rate_limited": BreakerFailure("provider", by_model=True),
-        "overloaded": BreakerFailure("provider", by_model=True, adds_up=True),
-        "network": BreakerFailure("provider", by_model=True, adds_up=True),
-        "quota": BreakerFailure("quota", by_model=False),
-        "auth": BreakerFailure("credentials", by_model=False),
-    }
-)
+TRIGGERS: Final[Mapping[Cause, BreakerFailure]] = {
+    "rate_limited": BreakerFailure("provider", by_model=True),
+    "overloaded": BreakerFailure("provider", by_model=True, adds_up=True),
+    "network": BreakerFailure("provider", by_model=True, adds_up=True),
+    "quota": BreakerFailure("quota", by_model=False),
+    "auth": BreakerFailure("credentials", by_model=False),
+}
 """Every other cause says nothing about the provider."""
 
 

@@ -5,7 +5,6 @@ of lists and a yes or no, or a text that is quoted in its turn. Whatever else it
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -21,16 +20,14 @@ JUDGED_CHARACTERS: Final = 6000
 SUMMARY_CHARACTERS: Final = 2000
 
 Why = Literal["good", "junk", "duplicate", "temporary", "secret", "vague"]
-REASONS: Final[Mapping[Why, str]] = MappingProxyType(
-    {
-        "good": "it belongs there",
-        "junk": "it is a state of work, a greeting or a fragment",
-        "duplicate": "it is known already",
-        "temporary": "it will not be true for long",
-        "secret": "it has a password or a key in it",
-        "vague": "nobody could act on it",
-    }
-)
+REASONS: Final[Mapping[Why, str]] = {
+    "good": "it belongs there",
+    "junk": "it is a state of work, a greeting or a fragment",
+    "duplicate": "it is known already",
+    "temporary": "it will not be true for long",
+    "secret": "it has a password or a key in it",
+    "vague": "nobody could act on it",
+}
 """What an agent is told: these words, and none of the model's own."""
 
 WRITE: Final = """\

@@ -2,7 +2,6 @@
 so that a step that is not in a table cannot be written."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, Literal
 
 from protocol.instruction import STATUSES, DeliveryState, Status
@@ -18,54 +17,48 @@ DeliveryStep = Literal["lease", "inject", "ack", "die", "revive"]
 """lease: an attempt holds its instruction. inject: a model was shown it, and the reply is durable. die: the work was
 given up or cancelled."""
 
-_LIVE: Final[Mapping[Step, Status]] = MappingProxyType(
-    {
-        "entry": "running",
-        "retry": "queued",
-        "yield": "yielded",
-        "wait": "waiting",
-        "done": "done",
-        "incomplete": "incomplete",
-        "fail": "failed",
-        "bury": "dead",
-        "cancel": "cancelled",
-    }
-)
-_FREE: Final[Mapping[Step, Status]] = MappingProxyType({"incomplete": "incomplete", "cancel": "cancelled"})
+_LIVE: Final[Mapping[Step, Status]] = {
+    "entry": "running",
+    "retry": "queued",
+    "yield": "yielded",
+    "wait": "waiting",
+    "done": "done",
+    "incomplete": "incomplete",
+    "fail": "failed",
+    "bury": "dead",
+    "cancel": "cancelled",
+}
+_FREE: Mapping[Step, Status] = {"incomplete": "incomplete", "cancel": "cancelled"}
 """An instruction that nobody holds can end too: it is cancelled, or the money of its run is spent."""
-_READY: Final[Mapping[Step, Status]] = MappingProxyType({"lease": "leased", "pause": "waiting", **_FREE})
-_NOTHING: Final[Mapping[Step, Status]] = MappingProxyType({})
-_GIVEN_UP: Final[Mapping[Step, Status]] = MappingProxyType({"revive": "queued"})
+_READY: Mapping[Step, Status] = {"lease": "leased", "pause": "waiting", **_FREE}
+_NOTHING: Mapping[Step, Status] = {}
+_GIVEN_UP: Mapping[Step, Status] = {"revive": "queued"}
 
 BEGINNINGS: Final[frozenset[Status]] = frozenset({"queued", "waiting"})
 """States of a new instruction: it waits where its workflow is paused or has reached a limit."""
 
-TRANSITIONS: Final[Mapping[Status, Mapping[Step, Status]]] = MappingProxyType(
-    {
-        "queued": _READY,
-        "yielded": _READY,
-        "waiting": MappingProxyType({"resume": "queued", "answer": "done", **_FREE}),
-        "leased": _LIVE,
-        "running": _LIVE,
-        "done": _NOTHING,
-        "incomplete": _NOTHING,
-        "failed": _GIVEN_UP,
-        "dead": _GIVEN_UP,
-        "cancelled": _NOTHING,
-    }
-)
+TRANSITIONS: Final[Mapping[Status, Mapping[Step, Status]]] = {
+    "queued": _READY,
+    "yielded": _READY,
+    "waiting": {"resume": "queued", "answer": "done", **_FREE},
+    "leased": _LIVE,
+    "running": _LIVE,
+    "done": _NOTHING,
+    "incomplete": _NOTHING,
+    "failed": _GIVEN_UP,
+    "dead": _GIVEN_UP,
+    "cancelled": _NOTHING,
+}
 
-_END_OF_DELIVERY: Final[Mapping[DeliveryStep, DeliveryState]] = MappingProxyType({"ack": "acked", "die": "dead"})
+_END_OF_DELIVERY: Mapping[DeliveryStep, DeliveryState] = {"ack": "acked", "die": "dead"}
 
-DELIVERIES: Final[Mapping[DeliveryState, Mapping[DeliveryStep, DeliveryState]]] = MappingProxyType(
-    {
-        "queued": MappingProxyType({"lease": "leased", **_END_OF_DELIVERY}),
-        "leased": MappingProxyType({"inject": "injected", **_END_OF_DELIVERY}),
-        "injected": _END_OF_DELIVERY,
-        "acked": MappingProxyType({}),
-        "dead": MappingProxyType({"revive": "queued"}),
-    }
-)
+DELIVERIES: Final[Mapping[DeliveryState, Mapping[DeliveryStep, DeliveryState]]] = {
+    "queued": {"lease": "leased", **_END_OF_DELIVERY},
+    "leased": {"inject": "injected", **_END_OF_DELIVERY},
+    "injected": _END_OF_DELIVERY,
+    "acked": {},
+    "dead": {"revive": "queued"},
+}
 """A delivery stays leased or injected while its instruction is tried again: what was shown once stays shown. Its agent
 may mark it as handled at any time; that ends the delivery and not the work."""
 

@@ -6,7 +6,6 @@ What is checked is settled by looking at the branch, whoever died over it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, Literal, TypeVar
 
 import msgspec
@@ -20,16 +19,14 @@ LandingStep = Literal["begin", "pass", "land", "again", "refuse"]
 """begin: its branches are being merged. pass: the result is sound. land: it is on the branch, or was already.
 again: the branch was moved by somebody else, others stood in the way, or a kernel died."""
 
-_OVER: Final[Mapping[LandingStep, LandingState]] = MappingProxyType({})
-TRANSITIONS: Final[Mapping[LandingState, Mapping[LandingStep, LandingState]]] = MappingProxyType(
-    {
-        "requested": MappingProxyType({"begin": "merging", "refuse": "refused"}),
-        "merging": MappingProxyType({"pass": "checked", "land": "merged", "again": "requested", "refuse": "refused"}),
-        "checked": MappingProxyType({"land": "merged", "again": "requested", "refuse": "refused"}),
-        "merged": _OVER,
-        "refused": _OVER,
-    }
-)
+_OVER: Mapping[LandingStep, LandingState] = {}
+TRANSITIONS: Final[Mapping[LandingState, Mapping[LandingStep, LandingState]]] = {
+    "requested": {"begin": "merging", "refuse": "refused"},
+    "merging": {"pass": "checked", "land": "merged", "again": "requested", "refuse": "refused"},
+    "checked": {"land": "merged", "again": "requested", "refuse": "refused"},
+    "merged": _OVER,
+    "refused": _OVER,
+}
 
 TRIES: Final = 20
 """How often one is begun whose branch somebody else moves each time."""

@@ -1,7 +1,6 @@
 """Counters: which events are counted, by what, and how many different values a label may have. Pure."""
 
 from collections.abc import Iterable, Mapping, MutableMapping
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 LABEL_CHARACTERS: Final = 100
@@ -26,27 +25,25 @@ class Counter(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
-COUNTED: Final[Mapping[str, Counter]] = MappingProxyType(
-    {
-        "message": Counter("messages", "Messages that were appended to the log."),
-        "instruction.ended": Counter(
-            "instructions_ended", "Instructions that ended, each time, by how and why.", ("status", "cause")
-        ),
-        "instruction.queued": Counter("retries", "Attempts that failed and were followed by another.", ("cause",)),
-        "instruction.step": Counter("steps", "Entries: replies of models, results of tools.", ("kind", "failed")),
-        "attempt.started": Counter("attempts_started", "Workers that began an attempt.", ("backend",)),
-        "attempt.ended": Counter("attempts_ended", "Attempts that ended, by how.", ("outcome",)),
-        "approval.requested": Counter("approvals_requested", "Calls that somebody was asked to allow."),
-        "approval.decided": Counter("approvals_decided", "Requests that were decided, or expired.", ("decision",)),
-        "workflow.started": Counter("runs_started", "Runs that began."),
-        "workflow.stopped": Counter("runs_ended", "Runs that ended, by how.", ("status",)),
-        "merge.ended": Counter("merges_ended", "Landings that ended, by how.", ("state",)),
-        "webhook.failed": Counter("webhook_failures", "Deliveries that failed for the first time or the last."),
-        "webhook.disabled": Counter("webhooks_disabled", "Webhooks that ended with a 410."),
-        "kernel.started": Counter("kernel_starts", "Kernels that took over, by how the one before ended.", ("after",)),
-        "kernel.service_failed": Counter("service_failures", "Failures of services of the kernel.", ("service",)),
-    }
-)
+COUNTED: Final[Mapping[str, Counter]] = {
+    "message": Counter("messages", "Messages that were appended to the log."),
+    "instruction.ended": Counter(
+        "instructions_ended", "Instructions that ended, each time, by how and why.", ("status", "cause")
+    ),
+    "instruction.queued": Counter("retries", "Attempts that failed and were followed by another.", ("cause",)),
+    "instruction.step": Counter("steps", "Entries: replies of models, results of tools.", ("kind", "failed")),
+    "attempt.started": Counter("attempts_started", "Workers that began an attempt.", ("backend",)),
+    "attempt.ended": Counter("attempts_ended", "Attempts that ended, by how.", ("outcome",)),
+    "approval.requested": Counter("approvals_requested", "Calls that somebody was asked to allow."),
+    "approval.decided": Counter("approvals_decided", "Requests that were decided, or expired.", ("decision",)),
+    "workflow.started": Counter("runs_started", "Runs that began."),
+    "workflow.stopped": Counter("runs_ended", "Runs that ended, by how.", ("status",)),
+    "merge.ended": Counter("merges_ended", "Landings that ended, by how.", ("state",)),
+    "webhook.failed": Counter("webhook_failures", "Deliveries that failed for the first time or the last."),
+    "webhook.disabled": Counter("webhooks_disabled", "Webhooks that ended with a 410."),
+    "kernel.started": Counter("kernel_starts", "Kernels that took over, by how the one before ended.", ("after",)),
+    "kernel.service_failed": Counter("service_failures", "Failures of services of the kernel.", ("service",)),
+}
 """By type of event."""
 _RETRIES: Final = frozenset({"instruction.queued"})
 """Counted only where the one thing is said: all else of this type is no retry."""

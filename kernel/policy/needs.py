@@ -116,14 +116,14 @@ def needs_person(one: PendingProposal) -> bool:
     A member that has not voted can still do so by itself while work of its own goes on there; one without work, while
     anything does that may wake it. Who called for the vote may break a tie in the same way.
     """
-    counting = one.counting
-    if USER in counting.electors and USER not in one.votes:
+    ballot, votes = one.ballot, one.ballot.choices
+    if USER in ballot.electors and USER not in votes:
         return True
-    if not one.binding and not counting.grants:
+    if not ballot.binding and not ballot.grants:
         return False
-    stands = tally(counting, one.votes, one.opened_ms)
-    missing = counting.electors - one.votes.keys()
-    voters = {one.creator} if isinstance(stands, Undecided) and stands.tied else missing
+    stands = tally(ballot, votes, ballot.created_ms)
+    missing = ballot.electors - votes.keys()
+    voters = {ballot.creator} if isinstance(stands, Undecided) and stands.tied else missing
     return not any(_can_vote(one.electors.get(name), one) for name in voters)
 
 
@@ -134,23 +134,22 @@ def _can_vote(elector: Elector | None, vote: PendingProposal) -> bool:
 
 
 def _vote(one: PendingProposal) -> Need:
-    workflow, tag = split_space(one.space)
-    named = str(Target(one.name, workflow, tag))
+    ballot, votes = one.ballot, one.ballot.choices
+    named = str(Target(ballot.name, *split_space(one.space)))
     decisive: list[NeedAction] = []
-    for option in one.counting.options:
-        outcome = tally(one.counting, {**one.votes, USER: option}, one.opened_ms)
-        is_ours = USER in one.counting.electors
-        if USER not in one.votes and (is_ours or isinstance(outcome, Decided)):
+    for option in ballot.options:
+        outcome = tally(ballot, {**votes, USER: option}, ballot.created_ms)
+        if USER not in votes and (USER in ballot.electors or isinstance(outcome, Decided)):
             decisive.append(action(f"vote {option}", f"proposal vote {named} {option}"))
     cancel = action("call it off", f"proposal cancel {named}")
     return Need(
         kind="vote",
-        id=one.name,
+        id=ballot.name,
         space=one.space,
-        run=run_of(one.run),
+        run=run_of(ballot.run),
         since=one.since,
-        blocks=(run_id(one.run),),
-        text=one_line(f"{one.name} waits for your vote: {one.title}"),
+        blocks=(run_id(ballot.run),),
+        text=one_line(f"{ballot.name} waits for your vote: {ballot.title}"),
         actions=(*decisive, cancel),
     )
 

@@ -1,7 +1,6 @@
 """The state of a node, how it changes, and when a connection that broke is tried again. Pure."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
@@ -15,25 +14,23 @@ NodeStanding = Literal["connecting", "up", "lost", "draining", "off"]
 """As people see it: ``draining`` is one that is up and is given nothing new."""
 NodeEvent = Literal["began", "opened", "broke", "fenced", "refused", "ended"]
 
-TRANSITIONS: Final[Mapping[tuple[Reach, NodeEvent], Reach]] = MappingProxyType(
-    {
-        ("off", "began"): "connecting",
-        ("connecting", "opened"): "up",
-        ("connecting", "broke"): "connecting",
-        ("connecting", "fenced"): "lost",
-        ("connecting", "refused"): "off",
-        ("connecting", "ended"): "off",
-        ("up", "broke"): "connecting",
-        ("up", "fenced"): "lost",
-        ("up", "refused"): "off",
-        ("up", "ended"): "off",
-        ("lost", "opened"): "up",
-        ("lost", "broke"): "lost",
-        ("lost", "refused"): "off",
-        ("lost", "ended"): "off",
-        ("off", "ended"): "off",
-    }
-)
+TRANSITIONS: Final[Mapping[tuple[Reach, NodeEvent], Reach]] = {
+    ("off", "began"): "connecting",
+    ("connecting", "opened"): "up",
+    ("connecting", "broke"): "connecting",
+    ("connecting", "fenced"): "lost",
+    ("connecting", "refused"): "off",
+    ("connecting", "ended"): "off",
+    ("up", "broke"): "connecting",
+    ("up", "fenced"): "lost",
+    ("up", "refused"): "off",
+    ("up", "ended"): "off",
+    ("lost", "opened"): "up",
+    ("lost", "broke"): "lost",
+    ("lost", "refused"): "off",
+    ("lost", "ended"): "off",
+    ("off", "ended"): "off",
+}
 """What is not here cannot happen, and changes nothing."""
 
 FIRST_PAUSE_SECONDS: Final = 0.25

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kernel.policy.agent_status import AgentState, Kind
-from kernel.policy.voting import ProposalState
+from kernel.policy.voting import Ballot
 from protocol.instruction import Status, WaitReason
 from protocol.placement import PlaceNeeds
 from protocol.tasks import TaskInfo
@@ -47,15 +47,8 @@ class Elector(msgspec.Struct, frozen=True, kw_only=True):
 class PendingProposal(msgspec.Struct, frozen=True, kw_only=True):
     """An open proposal with its votes. ``working``: something in its workspace can go on, which may wake a member."""
 
-    name: str
-    title: str
+    ballot: Ballot
     space: str
-    run: int
-    binding: bool
-    counting: ProposalState
-    votes: Mapping[str, str]
-    creator: str
-    opened_ms: int
     since: str
     electors: Mapping[str, Elector] = {}
     """By name: the electors and the creator, as far as they are members. Of one that decides nothing nobody asks."""

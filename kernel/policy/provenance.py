@@ -78,7 +78,7 @@ class AnyMessage(Protocol):
         ...
 
 
-_OF_SYSTEM: Final[Mapping[str, SourceClass]] = {"kickoff": "user", "due": "user", "resolved": "agent"}
+_OF_SYSTEM: Mapping[str, SourceClass] = {"kickoff": "user", "due": "user", "resolved": "agent"}
 """Words of workflows' files, and of agents' schedules; what agents voted about. Of other kinds it is what a command
 printed, at the worst."""
 

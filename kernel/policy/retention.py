@@ -5,7 +5,6 @@ is removed does not come back; so age is the time that is known to have passed, 
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -42,7 +41,7 @@ def old_before(now_ms: int, kept_ms: int, newest_first: Sequence[ClockJump]) -> 
 
 HOUR_MS: Final = 3600 * 1000
 DAY_MS: Final = 24 * HOUR_MS
-KEPT_MS: Final[Mapping[str, int]] = MappingProxyType({"aside": DAY_MS, "comparisons": DAY_MS, "attempts": HOUR_MS})
+KEPT_MS: Final[Mapping[str, int]] = {"aside": DAY_MS, "comparisons": DAY_MS, "attempts": HOUR_MS}
 """What is younger may be about to be used, whoever made it: the only way back after a restore, for one."""
 WORTH_BYTES: Final = 1024 * 1024
 WORTH_PART: Final = 4

@@ -7,7 +7,6 @@ an instruction.
 
 import math
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
@@ -109,42 +108,40 @@ _TIMEOUT: Final = RetryRule("dead", tries=2, charge="attempt", capped=True, pace
 _INCOMPLETE: Final = RetryRule("incomplete")
 _PERMANENT: Final = RetryRule("failed")
 
-TABLE: Final[Mapping[Cause, RetryRule]] = MappingProxyType(
-    {
-        "rate_limited": RetryRule(
-            "dead", tries=None, pace="doubling", least=2.0, most=120.0, within_seconds=6 * 3600.0, waits="provider"
-        ),
-        "overloaded": RetryRule(
-            "dead", tries=8, charge="attempt", capped=True, pace="agent", least=2.0, most=120.0, within_seconds=900.0
-        ),
-        "network": RetryRule("dead", tries=5, charge="attempt", capped=True, pace="agent", least=1.0, most=16.0),
-        "startup_timeout": _TIMEOUT,
-        "idle_timeout": _TIMEOUT,
-        "spawn_transient": RetryRule("dead", tries=None, pace="doubling", least=2.0, most=30.0),
-        "kernel_restart": RetryRule("dead", tries=None),
-        "node_lost": RetryRule("dead", tries=None),
-        "session_lost": RetryRule("dead", tries=None, compact=True),
-        "quota": RetryRule(tries=None, pace="told", waits="quota"),
-        "auth": RetryRule(tries=None, waits="credentials"),
-        "invalid": _PERMANENT,
-        "definition_missing": _PERMANENT,
-        "untrusted": _PERMANENT,
-        "spawn_permanent": _PERMANENT,
-        "refusal": _PERMANENT,
-        "cancelled": _PERMANENT,
-        "context_overflow": RetryRule("incomplete", tries=None, charge="attempt", compact=True),
-        "resource": _INCOMPLETE,
-        "max_steps": _INCOMPLETE,
-        "max_tokens": _INCOMPLETE,
-        "total_timeout": _INCOMPLETE,
-        "budget": _INCOMPLETE,
-        "limit": _INCOMPLETE,
-        "crash": _CRASH,
-        "unresponsive": _CRASH,
-        "protocol": RetryRule("dead", tries=2, charge="crash", raised=True, pace="between", least=1.0, most=1.0),
-        "suspect_kernel_crash": RetryRule("dead"),
-    }
-)
+TABLE: Final[Mapping[Cause, RetryRule]] = {
+    "rate_limited": RetryRule(
+        "dead", tries=None, pace="doubling", least=2.0, most=120.0, within_seconds=6 * 3600.0, waits="provider"
+    ),
+    "overloaded": RetryRule(
+        "dead", tries=8, charge="attempt", capped=True, pace="agent", least=2.0, most=120.0, within_seconds=900.0
+    ),
+    "network": RetryRule("dead", tries=5, charge="attempt", capped=True, pace="agent", least=1.0, most=16.0),
+    "startup_timeout": _TIMEOUT,
+    "idle_timeout": _TIMEOUT,
+    "spawn_transient": RetryRule("dead", tries=None, pace="doubling", least=2.0, most=30.0),
+    "kernel_restart": RetryRule("dead", tries=None),
+    "node_lost": RetryRule("dead", tries=None),
+    "session_lost": RetryRule("dead", tries=None, compact=True),
+    "quota": RetryRule(tries=None, pace="told", waits="quota"),
+    "auth": RetryRule(tries=None, waits="credentials"),
+    "invalid": _PERMANENT,
+    "definition_missing": _PERMANENT,
+    "untrusted": _PERMANENT,
+    "spawn_permanent": _PERMANENT,
+    "refusal": _PERMANENT,
+    "cancelled": _PERMANENT,
+    "context_overflow": RetryRule("incomplete", tries=None, charge="attempt", compact=True),
+    "resource": _INCOMPLETE,
+    "max_steps": _INCOMPLETE,
+    "max_tokens": _INCOMPLETE,
+    "total_timeout": _INCOMPLETE,
+    "budget": _INCOMPLETE,
+    "limit": _INCOMPLETE,
+    "crash": _CRASH,
+    "unresponsive": _CRASH,
+    "protocol": RetryRule("dead", tries=2, charge="crash", raised=True, pace="between", least=1.0, most=1.0),
+    "suspect_kernel_crash": RetryRule("dead"),
+}
 """Every cause. ``failed`` says that the first attempt was the last; after a retry it is ``dead`` (contracts.md 9)."""
 
 

@@ -7,13 +7,14 @@ from typing import Final
 import msgspec
 
 from kernel.policy.rule_trigger import compiled
-from kernel.policy.rules import NEEDED, VARIABLE, VERBS, Fault, planned, terms_of
-from kernel.policy.tasks import plan_fault
+from kernel.policy.rules import NEEDED, VARIABLE, VERBS, planned, terms_of
+from kernel.policy.tasks import check_plan
 from kernel.policy.voting import check_terms, with_defaults
 from protocol.agent import Scope
+from protocol.errors import bad_request
 from protocol.message import USER
 from protocol.names import NameRejected, check_name
-from protocol.rules import ACTIONS_LIMIT, PARAMS_LIMIT, Action, RuleSpec, RuleTask, RuleVote, When
+from protocol.rules import ACTIONS_LIMIT, PARAMS_LIMIT, Action, RuleSpec, When
 
 SPEC_BYTES: Final = 32_000
 """Of a whole rule."""
@@ -24,115 +25,101 @@ _GROUP: Final = re.compile(r"[0-9]{1,3}")
 _PARAM: Final = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
 
 
-def rule_fault(spec: RuleSpec, members: Collection[str], scopes: Collection[Scope] | None = None) -> Fault | None:
-    """Return why ``spec``, which is normal, can be no rule among ``members``; None where it can.
+def check_rule(spec: RuleSpec, members: Collection[str], scopes: Collection[Scope] | None = None) -> None:
+    """Raise Refused (bad_request) where ``spec``, which is normal, can be no rule among ``members``.
 
     ``scopes`` are those of the agent that defines it; None: a person, or a file.
     """
-    return next((fault for fault in _faults(spec, members, scopes) if fault is not None), None)
-
-
-def _faults(spec: RuleSpec, members: Collection[str], scopes: Collection[Scope] | None) -> Iterator[Fault | None]:
     try:
         check_name(spec.name)
     except NameRejected as rejected:
-        yield f"{rejected}", "give the rule a name:"
+        raise bad_request(f"{rejected}", "give the rule a name:") from None
     if spec.on is not None or spec.assign is not None or spec.from_ is not None or spec.message is not None:
-        yield "the short form is on:, from: and assign:, without when: and then:", "say when: and then: instead"
+        text = "the short form is on:, from: and assign:, without when: and then:"
+        raise bad_request(text, "say when: and then: instead")
     if not 1 <= len(spec.then) <= ACTIONS_LIMIT:
         text = f"{spec.name} does {len(spec.then)} things: a rule does from 1 to {ACTIONS_LIMIT}"
-        yield text, "say what under then:, such as - assign: <member>"
+        raise bad_request(text, "say what under then:, such as - assign: <member>")
     if len(spec.params) > PARAMS_LIMIT or len(_encode(spec)) > SPEC_BYTES:
-        yield f"a rule has at most {PARAMS_LIMIT} parameters and {SPEC_BYTES:,} bytes", "make several of it"
+        text = f"a rule has at most {PARAMS_LIMIT} parameters and {SPEC_BYTES:,} bytes"
+        raise bad_request(text, "make several of it")
     if spec.when is not None:
-        yield _when_fault(spec.when)
+        _check_when(spec.when)
     if spec.requires is not None:
         if spec.requires.grants > len(set(spec.requires.from_)):
-            yield f"{spec.requires.grants} grants are more than there are to give them", "name more under from:"
-        yield _unknown(spec.requires.from_, {*members, USER})
+            raise bad_request(
+                f"{spec.requires.grants} grants are more than there are to give them", "name more under from:"
+            )
+        _check_known(spec.requires.from_, {*members, USER})
     for name in spec.params:
         if _PARAM.fullmatch(name) is None:
-            yield f"{name[:40]!r} is no name of a parameter", "letters, digits and _, a letter first"
+            raise bad_request(f"{name[:40]!r} is no name of a parameter", "letters, digits and _, a letter first")
     for action in spec.then:
-        yield _action_fault(action, spec, members, scopes)
+        _check_action(action, spec, members, scopes)
 
 
-def _when_fault(when: When) -> Fault | None:
+def _check_when(when: When) -> None:
     named = [name for name in when.__struct_fields__ if getattr(when, name) is not None]
     if len(named) != 1:
         text = f"when: needs exactly one of {', '.join(when.__struct_fields__)}"
-        return text, "make a rule for each; a rule without when: is only invoked"
-    watched = getattr(when, named[0])
-    return None if watched.matches is None else pattern_fault(watched.matches)
+        raise bad_request(text, "make a rule for each; a rule without when: is only invoked")
+    pattern = getattr(when, named[0]).matches
+    try:
+        compiled(pattern or "")
+    except ValueError as error:
+        text = f"{pattern[:80]!r} is not a regular expression that RE2 takes: {error}"
+        raise bad_request(text, "it has no look-around") from error
 
 
-def _unknown(names: Iterable[str], known: Collection[str]) -> Fault | None:
+def _check_known(names: Iterable[str], known: Collection[str]) -> None:
     unknown = next((name for name in names if name not in known), None)
-    return None if unknown is None else (f"{unknown[:40]!r} is no member", f"there are {', '.join(sorted(known))}")
+    if unknown is not None:
+        raise bad_request(f"{unknown[:40]!r} is no member", f"there are {', '.join(sorted(known))}")
 
 
-def _action_fault(
-    action: Action, spec: RuleSpec, members: Collection[str], scopes: Collection[Scope] | None
-) -> Fault | None:
+def _check_action(action: Action, spec: RuleSpec, members: Collection[str], scopes: Collection[Scope] | None) -> None:
     verbs = [verb for verb in VERBS if getattr(action, verb) is not None]
     if len(verbs) != 1:
-        return f"each of then: needs exactly one of {', '.join(VERBS)}", None
+        raise bad_request(f"each of then: needs exactly one of {', '.join(VERBS)}")
     verb = verbs[0]
     if scopes is not None and verb in NEEDED and NEEDED[verb] not in scopes:
-        return f"{verb} is nothing you may do yourself (scope {NEEDED[verb]})", "a rule can do what its author could"
+        text = f"{verb} is nothing you may do yourself (scope {NEEDED[verb]})"
+        raise bad_request(text, "a rule can do what its author could")
     if (action.message is not None and verb not in ("assign", "ask")) or (action.params and verb != "invoke"):
-        return "message: is for assign and ask, params: for invoke", None
-    return _words_fault(action, verb, spec, members)
-
-
-def _words_fault(action: Action, verb: str, spec: RuleSpec, members: Collection[str]) -> Fault | None:
+        raise bad_request("message: is for assign and ask, params: for invoke")
+    texts: Iterable[str] = _texts(action.params)
     if verb in ("assign", "ask"):
-        return _unknown((getattr(action, verb),), members) or _text_fault(action.message or "", spec)
-    if verb == "say":
-        return _text_fault(action.say or "", spec) if (action.say or "").strip() else ("say: is empty", None)
-    if action.vote is not None:
-        return _vote_fault(action.vote, spec, len(members))
-    if action.task is not None:
-        return _task_fault(action.task, spec, members)
-    return next((fault for text in _texts(action.params) if (fault := _text_fault(text, spec)) is not None), None)
+        _check_known((getattr(action, verb),), members)
+        texts = (action.message or "",)
+    elif action.say is not None:
+        if not action.say.strip():
+            raise bad_request("say: is empty")
+        texts = (action.say,)
+    elif action.vote is not None:
+        names = tuple(f"m{place}" for place in range(len(members)))
+        check_terms(with_defaults(terms_of(action.vote), "p1", names, 0), len(members))
+        texts = (action.vote.title, action.vote.description)
+    elif action.task is not None:
+        check_plan((planned(action.task),), tuple(members))
+        texts = (action.task.title, action.task.text, *action.task.needs, action.task.parent or "")
+    for text in texts:
+        _check_text(text, spec)
 
 
-def _vote_fault(vote: RuleVote, spec: RuleSpec, members: int) -> Fault | None:
-    names = tuple(f"m{place}" for place in range(members))
-    wrong = check_terms(with_defaults(terms_of(vote), "p1", names, 0), members)
-    return wrong or _text_fault(vote.title, spec) or _text_fault(vote.description, spec)
-
-
-def _task_fault(task: RuleTask, spec: RuleSpec, members: Collection[str]) -> Fault | None:
-    texts = (task.title, task.text, *task.needs, task.parent or "")
-    wrong = plan_fault((planned(task),), tuple(members))
-    return wrong or next((fault for one in texts if (fault := _text_fault(one, spec)) is not None), None)
-
-
-def _text_fault(text: str, spec: RuleSpec) -> Fault | None:
+def _check_text(text: str, spec: RuleSpec) -> None:
     for name in map(str.strip, VARIABLE.findall(text)):
         kind, _, rest = name.partition(".")
         if kind == "params" and rest not in spec.params:
-            return f"{spec.name} has no parameter {rest[:40]!r}", "declare it under params:, with its type"
+            raise bad_request(f"{spec.name} has no parameter {rest[:40]!r}", "declare it under params:, with its type")
         known = (
             kind == "params"
             or (kind == "match" and _GROUP.fullmatch(rest) is not None)
             or (kind == "message" and rest in _MESSAGE)
         )
         if not known:
-            return f"{name[:40]!r} is no variable of a rule", f"there are {VARIABLES}"
-    return None
+            raise bad_request(f"{name[:40]!r} is no variable of a rule", f"there are {VARIABLES}")
 
 
 def _texts(value: object) -> Iterator[str]:
     if isinstance(value, Mapping):
         yield from (one for one in value.values() if isinstance(one, str))
-
-
-def pattern_fault(pattern: str) -> Fault | None:
-    """Return why ``pattern`` cannot be one."""
-    try:
-        compiled(pattern)
-    except ValueError as error:
-        return f"{pattern[:80]!r} is not a regular expression that RE2 takes: {error}", "it has no look-around"
-    return None

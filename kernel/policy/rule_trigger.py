@@ -7,7 +7,6 @@ google-re2, whose time grows with the text alone.
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -22,27 +21,23 @@ PROGRAM_BYTES: Final = 256 * 1024
 """What a compiled pattern may take."""
 
 Watched = Literal["said", "done", "failed", "due", "resolved", "document", "task", "hook"]
-KINDS: Final[Mapping[MessageKind, Watched]] = MappingProxyType(
-    {
-        "said": "said",
-        "reply": "said",
-        "done": "done",
-        "failed": "failed",
-        "due": "due",
-        "resolved": "resolved",
-        "document": "document",
-        "status": "task",
-    }
-)
+KINDS: Final[Mapping[MessageKind, Watched]] = {
+    "said": "said",
+    "reply": "said",
+    "done": "done",
+    "failed": "failed",
+    "due": "due",
+    "resolved": "resolved",
+    "document": "document",
+    "status": "task",
+}
 """What a message is to rules, by its kind; what a hook says is none of these, but ``hook``."""
 
-_MARKED: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
-    {
-        "task": re.compile(r"\[TASK:(?P<subject>t\d+)\] (?P<state>ready|claimed|done|failed|cancelled)\b"),
-        "document": re.compile(r"\[DOC:(?P<subject>[^\]\n]{1,400})\]|\[DOC_SUGGEST\]"),
-        "resolved": re.compile(r"\[(?:RESOLVED|EXPIRED):(?P<subject>[a-z0-9_-]+)\]"),
-    }
-)
+_MARKED: Mapping[str, re.Pattern[str]] = {
+    "task": re.compile(r"\[TASK:(?P<subject>t\d+)\] (?P<state>ready|claimed|done|failed|cancelled)\b"),
+    "document": re.compile(r"\[DOC:(?P<subject>[^\]\n]{1,400})\]|\[DOC_SUGGEST\]"),
+    "resolved": re.compile(r"\[(?:RESOLVED|EXPIRED):(?P<subject>[a-z0-9_-]+)\]"),
+}
 """The beginning of texts of the kernel's own making, which only it gives to messages of these kinds."""
 
 

@@ -8,13 +8,13 @@ hops of its messages.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final, cast
 
 import msgspec
 
 from kernel.policy.rule_trigger import Trigger, matched
 from protocol.agent import Scope
+from protocol.errors import Refused, bad_request
 from protocol.rules import PARAMS_BYTES, Action, RuleSpec, RuleTask, RuleVote, When, WhenDue, WhenEnded, WhenSaid
 from protocol.target import find_mentions
 from protocol.tasks import TaskSpec
@@ -29,7 +29,6 @@ VALUE_CHARACTERS: Final = 16_000
 """Of what a variable stands for."""
 SAID_CHARACTERS: Final = 32_000
 """Of what a rule says."""
-Fault = tuple[str, str | None]
 
 
 class ActiveRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,9 +89,13 @@ class Done(msgspec.Struct, frozen=True):
     fired: tuple[ActiveRule, ...] = ()
 
 
-NEEDED: Final[Mapping[str, Scope]] = MappingProxyType(
-    {"assign": "channel.write", "say": "channel.write", "ask": "ask", "vote": "votes", "task": "tasks"}
-)
+NEEDED: Final[Mapping[str, Scope]] = {
+    "assign": "channel.write",
+    "say": "channel.write",
+    "ask": "ask",
+    "vote": "votes",
+    "task": "tasks",
+}
 """The scope that an agent has to have for what its rule does."""
 
 
@@ -115,9 +118,12 @@ def normal(spec: RuleSpec) -> RuleSpec:
     )
 
 
-_WATCHED: Final[Mapping[str, type[WhenSaid | WhenEnded | WhenDue]]] = MappingProxyType(
-    {"said": WhenSaid, "done": WhenEnded, "failed": WhenEnded, "due": WhenDue}
-)
+_WATCHED: Final[Mapping[str, type[WhenSaid | WhenEnded | WhenDue]]] = {
+    "said": WhenSaid,
+    "done": WhenEnded,
+    "failed": WhenEnded,
+    "due": WhenDue,
+}
 
 
 def terms_of(vote: RuleVote) -> ProposalTerms:
@@ -149,31 +155,30 @@ VERBS: Final = ("assign", "ask", "say", "invoke", "vote", "task")
 VARIABLE: Final = re.compile(r"\$\{\{([^{}\n]{0,80})\}\}")
 
 
-def params_fault(spec: RuleSpec, params: Mapping[str, object]) -> Fault | None:
-    """Return why ``spec`` cannot be invoked with ``params``."""
+def check_params(spec: RuleSpec, params: Mapping[str, object]) -> None:
+    """Raise Refused (bad_request) where ``spec`` cannot be invoked with ``params``."""
     for name, kind in spec.params.items():
         if name not in params:
             if not kind.endswith("?"):
-                return f"{spec.name} needs the parameter {name}", f"it is of type {kind}"
+                raise bad_request(f"{spec.name} needs the parameter {name}", f"it is of type {kind}")
         elif not _FITS[kind.removesuffix("?")](params[name]):
-            return f"{name} of {spec.name} is of type {kind}", None
+            raise Refused("bad_request", f"{name} of {spec.name} is of type {kind}")
     unknown = next((name for name in params if name not in spec.params), None)
     if unknown is not None:
         known = ", ".join(spec.params) or "none"
-        return f"{spec.name} has no parameter {unknown[:40]!r}", f"its parameters: {known}"
+        raise Refused("bad_request", f"{spec.name} has no parameter {unknown[:40]!r}", f"its parameters: {known}")
     if len(encode_json(params)) > PARAMS_BYTES:
-        return f"parameters can have {PARAMS_BYTES} bytes", "put the rest into a document and name that"
-    return None
+        raise Refused(
+            "bad_request", f"parameters can have {PARAMS_BYTES} bytes", "put the rest into a document and name that"
+        )
 
 
-_FITS: Final[Mapping[str, Callable[[object], bool]]] = MappingProxyType(
-    {
-        "string": lambda value: isinstance(value, str),
-        "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-        "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-        "boolean": lambda value: isinstance(value, bool),
-    }
-)
+_FITS: Mapping[str, Callable[[object], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
+}
 
 
 def filled(template: str, occasion: Occasion, most: int = SAID_CHARACTERS) -> str:
@@ -255,11 +260,12 @@ class _Work:
                 name: filled(value, occasion, VALUE_CHARACTERS) if isinstance(value, str) else value
                 for name, value in action.params.items()
             }
-            fault = (
-                (f"there is no rule {action.invoke} to invoke", None) if sub is None else params_fault(sub.spec, given)
-            )
-            if sub is None or fault is not None:
-                self._notes.setdefault(rule.spec.name, fault[0] if fault is not None else "")
+            try:
+                if sub is None:
+                    raise Refused("not_found", f"there is no rule {action.invoke} to invoke")
+                check_params(sub.spec, given)
+            except Refused as refused:
+                self._notes.setdefault(rule.spec.name, refused.text)
             else:
                 self.fire(sub, msgspec.structs.replace(occasion, params=given), depth + 1)
 

@@ -9,7 +9,6 @@ what comes of it could be used: a limit keeps everybody asleep, or a person is w
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
@@ -70,44 +69,43 @@ _LIMITED: Final = RunCompletion("incomplete", 6, "a limit of the workflow was re
 _BUDGET: Final = RunCompletion("incomplete", 6, "the budget is used up")
 _TIMEOUT: Final = RunCompletion("timeout", 124, "what is left to do goes on only after the time is up")
 
-BY_REASON: Final[Mapping[Reason | None, RunCompletion]] = MappingProxyType(
-    {
-        "error": _FAILED,
-        "stopped": _STOPPED,
-        "paused": _PAUSED,
-        "answer": RunCompletion("failed", 1, "an answer did not come"),
-        "credentials": RunCompletion(
-            "incomplete", 4, "credentials are missing or refused; set them, then awk restart --kernel from that shell"
-        ),
-        "quota": RunCompletion("incomplete", 4, "a quota is used up; once there is more: awk reset AGENT"),
-        "approval": RunCompletion(
-            "incomplete",
-            7,
-            "an approval is needed, and nobody is here to give it: run it on a terminal, with --detach, "
-            "or with --approve auto or deny; or awk start it",
-        ),
-        "person": RunCompletion(
-            "incomplete",
-            7,
-            "a person has to answer, and nobody is here to: run it on a terminal, or with --detach; or awk start it",
-        ),
-        "node": RunCompletion("incomplete", 7, "no node that is up has what an agent needs: awk node list says why"),
-        "budget": _BUDGET,
-        "hops": _LIMITED,
-        "provider": _TIMEOUT,
-        "backoff": _TIMEOUT,
-        None: _TIMEOUT,
-    }
-)
+BY_REASON: Final[Mapping[Reason | None, RunCompletion]] = {
+    "error": _FAILED,
+    "stopped": _STOPPED,
+    "paused": _PAUSED,
+    "answer": RunCompletion("failed", 1, "an answer did not come"),
+    "credentials": RunCompletion(
+        "incomplete", 4, "credentials are missing or refused; set them, then awk restart --kernel from that shell"
+    ),
+    "quota": RunCompletion("incomplete", 4, "a quota is used up; once there is more: awk reset AGENT"),
+    "approval": RunCompletion(
+        "incomplete",
+        7,
+        "an approval is needed, and nobody is here to give it: run it on a terminal, with --detach, "
+        "or with --approve auto or deny; or awk start it",
+    ),
+    "person": RunCompletion(
+        "incomplete",
+        7,
+        "a person has to answer, and nobody is here to: run it on a terminal, or with --detach; or awk start it",
+    ),
+    "node": RunCompletion("incomplete", 7, "no node that is up has what an agent needs: awk node list says why"),
+    "budget": _BUDGET,
+    "hops": _LIMITED,
+    "provider": _TIMEOUT,
+    "backoff": _TIMEOUT,
+    None: _TIMEOUT,
+}
 """What a run is that this keeps from going on, in order: the worst first."""
 
 _ORDER: Final = {reason: place for place, reason in enumerate(BY_REASON)}
 
 FAILED: Final = 1
 REJECTED: Final = 8
-_WHY_FAILED: Final[Mapping[int, str]] = MappingProxyType(
-    {4: ": credentials or a quota are missing", 7: ": what was to be done was not trusted (--trust)"}
-)
+_WHY_FAILED: Final[Mapping[int, str]] = {
+    4: ": credentials or a quota are missing",
+    7: ": what was to be done was not trusted (--trust)",
+}
 RUN_GRAVITY: Final = (0, 124, 6, REJECTED, 7, 4, FAILED)
 """Exit codes, the worst last."""
 _LIMITS: Final = frozenset({"budget", "hops"})

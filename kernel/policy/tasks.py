@@ -8,11 +8,11 @@ was cancelled waits for a person, goes on without it, or is cancelled too (``on_
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
 
+from protocol.errors import bad_request
 from protocol.tasks import (
     CHECK_CHARACTERS,
     FILES_LIMIT,
@@ -28,20 +28,21 @@ from protocol.tasks import (
 TaskStep = Literal["free", "claim", "release", "split", "finish", "fail", "cancel"]
 """free: nothing that it needs is missing. release: its holder is gone. split: it waits for its parts."""
 
-_OVER: Final[Mapping[TaskStep, TaskState]] = MappingProxyType({})
-_ENDS: Final[Mapping[TaskStep, TaskState]] = MappingProxyType(
-    {"split": "open", "finish": "done", "fail": "failed", "cancel": "cancelled"}
-)
-TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskStep, TaskState]]] = MappingProxyType(
-    {
-        "open": MappingProxyType({"free": "ready", **_ENDS}),
-        "ready": MappingProxyType({"claim": "claimed", **_ENDS}),
-        "claimed": MappingProxyType({"release": "ready", **_ENDS}),
-        "failed": MappingProxyType({"finish": "done", "cancel": "cancelled"}),  # as a person decides
-        "done": _OVER,
-        "cancelled": _OVER,
-    }
-)
+_OVER: Mapping[TaskStep, TaskState] = {}
+_ENDS: Final[Mapping[TaskStep, TaskState]] = {
+    "split": "open",
+    "finish": "done",
+    "fail": "failed",
+    "cancel": "cancelled",
+}
+TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskStep, TaskState]]] = {
+    "open": {"free": "ready", **_ENDS},
+    "ready": {"claim": "claimed", **_ENDS},
+    "claimed": {"release": "ready", **_ENDS},
+    "failed": {"finish": "done", "cancel": "cancelled"},  # as a person decides
+    "done": _OVER,
+    "cancelled": _OVER,
+}
 LOST: Final[frozenset[TaskState]] = frozenset({"failed", "cancelled"})
 """What needs one of these cannot count on it any more."""
 OVER: Final[frozenset[TaskState]] = frozenset({"done", "failed", "cancelled"})
@@ -108,46 +109,47 @@ def find_cycle(needs: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     return ()
 
 
-Fault = tuple[str, str | None]
-"""What is wrong, and what to do."""
-
 _KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _ID: Final = re.compile(r"t[0-9]+", re.ASCII)
 _IN_NO_GLOB: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _GLOB_CHARACTERS: Final = 300
 
 
-def plan_fault(tasks: Sequence[TaskSpec], members: Sequence[str]) -> Fault | None:
-    """Return why these cannot be tasks, whatever else there is; None where they can. ``members`` may be given some."""
+def check_plan(tasks: Sequence[TaskSpec], members: Sequence[str]) -> None:
+    """Raise Refused (bad_request) where these cannot be tasks of ``members``, whatever else there is."""
     if not 1 <= len(tasks) <= PLANNED_AT_ONCE:
-        return f"{len(tasks)} tasks: a plan has from 1 to {PLANNED_AT_ONCE}", "plan the rest with another call"
+        text = f"{len(tasks)} tasks: a plan has from 1 to {PLANNED_AT_ONCE}"
+        raise bad_request(text, "plan the rest with another call")
     keys = [one.key for one in tasks if one.key is not None]
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
-        return f"two tasks have the key {twice[:64]!r}", "give each its own"
-    return next((fault for one in tasks if (fault := _fault(one, members)) is not None), None)
+        raise bad_request(f"two tasks have the key {twice[:64]!r}", "give each its own")
+    for one in tasks:
+        _check_task(one, members)
 
 
-def _fault(one: TaskSpec, members: Sequence[str]) -> Fault | None:
+def _check_task(one: TaskSpec, members: Sequence[str]) -> None:
     name = repr((one.key or one.title)[:64])
     wrong_glob = next((glob for glob in one.files if glob_fault(glob)), None)
-    fault: Fault | None = None
     if one.key is not None and (not _KEY.fullmatch(one.key) or _ID.fullmatch(one.key)):
-        fault = f"{name} is no key: letters, digits, '_', '-' and '.', a letter first, and not like the id t3", None
-    elif not one.title.strip() or len(one.title) > TITLE_CHARACTERS:
-        fault = f"{name}: a title has from 1 to {TITLE_CHARACTERS} characters", "say the rest in text"
-    elif len(one.text) > TEXT_CHARACTERS or len(one.check or "") > CHECK_CHARACTERS:
+        raise bad_request(
+            f"{name} is no key: letters, digits, '_', '-' and '.', a letter first, and not like the id t3"
+        )
+    if not one.title.strip() or len(one.title) > TITLE_CHARACTERS:
+        raise bad_request(f"{name}: a title has from 1 to {TITLE_CHARACTERS} characters", "say the rest in text")
+    if len(one.text) > TEXT_CHARACTERS or len(one.check or "") > CHECK_CHARACTERS:
         text = f"{name}: a text can have {TEXT_CHARACTERS} characters, a check {CHECK_CHARACTERS}"
-        fault = text, "put the rest into a file and name that"
-    elif len(one.needs) > NEEDS_LIMIT or len(one.files) > FILES_LIMIT:
-        fault = f"{name}: it can need {NEEDS_LIMIT} others, and change {FILES_LIMIT} globs", "group them by a task"
-    elif one.check is not None and (not one.check.strip() or "\0" in one.check):
-        fault = f"{name}: the check is no command", "leave it out"
-    elif one.for_ is not None and one.for_ not in members:
-        fault = f"{name} is for {one.for_[:60]!r}, who is no member", f"the members are {', '.join(members)}"
-    elif wrong_glob is not None:
-        fault = f"{name}: files: {wrong_glob[:60]!r} {glob_fault(wrong_glob)}", "such as src/api/**"
-    return fault
+        raise bad_request(text, "put the rest into a file and name that")
+    if len(one.needs) > NEEDS_LIMIT or len(one.files) > FILES_LIMIT:
+        raise bad_request(
+            f"{name}: it can need {NEEDS_LIMIT} others, and change {FILES_LIMIT} globs", "group them by a task"
+        )
+    if one.check is not None and (not one.check.strip() or "\0" in one.check):
+        raise bad_request(f"{name}: the check is no command", "leave it out")
+    if one.for_ is not None and one.for_ not in members:
+        raise bad_request(f"{name} is for {one.for_[:60]!r}, who is no member", f"the members are {', '.join(members)}")
+    if wrong_glob is not None:
+        raise bad_request(f"{name}: files: {wrong_glob[:60]!r} {glob_fault(wrong_glob)}", "such as src/api/**")
 
 
 def glob_fault(glob: str) -> str | None:

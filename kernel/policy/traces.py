@@ -6,7 +6,6 @@ told twice is the same span. An instruction that another one asked for is below 
 
 import hashlib
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -19,12 +18,10 @@ SCHEMA: Final = "https://opentelemetry.io/schemas/1.41.0"
 CONTENT_CHARACTERS: Final = 4000
 """Of what a model or a tool said, where the project's file has it told at all."""
 _NAME_CHARACTERS: Final = 200
-_PROVIDERS: Final[Mapping[str, str]] = MappingProxyType(
-    {
+_PROVIDERS: Final[Mapping[str, str]] = {
         "claude": "anthropic", "codex": "openai", "google": "gcp.gemini", "mistral": "mistral_ai",
         "moonshot": "moonshot_ai", "xai": "x_ai",
-    }
-)  # fmt: skip
+    }  # fmt: skip
 """Names of ours that the conventions have another for."""
 _DONE: Final = frozenset({"done"})
 _IN_ORDER: Final = frozenset({"done", "incomplete", "yielded", "held back", "over budget"})

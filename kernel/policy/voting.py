@@ -8,14 +8,14 @@ won by nobody at its deadline, unless as many have voted as it wants.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 
+from protocol.errors import Refused, bad_request
 from protocol.message import USER
-from protocol.names import NameRejected, check_name
+from protocol.names import AgentKey, NameRejected, check_name
 from protocol.text import encode_json
 from protocol.voting import (
     DESCRIPTION_LIMIT,
@@ -28,6 +28,7 @@ from protocol.voting import (
     TITLE_LIMIT,
     USUAL_SECONDS,
     YES,
+    BallotState,
     BallotType,
     Binds,
     Method,
@@ -35,6 +36,7 @@ from protocol.voting import (
     ProposalTerms,
     Resolution,
     TieBreaker,
+    Vote,
     Why,
 )
 from protocol.workflow import VERDICT_SECONDS, VerdictTerms
@@ -55,6 +57,36 @@ class ProposalState(msgspec.Struct, frozen=True):
     """Nobody wins without the quorum, also once its time is up."""
     grants: int = 0
     """Set where a rule of the workspace asks for it: so many have to say yes, and nothing else counts."""
+
+
+class Ballot(ProposalState, frozen=True, kw_only=True):
+    """A proposal as it is stored, with its votes. ``creator_key`` None: a person. ``hops`` of its message."""
+
+    number: int
+    space: str
+    run: int
+    name: str
+    title: str
+    description: str = ""
+    labels: tuple[Option, ...]
+    binding: bool = False
+    creator: str
+    creator_key: AgentKey | None
+    hops: int = 0
+    created_ms: int = 0
+    state: BallotState = "open"
+    tie_told: bool = False
+    winner: str | None = None
+    why: Why | None = None
+    reason: str = ""
+    ended_ms: int | None = None
+    ended_by: str | None = None
+    votes: tuple[Vote, ...] = ()
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Return the votes, voter to option."""
+        return {vote.voter: vote.choice for vote in self.votes}
 
 
 class Undecided(msgspec.Struct, frozen=True):
@@ -154,9 +186,11 @@ def _all_alike(counts: Counts, left: int) -> tuple[str, ...]:
     return chosen if len(chosen) == 1 and not left else ()
 
 
-AHEAD: Final[Mapping[Method, Callable[[Counts, int], tuple[str, ...]]]] = MappingProxyType(
-    {"plurality": _most, "majority": _more_than_half, "unanimous": _all_alike}
-)
+AHEAD: Final[Mapping[Method, Callable[[Counts, int], tuple[str, ...]]]] = {
+    "plurality": _most,
+    "majority": _more_than_half,
+    "unanimous": _all_alike,
+}
 """Among which options the winner is, were it over now and ``left`` electors missing: none, one, or a tie."""
 
 
@@ -192,14 +226,13 @@ def _at_odds(_ballot: ProposalState, counts: Counts, _left: int) -> bool:
     return sum(1 for count in counts.values() if count) > 1
 
 
-SETTLED: Final[Mapping[Method, Callable[[ProposalState, Counts, int], bool]]] = MappingProxyType(
-    {"plurality": _out_of_reach, "majority": _sure_of_majority, "unanimous": _at_odds}
-)
+SETTLED: Final[Mapping[Method, Callable[[ProposalState, Counts, int], bool]]] = {
+    "plurality": _out_of_reach,
+    "majority": _sure_of_majority,
+    "unanimous": _at_odds,
+}
 """Whether what comes of it is sure, however the ``left`` electors vote, or whether they do."""
 
-
-Fault = tuple[str, str | None]
-"""What is wrong, and what to do."""
 
 _OPTION_ID: Final = re.compile(OPTION_ID)
 YES_OR_NO: Final = (Option(id=YES, label="Yes"), Option(id=NO, label="No"))
@@ -273,11 +306,11 @@ def decisive(
     return msgspec.structs.replace(opened, electors=electors, strict=True)
 
 
-def not_its_terms(asked: ProposalTerms, terms: VerdictTerms, members: tuple[str, ...]) -> Fault | None:
-    """The reason why ``asked`` cannot decide over a run; None where it says nothing but what its workflow says."""
+def check_verdict(asked: ProposalTerms, terms: VerdictTerms, members: tuple[str, ...]) -> None:
+    """Raise Refused (bad_request) unless ``asked`` decides a run on the terms of its workflow."""
     if asked.type != "approval" or not asked.binding:
         text = f"{terms.id} is the verdict of this workflow: it has to be a binding approval"
-        return text, "give it type approval and binding: true, or another id"
+        raise bad_request(text, "give it type approval and binding: true, or another id")
     given, usual = asked.resolution, Resolution()
     quorum = terms.quorum or len(terms.electors or members)
     other = [
@@ -286,118 +319,140 @@ def not_its_terms(asked: ProposalTerms, terms: VerdictTerms, members: tuple[str,
         *(["tie_breaker"] if given.tie_breaker not in (usual.tie_breaker, terms.tie_breaker) else []),
         *(["timeout_seconds"] if asked.timeout_ms not in (None, _verdict_ms(terms)) else []),
     ]
-    if not other:
-        return None
-    text = f"{terms.id} is the verdict of this workflow, whose file says how it is decided"
-    return f"{text}: {', '.join(other)} cannot be changed", "ask again without resolution and timeout_seconds"
+    if other:
+        text = f"{terms.id} is the verdict of this workflow, whose file says how it is decided"
+        hint = "ask again without resolution and timeout_seconds"
+        raise bad_request(f"{text}: {', '.join(other)} cannot be changed", hint)
 
 
 def _verdict_ms(terms: VerdictTerms) -> int:
     return round((VERDICT_SECONDS if terms.timeout is None else terms.timeout) * 1000)
 
 
-BINDING: Final[Mapping[BallotType, str]] = MappingProxyType(
-    {
-        "approval": "an approval that the workflow's file names is the verdict of its run (verdict: ID), and "
-        "one that binds a suggestion, or what is in a tray, accepts it",
-        "election": "an election makes the winner the owner of documents",
-        "assignment": "an assignment of tasks, by id or key, that nobody is at gives them to who chose them",
-    }
-)
+BINDING: Final[Mapping[BallotType, str]] = {
+    "approval": "an approval that the workflow's file names is the verdict of its run (verdict: ID), and "
+    "one that binds a suggestion, or what is in a tray, accepts it",
+    "election": "an election makes the winner the owner of documents",
+    "assignment": "an assignment of tasks, by id or key, that nobody is at gives them to who chose them",
+}
 """What follows from a binding vote, for each type of which something does."""
 
 
-def binds_nothing(asked: ProposalTerms, verdict: str | None, assignable: frozenset[str] = frozenset()) -> Fault | None:
-    """Return why ``asked``, which is no verdict, cannot be binding; None where something follows, or it is not.
+def check_binding(asked: ProposalTerms, verdict: str | None, assignable: frozenset[str] = frozenset()) -> None:
+    """Raise Refused (bad_request) where ``asked``, which is no verdict, is binding and nothing follows from it.
 
     ``assignable`` are those of its options that are tasks nobody is at: an assignment binds where all of them are. The
     hint says what would be binding here, of all types.
     """
     binds = asked.binds or Binds()
     if not asked.binding:
-        return None if asked.binds is None else ("binds is only for what is binding", "add binding: true")
+        if asked.binds is not None:
+            raise bad_request("binds is only for what is binding", "add binding: true")
+        return
     if asked.type == "election" and binds.suggestion is None and binds.tray is None:
-        return None  # the winner owns documents
+        return  # the winner owns documents
     if asked.type == "approval" and (binds.suggestion is None) != (binds.tray is None) and not binds.documents:
-        return None  # yes accepts the suggestion, or what is in a tray
+        return  # yes accepts the suggestion, or what is in a tray
     tasks = {one.id for one in asked.options} if asked.type == "assignment" and asked.binds is None else set[str]()
     if tasks and tasks <= assignable:
-        return None
+        return
     would = dict(BINDING)
     if verdict is not None:
         would["approval"] = f"the approval {verdict} decides over this workflow"
     hint = f"leave binding out: everybody reads what comes of it; binding is: {'; '.join(would.values())}"
-    return f"nothing relies on what comes of this {asked.type}, so it cannot be binding", hint
+    raise bad_request(f"nothing relies on what comes of this {asked.type}, so it cannot be binding", hint)
 
 
-def check_terms(opened: ProposalOpened, electors: int) -> Fault | None:
-    """Return why it cannot be put to the vote of so many ``electors``; None where it can."""
-    return next((wrong for wrong in _faults(opened, electors) if wrong is not None), None)
-
-
-def _faults(opened: ProposalOpened, electors: int) -> Iterable[Fault | None]:
-    yield _name(opened.name)
-    yield _words(opened)
-    yield _options(opened)
-    yield _metadata(opened)
-    yield _terms(opened)
-    if not 1 <= opened.quorum <= electors:
-        yield f"a quorum of {opened.quorum} cannot be: {electors} can vote", "leave it out to wait for all of them"
-    if not SHORTEST_SECONDS <= opened.timeout_ms / 1000 <= LONGEST_SECONDS:
-        text = f"timeout_seconds has to be from {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} (7 days)"
-        yield text, None
-
-
-def _name(name: str) -> Fault | None:
+def check_terms(opened: ProposalOpened, electors: int) -> None:
+    """Raise Refused (bad_request) where it cannot be put to the vote of so many ``electors``."""
+    terms = opened.terms
     try:
-        check_name(name)
+        check_name(opened.name)
     except NameRejected as rejected:
-        return f"{rejected}", "leave the id out to be given one"
-    return None
-
-
-def _words(opened: ProposalOpened) -> Fault | None:
-    if not opened.terms.title.strip():
-        return "the title is empty", "say in it what is voted on"
-    if len(opened.terms.title) > TITLE_LIMIT or len(opened.terms.description) > DESCRIPTION_LIMIT:
+        raise bad_request(f"{rejected}", "leave the id out to be given one") from None
+    if not terms.title.strip():
+        raise bad_request("the title is empty", "say in it what is voted on")
+    if len(terms.title) > TITLE_LIMIT or len(terms.description) > DESCRIPTION_LIMIT:
         text = f"a title can have {TITLE_LIMIT} characters, a description {DESCRIPTION_LIMIT}"
-        return text, "put the rest into a file and name that"
-    return None
-
-
-def _options(opened: ProposalOpened) -> Fault | None:
-    ids = [option.id for option in opened.terms.options]
-    if opened.terms.type == "approval" and ids != [YES, NO]:
-        return "the options of an approval are yes and no", "leave options out, or make it a decision"
-    if opened.terms.type == "election" and any(option.label != f"@{option.id}" for option in opened.terms.options):
-        return "the options of an election are members", "leave options out, or make it a decision"
-    if any(_OPTION_ID.fullmatch(one) is None for one in ids):
-        return (
-            "an option's id has letters, digits, dots, dashes and underscores, at most 64",
-            "say the rest in its label",
-        )
-    least = 1 if opened.terms.type in ("assignment", "election") else 2
-    if not least <= len(ids) <= OPTIONS_LIMIT:
-        text = f"{len(ids)} options: a {opened.terms.type} has from {least} to {OPTIONS_LIMIT}"
-        return text, "give options as [{id, label}, ...]"
-    if len({one.lower() for one in ids}) < len(ids):
-        return "two options have the same id", None
-    return None
-
-
-def _metadata(opened: ProposalOpened) -> Fault | None:
-    large = next((one.id for one in opened.terms.options if len(encode_json(one.metadata)) > METADATA_BYTES), None)
-    if large is None:
-        return None
-    return f"the metadata of {large} is over {METADATA_BYTES} bytes", "put it into a file and name that"
-
-
-def _terms(opened: ProposalOpened) -> Fault | None:
-    if opened.terms.resolution.tie_breaker is not None and (
-        opened.terms.resolution.type == "unanimous" or opened.terms.type == "assignment"
+        raise bad_request(text, "put the rest into a file and name that")
+    _check_options(terms)
+    large = next((one.id for one in terms.options if len(encode_json(one.metadata)) > METADATA_BYTES), None)
+    if large is not None:
+        raise bad_request(f"the metadata of {large} is over {METADATA_BYTES} bytes", "put it into a file and name that")
+    if terms.resolution.tie_breaker is not None and (
+        terms.resolution.type == "unanimous" or terms.type == "assignment"
     ):
-        what = "an assignment" if opened.terms.type == "assignment" else "a unanimous vote"
-        return f"{what} has no ties", "leave tie_breaker out"
-    if opened.terms.type == "assignment" and opened.terms.resolution.type != "plurality":
-        return "an assignment has no winner: everybody gets what they choose", "leave the resolution's type out"
-    return None
+        what = "an assignment" if terms.type == "assignment" else "a unanimous vote"
+        raise bad_request(f"{what} has no ties", "leave tie_breaker out")
+    if terms.type == "assignment" and terms.resolution.type != "plurality":
+        text = "an assignment has no winner: everybody gets what they choose"
+        raise bad_request(text, "leave the resolution's type out")
+    if not 1 <= opened.quorum <= electors:
+        text = f"a quorum of {opened.quorum} cannot be: {electors} can vote"
+        raise bad_request(text, "leave it out to wait for all of them")
+    if not SHORTEST_SECONDS <= opened.timeout_ms / 1000 <= LONGEST_SECONDS:
+        raise bad_request(f"timeout_seconds has to be from {SHORTEST_SECONDS:g} to {LONGEST_SECONDS:g} (7 days)")
+
+
+def _check_options(terms: ProposalTerms) -> None:
+    ids = [option.id for option in terms.options]
+    if terms.type == "approval" and ids != [YES, NO]:
+        raise bad_request("the options of an approval are yes and no", "leave options out, or make it a decision")
+    if terms.type == "election" and any(option.label != f"@{option.id}" for option in terms.options):
+        raise bad_request("the options of an election are members", "leave options out, or make it a decision")
+    if any(_OPTION_ID.fullmatch(one) is None for one in ids):
+        text = "an option's id has letters, digits, dots, dashes and underscores, at most 64"
+        raise bad_request(text, "say the rest in its label")
+    least = 1 if terms.type in ("assignment", "election") else 2
+    if not least <= len(ids) <= OPTIONS_LIMIT:
+        text = f"{len(ids)} options: a {terms.type} has from {least} to {OPTIONS_LIMIT}"
+        raise bad_request(text, "give options as [{id, label}, ...]")
+    if len({one.lower() for one in ids}) < len(ids):
+        raise bad_request("two options have the same id")
+
+
+def check_vote(ballot: Ballot, voter: str, choice: str, now_ms: int, *, person: bool) -> None:
+    """Raise Refused where ``voter`` cannot vote so now, neither first nor to break a tie."""
+    if ballot.state != "open" or now_ms >= ballot.deadline_ms:
+        raise _over(ballot)
+    if voter not in ballot.electors and not person:
+        text = f"{voter} is not among those who vote on {ballot.name}"
+        raise Refused("forbidden", text, f"they are {', '.join(sorted(ballot.electors))}")
+    if choice not in ballot.options:
+        text = f"{choice[:64]!r} is no option of {ballot.name}"
+        raise bad_request(text, f"choose of: {', '.join(ballot.options)}")
+    if voter not in ballot.choices or may_break(ballot, voter, choice, now_ms):
+        return
+    among = tied(ballot, now_ms)
+    if among and voter == ballot.creator:
+        raise Refused("conflict", f"{ballot.name} is a tie that you break: choose of {', '.join(among)}")
+    text = f"{voter} has voted for {ballot.choices[voter]} already, and a vote is final"
+    raise Refused("conflict", text)
+
+
+def check_cancel(ballot: Ballot, name: str, *, person: bool) -> None:
+    """Raise Refused where ``name`` cannot cancel ``ballot``."""
+    if name != ballot.creator and not person:
+        text = f"{ballot.name} was put to the vote by {ballot.creator}, who alone may cancel it"
+        raise Refused("forbidden", text, "vote, and say why")
+    if ballot.state != "open":
+        raise _over(ballot)
+
+
+def _over(ballot: Ballot) -> Refused:
+    if ballot.state == "open":
+        return Refused("conflict", f"the time of {ballot.name} is up")
+    result = f", and {ballot.winner} won" if ballot.winner is not None else ""
+    return Refused("conflict", f"{ballot.name} is over: it is {ballot.state}{result}")
+
+
+def may_break(ballot: Ballot, voter: str, choice: str, now_ms: int) -> bool:
+    """Return whether ``voter`` is the creator, has voted, and chooses one of the options that are tied."""
+    may = voter == ballot.creator and voter in ballot.choices and ballot.state == "open"
+    return may and choice in tied(ballot, now_ms)
+
+
+def tied(ballot: Ballot, now_ms: int) -> tuple[str, ...]:
+    """Return the options between which the creator has to choose."""
+    result = tally(ballot, ballot.choices, now_ms)
+    return result.tied if isinstance(result, Undecided) else ()

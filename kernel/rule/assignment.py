@@ -7,14 +7,14 @@ who waits for its answer would only be asked again.
 
 import re
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from kernel.rule.draft import Draft, Fact
-from kernel.rule.effects import Append, Assign, Deliver, Effect, LimitedBy, LimitRun, Refuse, WriteRow
+from kernel.rule.effects import Append, Assign, Deliver, Effect, LimitedBy, LimitRun, WriteRow
 from kernel.rule.view import View, Workspace
+from protocol.errors import Refused
 from protocol.instruction import Lane, WaitReason
 from protocol.message import SYSTEM, USER
 from protocol.names import DEFAULT_TAG, AgentKey, AgentName, is_below, place_of, split_space
@@ -29,41 +29,50 @@ def continues(fact: Fact, agent: AgentKey, view: View) -> int | None:
     return view.incomplete(fact.draft.space, agent)
 
 
-def check_recipient(space: str) -> Refuse:
-    """The refusal of a question in a personal space."""
+def check_recipient(space: str) -> Refused:
+    """Return the refusal of a question in a personal space."""
     text = f"there is nobody to ask in {space}: it is between {split_space(space)[1]} and the user"
-    return Refuse("not_a_participant", text, "agents ask each other in a workspace; ask the user in your final answer")
+    return Refused("not_a_participant", text, "agents ask each other in a workspace; ask the user in your final answer")
 
 
-def refusal(fact: Fact, asked: Iterable[AgentKey], view: View) -> Refuse | None:
-    """Return why the speaker of ``fact`` may not ask ``asked``, members of its workspace; None where it may."""
+def check_question(fact: Fact, asked: Iterable[AgentKey], view: View) -> None:
+    """Raise Refused (conflict) where the speaker of ``fact`` may not ask ``asked``, members of its workspace."""
     waiting = view.askers(fact.cause) if fact.cause is not None else ()
     for key in asked:
         if key == fact.speaker:
-            return Refuse("conflict", f"{fact.draft.sender} cannot ask itself", "think it over, or ask a colleague")
+            raise Refused("conflict", f"{fact.draft.sender} cannot ask itself", "think it over, or ask a colleague")
         if key in waiting:
             name = fact.draft.to[0]
             text = f"{name} waits for {fact.draft.sender} already, so {fact.draft.sender} cannot wait for {name}"
-            return Refuse("conflict", text, "answer with what you know, and say in your final answer what is missing")
-    return None
+            raise Refused("conflict", text, "answer with what you know, and say in your final answer what is missing")
 
 
-def not_running(space: str) -> Refuse:
-    """Its workflow does not run; or, of a space below that of a run, it is closed."""
+def channel_of(view: View, space: str) -> Workspace:
+    """Return the running workflow of ``space``, whose agents hear each other. Raises Refused."""
+    workspace = view.workspace(space)
+    if workspace is None:
+        raise not_running(space)
+    if not workspace.has_channel:
+        raise no_channel(space)
+    return workspace
+
+
+def not_running(space: str) -> Refused:
+    """Return the refusal where the workflow does not run or, of a space below that of a run, it is closed."""
     if is_below(space):
         hint = "say it in the space of the run, or open another"
-        return Refuse("workflow_not_running", f"the space {place_of(space)} is closed", hint)
+        return Refused("workflow_not_running", f"the space {place_of(space)} is closed", hint)
     name, tag = split_space(space)
     option = "" if tag == DEFAULT_TAG else f" --tag {tag}"
-    return Refuse(
+    return Refused(
         "workflow_not_running", f"workflow {place_of(space)} is not running", f"start it: awk start {name}{option}"
     )
 
 
-def no_channel(space: str) -> Refuse:
-    """Its agents do not hear each other."""
+def no_channel(space: str) -> Refused:
+    """Return the refusal where agents do not hear each other."""
     hint = "do your part alone: your final answer goes to the user"
-    return Refuse("not_a_participant", f"{place_of(space)} has no channel: its agents do not hear each other", hint)
+    return Refused("not_a_participant", f"{place_of(space)} has no channel: its agents do not hear each other", hint)
 
 
 def assign(
@@ -106,12 +115,10 @@ class Limit(msgspec.Struct, frozen=True):
     text: str
 
 
-_SPENT: Final[Mapping[str, Limit]] = MappingProxyType(
-    {
-        "budget": Limit("budget", "budget", "the budget"),
-        "wall_time": Limit("wall_time", "hops", "the wall time"),
-    }
-)
+_SPENT: Mapping[str, Limit] = {
+    "budget": Limit("budget", "budget", "the budget"),
+    "wall_time": Limit("wall_time", "hops", "the wall time"),
+}
 """Limits that hold whatever is said, until somebody continues the workflow."""
 
 

@@ -8,16 +8,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from kernel.policy.approvals import Decision
 from kernel.policy.voting import ProposalOpened
-from protocol.agent import Scope
 from protocol.api.runs import RunOptions
 from protocol.errors import Cause, ErrorClass
 from protocol.instruction import Status
 from protocol.message import MessageKind
 from protocol.names import AgentKey, InstructionId
-from protocol.rules import RuleSpec
-from protocol.voting import BallotState, Why
 
 Origin = Literal["file", "inline", "ephemeral"]
 
@@ -77,14 +73,6 @@ class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):
     """The messages are kept for the runs that come, until somebody clears them."""
 
 
-class WorkflowStopped(_Payload, frozen=True, kw_only=True):
-    """Of ``status``: a workflow ended."""
-
-    status: str
-    exit_code: int
-    reason: str = ""
-
-
 class InstructionOutcome(_Payload, frozen=True, kw_only=True, tag="Outcome"):
     """Of ``done`` and ``failed``: how an instruction ended. ``text`` is the agent's."""
 
@@ -112,92 +100,19 @@ class GuardAsked(_Payload, frozen=True, kw_only=True):
     waited_for: bool = False
 
 
-class SpaceOver(_Payload, frozen=True, kw_only=True):
-    """Of ``due``: a space below the message's is closed; ``agent``, called ``name`` here, had opened it."""
+class Wakes(_Payload, frozen=True, kw_only=True):
+    """Of ``due``, ``proposal`` and ``resolved``: ``agent``, called ``name`` here, is woken as by a mention."""
 
     agent: AgentKey
     name: str
 
 
-class ApprovalAsked(_Payload, frozen=True, kw_only=True):
-    """Of ``approval``: the fact's instruction is to call ``tool`` with ``input`` (canonical JSON), if it may.
-
-    ``call_key`` names the call; None: its client names none. ``held``: the call itself is kept waiting.
-    """
-
-    epoch: int
-    call_key: str | None
-    tool: str
-    input: bytes
-    digest: bytes
-    """SHA-256 of ``input``."""
-    expires_ms: int
-    held: bool = False
-    why: str = ""
-
-
-class ApprovalDecided(_Payload, frozen=True, kw_only=True):
-    """Of ``approval``: what became of a request. ``always``: and of every later one whose input has this pattern.
-
-    ``everybody``: whichever agent asks then.
-    """
-
-    approval: int
-    decision: Decision
-    by: str
-    reason: str = ""
-    always: str | None = None
-    everybody: bool = False
-
-
-class ProposalTied(_Payload, frozen=True, kw_only=True, tag="BallotTied"):
-    """Of ``proposal``: the creator of ``name`` has to break a tie."""
-
-    name: str
-
-
-class VoteCast(_Payload, frozen=True, kw_only=True, tag="BallotVoted"):
-    """Of ``vote``: the fact's sender votes, or breaks the tie of its own ballot."""
-
-    name: str
-    choice: str
-    now_ms: int
-    reason: str = ""
-
-
-class ProposalDue(_Payload, frozen=True, kw_only=True, tag="BallotDue"):
-    """Of ``due``: the deadline of ``name`` came. ``quietly``: nobody is woken by it."""
-
-    name: str
-    now_ms: int
-    quietly: bool = False
-
-
-class ProposalCancelled(_Payload, frozen=True, kw_only=True, tag="BallotCancelled"):
-    """Of ``resolved``: the fact's sender takes it back. ``quietly``: nobody is woken by it."""
-
-    name: str
-    reason: str = ""
-    quietly: bool = False
-
-
 class ProposalEnded(_Payload, frozen=True, kw_only=True, tag="BallotEnded"):
-    """Of ``resolved``: what came of it. ``wakes``: its creator, who has not seen it come."""
+    """Of ``resolved``: the result. ``wakes``: its creator, which has not seen it come."""
 
     name: str
-    state: BallotState
     winner: str | None
-    why: Why
-    wakes: bool
-    by: str | None = None
-    reason: str = ""
-
-
-class RuleDefined(_Payload, frozen=True, kw_only=True):
-    """Of ``status``: the fact's sender defines ``spec``, which was checked. ``scopes`` are those of an agent."""
-
-    spec: RuleSpec
-    scopes: tuple[Scope, ...] = ()
+    wakes: Wakes | None
 
 
 class RuleInvoked(_Payload, frozen=True, kw_only=True):
@@ -227,20 +142,12 @@ class RuleChain(msgspec.Struct, frozen=True, kw_only=True):
 
 Payload = (
     RunSpec
-    | WorkflowStopped
     | InstructionOutcome
     | WakeupDue
     | GuardAsked
-    | SpaceOver
-    | ApprovalAsked
-    | ApprovalDecided
+    | Wakes
     | ProposalOpened
-    | ProposalTied
-    | VoteCast
-    | ProposalDue
-    | ProposalCancelled
     | ProposalEnded
-    | RuleDefined
     | RuleInvoked
     | TaskGiven
 )

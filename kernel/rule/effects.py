@@ -5,16 +5,14 @@ from typing import Literal, final
 
 import msgspec
 
-from kernel.policy.approvals import Decision
 from kernel.policy.rules import ActiveRule, Occasion
 from kernel.policy.voting import ProposalOpened
-from kernel.rule.draft import ApprovalAsked, Draft, Fact, MemberSpec, ProposalEnded, RuleChain, RunSpec
+from kernel.rule.draft import Draft, Fact, MemberSpec, RuleChain, RunSpec
 from kernel.rule.view import View
-from protocol.agent import Scope
 from protocol.instruction import Lane, WaitReason
 from protocol.message import MessageKind
 from protocol.names import AgentKey, AgentName
-from protocol.rules import RuleSpec, RuleTask
+from protocol.rules import RuleTask
 from protocol.workflow import RunLimits
 
 
@@ -65,14 +63,6 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     limits: RunLimits
 
 
-class EndRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The workflow in ``space`` ended."""
-
-    space: str
-    status: str
-    exit_code: int
-
-
 class SetMembers(msgspec.Struct, frozen=True, kw_only=True):
     """The members of a space, replacing those before. An inline agent lives in ``space`` and nowhere else."""
 
@@ -87,86 +77,15 @@ class LimitRun(msgspec.Struct, frozen=True, kw_only=True):
     by: LimitedBy
 
 
-class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request of ``instruction``: open, or granted by the standing ``rule``.
-
-    ``waits_ms``: until when its run is kept open for it, 0 for not at all.
-    """
-
-    asked: ApprovalAsked
-    instruction: int
-    agent: AgentKey
-    name: str
-    space: str
-    waits_ms: int
-    rule: int | None = None
-
-
-class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """An open request is decided: who asked learns it, and goes on."""
-
-    approval: int
-    decision: Decision
-    by: str
-    reason: str
-
-
-class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls of ``tool`` whose input has ``pattern`` are granted from now on. ``agent`` None: whoever asks."""
-
-    agent: AgentKey | None
-    tool: str
-    pattern: str
-    by: str
-
-
-class Creator(msgspec.Struct, frozen=True, kw_only=True):
-    """The creator of a proposal, by its name in the space. ``agent`` None: a person. ``hops`` of its message."""
-
-    name: str
-    agent: AgentKey | None
-    hops: int
-
-
 class OpenProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A proposal in ``space``, of the run that is there."""
+    """A proposal in ``space``, of the run there. ``creator_key`` None: a person. ``hops`` of its message."""
 
     opened: ProposalOpened
     space: str
-    creator: Creator
+    creator: str
+    creator_key: AgentKey | None
+    hops: int
     electors: tuple[str, ...]
-
-
-class RecordVote(msgspec.Struct, frozen=True, kw_only=True):
-    """One vote."""
-
-    ballot: int
-    voter: str
-    choice: str
-    reason: str
-
-
-class RecordTie(msgspec.Struct, frozen=True, kw_only=True):
-    """Its creator has been told that a tie is to be broken."""
-
-    ballot: int
-
-
-class EndProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """An open ballot is over."""
-
-    ballot: int
-    ended: ProposalEnded
-
-
-class DefineRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule of ``space``, in place of the one that is called so. ``author_key`` None: a person, or a file."""
-
-    space: str
-    spec: RuleSpec
-    author: str
-    author_key: AgentKey | None
-    scopes: tuple[Scope, ...]
 
 
 class CountFirings(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,23 +113,7 @@ class PlanTask(msgspec.Struct, frozen=True, kw_only=True):
     chain: RuleChain
 
 
-Row = (
-    StartRun
-    | EndRun
-    | LimitRun
-    | SetMembers
-    | ApprovalRequest
-    | ApprovalDecision
-    | ApprovalRule
-    | OpenProposal
-    | RecordVote
-    | RecordTie
-    | EndProposal
-    | DefineRule
-    | CountFirings
-    | HoldRule
-    | PlanTask
-)
+Row = StartRun | LimitRun | SetMembers | OpenProposal | CountFirings | HoldRule | PlanTask
 
 
 class WriteRow(msgspec.Struct, frozen=True):
@@ -221,7 +124,7 @@ class WriteRow(msgspec.Struct, frozen=True):
 
 @final
 class Refuse(msgspec.Struct, frozen=True):
-    """Undo everything; the caller gets the code."""
+    """Undo everything; the caller gets the code. For installed rules: those of the kernel raise Refused."""
 
     code: str
     text: str

@@ -5,17 +5,14 @@ rule is asked about the state before the message; then the message is recorded a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, Protocol
 
 import msgspec
 
 from kernel.rule.draft import Draft, Fact
 from kernel.rule.effects import Append, Assign, Deliver, Refuse, Rule, WriteRow
-from kernel.rule.rules.approvals import APPROVAL
 from kernel.rule.rules.defined import RULES
-from kernel.rule.rules.routing import DOCUMENT, FAILURE, REPLY, ROUTING
-from kernel.rule.rules.voting import VOTING
+from kernel.rule.rules.routing import DOCUMENT, FAILURE, PROPOSAL, REPLY, ROUTING
 from kernel.rule.rules.workflows import WAKEUP, WORKFLOW
 from kernel.rule.view import View
 from protocol.errors import Refused
@@ -50,25 +47,25 @@ def evaluate(first: Fact, rules: Table, view: View, sink: Sink) -> None:
         # What is to be recorded with the fact, and what is to be appended after it. Raises Refused.
         effects: list[Deliver | Assign | WriteRow] = []
         drafts: list[Draft] = []
-        refused: Refuse | None = None
-        for rule in rules.get(fact.draft.kind, ()):
-            for effect in rule.decide(fact, view):
-                if type(effect) is Append:
-                    drafts.append(effect.draft)
-                elif type(effect) is Refuse:
-                    refused = refused or effect
-                else:
-                    effects.append(effect)
-        if refused is None:
-            drafts += sink.record(fact, tuple(effects))
-            waiting += ((_following(draft, fact), depth + 1) for draft in drafts)
-        elif fact.draft.chain is None:
-            raise Refused(refused.code, refused.text, refused.hint)
-        else:
+        try:
+            for rule in rules.get(fact.draft.kind, ()):
+                for effect in rule.decide(fact, view):
+                    if type(effect) is Append:
+                        drafts.append(effect.draft)
+                    elif type(effect) is Refuse:
+                        raise Refused(effect.code, effect.text, effect.hint)
+                    else:
+                        effects.append(effect)
+        except Refused as refused:
+            if fact.draft.chain is None:
+                raise
             # What a rule of the workspace asks for in vain must not undo what somebody else said.
             text = f"[RULE:{fact.draft.chain.rule}] not done: {refused.text}"
             note = Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text)
             sink.record(Fact(note, hops=fact.hops, at_ms=fact.at_ms), ())
+            continue
+        drafts += sink.record(fact, tuple(effects))
+        waiting += ((_following(draft, fact), depth + 1) for draft in drafts)
 
 
 def _following(draft: Draft, fact: Fact) -> Fact:
@@ -81,15 +78,13 @@ def _following(draft: Draft, fact: Fact) -> Fact:
     return Fact(draft, hops=hops, cause=fact.cause, speaker=fact.speaker, at_ms=fact.at_ms)
 
 
-CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL, VOTING, DOCUMENT, RULES)
+CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, PROPOSAL, DOCUMENT, RULES)
 
 
 def by_kind(rules: Iterable[Rule]) -> Table:
     """The same rules by the kind they listen to, in their order."""
     known = tuple(rules)
-    return MappingProxyType(
-        {kind: tuple(one for one in known if kind in one.kinds) for kind in MESSAGE_KINDS},
-    )
+    return {kind: tuple(one for one in known if kind in one.kinds) for kind in MESSAGE_KINDS}
 
 
 CORE_TABLE: Final = by_kind(CORE)

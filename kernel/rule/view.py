@@ -1,17 +1,13 @@
 """The view: what a proposal may ask. Typed, limited questions about the state before the message."""
 
-from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
 
-from kernel.policy.approvals import Rule, State
 from kernel.policy.rules import ActiveRule, Occasion
-from kernel.policy.voting import ProposalState
 from protocol.agent import Scope
 from protocol.api.runs import RunOptions
 from protocol.names import AgentKey
-from protocol.voting import BallotState, Option
 
 
 class Workspace(msgspec.Struct, frozen=True):
@@ -47,36 +43,6 @@ class EndedInstruction(msgspec.Struct, frozen=True):
 
     status: str
     cause: str | None
-
-
-class PendingApproval(msgspec.Struct, frozen=True):
-    """A request for approval: what is to be called, by whom, and what became of it."""
-
-    agent: AgentKey
-    tool: str
-    input: str
-    state: State
-    decided_by: str | None
-    reason: str = ""
-    """Of the decision."""
-
-
-class ProposalView(msgspec.Struct, frozen=True):
-    """A ballot of the run of a space, and how it stands."""
-
-    number: int
-    name: str
-    title: str
-    labels: tuple[Option, ...]
-    counting: ProposalState
-    votes: Mapping[str, str]
-    """Voter to choice."""
-    creator: str
-    creator_key: AgentKey | None
-    hops: int
-    state: BallotState
-    tie_told: bool = False
-    winner: str | None = None
 
 
 class HeldRule(msgspec.Struct, frozen=True):
@@ -125,18 +91,6 @@ class View(Protocol):
         """
         ...
 
-    def request(self, approval: int) -> PendingApproval | None:
-        """A request for approval."""
-        ...
-
-    def open_requests(self, agent: AgentKey | None, tool: str) -> tuple[tuple[int, str], ...]:
-        """Open requests of ``agent`` (None: of anybody) to call ``tool``, each with its input: at most 256."""
-        ...
-
-    def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
-        """Return what is agreed to once for all, of calls of ``tool`` by ``agent``: the oldest first, at most 256."""
-        ...
-
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
         """The instruction of ``agent`` that ended last in ``space``, if it is incomplete and nobody took it up."""
         ...
@@ -145,12 +99,12 @@ class View(Protocol):
         """Return who is in ``space``, with what it is called there: in alphabetical order, at most 256."""
         ...
 
-    def ballot(self, space: str, name: str) -> ProposalView | None:
-        """The ballot called ``name`` of the newest run of ``space``."""
+    def has_ballot(self, space: str, name: str) -> bool:
+        """Return whether the newest run of ``space`` has a ballot called ``name``, open or ended."""
         ...
 
-    def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
-        """Ballots of the newest run of ``space``, or the open ones: the newest first, at most 64."""
+    def open_ballots(self, space: str) -> int:
+        """Return how many ballots of ``space`` are open."""
         ...
 
     def active_rules(self, space: str) -> tuple[ActiveRule, ...]:

@@ -1,17 +1,19 @@
-"""Approvals: requests, decisions and standing rules. The rule decides what is written, as part of its commit.
+"""Approvals: requests, decisions and standing rules.
 
 Work that waits for an approval holds no worker: it is ``waiting`` for ``approval``. Where the call itself is kept
 waiting its attempt lives on, and its instruction says all the same for what.
 """
 
-from typing import Final, NamedTuple, cast
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, cast
 
 import apsw
 import msgspec
 
-from kernel.policy.approvals import Decision, State
-from kernel.rule.effects import ApprovalDecision, ApprovalRequest, ApprovalRule
-from kernel.store import rows, waits
+from kernel.policy.approvals import Decision, Rule, covering
+from kernel.store import rows, waits, workflows
+from kernel.store.attempts import Held
 from kernel.store.entries import store_body
 from kernel.store.rows import WHOLE, Page
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
@@ -25,44 +27,52 @@ from protocol.names import AgentKey, ApprovalId, approval_id, instruction_id, na
 SHOWN_BYTES: Final = 64 * 1024
 """Of an input in a list; the whole of it is shown with the request itself."""
 
-OPEN: Final = """
-SELECT a.id AS number, a.name, a.space, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END AS given, a.why,
-  a.instruction, a.requested_ms, a.expires_ms, a.state, a.decided_ms, a.decided_by, a.reason
-FROM approvals AS a INDEXED BY approvals_open LEFT JOIN blobs AS b ON b.hash = a.blob
+
+def _sql(statement: str) -> str:
+    """Fill in ``{columns}``: those of an ApprovalCall, of approvals ``a`` and blobs ``b``."""
+    return statement.format(
+        columns="""a.id, a.name AS agent, a.space, a.tool, a.why AS reason,
+  CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END AS input, a.instruction AS instruction_id,
+  a.requested_ms AS requested_at, a.expires_ms AS expires_at"""
+    )
+
+
+OPEN: Final = _sql("""
+SELECT {columns} FROM approvals AS a INDEXED BY approvals_open LEFT JOIN blobs AS b ON b.hash = a.blob
 WHERE a.state = 'open' AND a.id > ? ORDER BY a.id LIMIT ?
-"""
+""")
 COUNT_OPEN: Final = "SELECT count(*) FROM approvals INDEXED BY approvals_open WHERE state = 'open'"
-ONE: Final = """
-SELECT a.id AS number, a.name, a.space, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END AS given, a.why,
-  a.instruction, a.requested_ms, a.expires_ms, a.state, a.decided_ms, a.decided_by, a.reason
+ONE: Final = _sql("""
+SELECT {columns}, a.state, a.decided_ms AS decided_at, a.decided_by, a.reason AS decision_reason
 FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob WHERE a.id = ?
-"""
-
-
-class _Row(NamedTuple):
-    """A row of OPEN or ONE."""
-
-    number: int
-    name: str
-    space: str
-    tool: str
-    given: bytes | None
-    why: str
-    instruction: int
-    requested_ms: int
-    expires_ms: int
-    state: State
-    decided_ms: int | None
-    decided_by: str | None
-    reason: str
+""")
+_CALL: Mapping[str, Callable[[Any], Any]] = {
+    "id": approval_id,
+    "space": place_of,
+    "instruction_id": instruction_id,
+    "requested_at": rfc3339,
+    "expires_at": rfc3339,
+}
 
 
 def pending(conn: apsw.Connection, page: Page = WHOLE) -> Pending:
     """Return the open requests, the oldest first. Ask in a thread."""
-    found = rows.all_(conn.execute(OPEN, (page.after or 0, page.limit + 1)), OPEN, _Row)
-    shown, following = page.cut(found, lambda row: approval_id(row.number))
-    total = int(conn.execute(COUNT_OPEN).get)
-    return Pending(approvals=tuple(map(_listed, shown)), total=total, next=following)
+    found = rows.all_(conn.execute(OPEN, (page.after or 0, page.limit + 1)), OPEN, _listed, **_CALL)
+    shown, following = page.cut(found, lambda row: row.id)
+    return Pending(approvals=shown, total=int(conn.execute(COUNT_OPEN).get), next=following)
+
+
+def _listed(*, input: bytes | None, **columns: Any) -> ApprovalRow:
+    whole = input or b"null"
+    cut = len(whole) > SHOWN_BYTES
+    shown = whole[:SHOWN_BYTES].decode("utf-8", "ignore") if cut else msgspec.Raw(whole)
+    return ApprovalRow(input=shown, cut=cut, **columns)
+
+
+def info(conn: apsw.Connection, approval: str) -> ApprovalInfo | None:
+    """Return all about one request."""
+    found = conn.execute(ONE, (number_of(approval, "a"),))
+    return rows.one(found, ONE, ApprovalInfo, **_CALL, input=_json, decided_at=optional_rfc3339)
 
 
 GRANTED: Final = """
@@ -81,45 +91,6 @@ def granted(conn: apsw.Connection, instruction: str) -> tuple[Granted, ...]:
 
 def _json(given: bytes | None) -> msgspec.Raw:
     return msgspec.Raw(given or b"null")
-
-
-def _listed(row: _Row) -> ApprovalRow:
-    whole = row.given or b"null"
-    cut = len(whole) > SHOWN_BYTES
-    return ApprovalRow(
-        id=approval_id(row.number),
-        agent=row.name,
-        space=place_of(row.space),
-        tool=row.tool,
-        input=whole[:SHOWN_BYTES].decode("utf-8", "ignore") if cut else msgspec.Raw(whole),
-        cut=cut,
-        reason=row.why,
-        instruction_id=instruction_id(row.instruction),
-        requested_at=rfc3339(row.requested_ms),
-        expires_at=rfc3339(row.expires_ms),
-    )
-
-
-def info(conn: apsw.Connection, approval: str) -> ApprovalInfo | None:
-    """All about one request."""
-    row = rows.one(conn.execute(ONE, (number_of(approval, "a"),)), ONE, _Row)
-    if row is None:
-        return None
-    return ApprovalInfo(
-        id=approval_id(row.number),
-        agent=row.name,
-        space=place_of(row.space),
-        tool=row.tool,
-        input=_json(row.given),
-        reason=row.why,
-        instruction_id=instruction_id(row.instruction),
-        requested_at=rfc3339(row.requested_ms),
-        expires_at=rfc3339(row.expires_ms),
-        state=row.state,
-        decided_at=optional_rfc3339(row.decided_ms),
-        decided_by=row.decided_by,
-        decision_reason=row.reason,
-    )
 
 
 OF_INSTRUCTION: Final = """
@@ -177,6 +148,27 @@ def of_run(conn: apsw.Connection, instruction: str) -> Approval | None:
     return None if row is None else cast("Approval | None", row[0])
 
 
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that needs an approval. ``key`` names it; None: its client names no calls. ``input`` is canonical JSON.
+
+    ``held``: it is kept waiting until somebody has decided.
+    """
+
+    key: str | None
+    tool: str
+    input: bytes
+    why: str = ""
+    held: bool = False
+
+    @property
+    def digest(self) -> bytes:
+        """Return the SHA-256 of the input."""
+        return hashlib.sha256(self.input).digest()
+
+
+APPROVAL_RULES: Final = """
+SELECT id AS number, pattern FROM approval_rules WHERE tool = ? AND (agent IS NULL OR agent = ?) ORDER BY id LIMIT 256
+"""
 INSERT: Final = """
 INSERT INTO approvals (instruction, epoch, agent, name, space, call_key, tool, input, blob, digest, why, state,
   requested_ms, expires_ms, waits_ms, held, decided_ms, decided_by)
@@ -185,38 +177,41 @@ VALUES (:instruction, :epoch, :agent, :name, :space, :call_key, :tool, :input, :
 """
 
 
-def put_request(tx: Transaction, row: ApprovalRequest) -> None:
-    """Keep a request; what a standing rule grants is decided at once, and nobody is told to."""
-    asked = row.asked
-    by = None if row.rule is None else rule_id(row.rule)
-    stored = store_body(tx, asked.input)
+def put_request(tx: Transaction, asker: Held, epoch: int, call: Call, expires_ms: int) -> None:
+    """Store a request; what a standing rule grants is decided at once, and waits for nobody."""
+    known = rows.each(tx.conn.execute(APPROVAL_RULES, (call.tool, asker.agent)), APPROVAL_RULES, Rule)
+    rule = covering(known, call.input.decode())
+    by = None if rule is None else rule_id(rule.number)
+    workspace = workflows.workspace(tx.conn, asker.space)
+    stored = store_body(tx, call.input)
     values = {
-        "instruction": row.instruction,
-        "epoch": asked.epoch,
-        "agent": row.agent,
-        "name": row.name,
-        "space": row.space,
-        "call_key": asked.call_key,
-        "tool": asked.tool,
+        "instruction": asker.number,
+        "epoch": epoch,
+        "agent": asker.agent,
+        "name": asker.name,
+        "space": asker.space,
+        "call_key": call.key,
+        "tool": call.tool,
         "input": stored.body,
         "blob": stored.blob,
-        "digest": asked.digest,
-        "why": asked.why,
+        "digest": call.digest,
+        "why": call.why,
         "state": "open" if by is None else "granted",
         "now": tx.now_ms,
-        "expires": asked.expires_ms,
-        "waits": row.waits_ms,
-        "held": asked.held,
+        "expires": expires_ms,
+        # Its run is kept open for it only where somebody watches that.
+        "waits": expires_ms if workspace is not None and workspace.options.attended else 0,
+        "held": call.held,
         "decided": None if by is None else tx.now_ms,
         "by": by,
     }
     tx.conn.execute(INSERT, values)
-    one = Named(row.instruction, row.name, row.space, asked.tool)
+    one = Named(asker.number, asker.name, asker.space, call.tool)
     number = tx.conn.last_insert_rowid()
-    if by is not None:
+    if by is None:
+        tell_request(tx, number, one, expires_ms)
+    else:
         _tell_decision(tx, number, one, "granted", by)
-        return
-    tell_request(tx, number, one, asked.expires_ms)
 
 
 class Named(NamedTuple):
@@ -240,15 +235,15 @@ WHERE id = :id AND state = 'open' RETURNING instruction, name, space, tool
 """
 
 
-def put_decision(tx: Transaction, row: ApprovalDecision) -> None:
-    """Decide an open request, and let who waits for it go on."""
-    values = {"id": row.approval, "state": row.decision, "by": row.by, "reason": row.reason, "now": tx.now_ms}
+def put_decision(tx: Transaction, number: int, decision: Decision, by: str, reason: str) -> None:
+    """Decide an open request, and let the work that waits for it continue."""
+    values = {"id": number, "state": decision, "by": by, "reason": reason, "now": tx.now_ms}
     one = rows.one(tx.conn.execute(DECIDE, values), DECIDE, Named)
     if one is None:
         return
-    _tell_decision(tx, row.approval, one, row.decision, row.by)
+    _tell_decision(tx, number, one, decision, by)
     update_wait(tx, one.instruction)
-    if tx.conn.execute(WAITS, (one.instruction, approval_id(row.approval))).fetchone() is not None:
+    if tx.conn.execute(WAITS, (one.instruction, approval_id(number))).fetchone() is not None:
         waits.wake(tx, (one.instruction,))
 
 
@@ -303,7 +298,7 @@ def drop_requests(tx: Transaction, number: int, status: str) -> None:
     """The work has ended: nobody waits any more for what it had asked."""
     for (approval,) in cast("list[tuple[int]]", tx.conn.execute(OPEN_OF, (number,)).fetchall()):
         reason = f"{instruction_id(number)} ended {status}"
-        put_decision(tx, ApprovalDecision(approval=approval, decision="expired", by=SYSTEM, reason=reason))
+        put_decision(tx, approval, "expired", SYSTEM, reason)
 
 
 UNBIND: Final = "UPDATE approvals SET call_key = NULL, told = 1 WHERE instruction = ? AND (:all OR state <> 'granted')"
@@ -319,8 +314,8 @@ INSERT INTO approval_rules (agent, tool, pattern, created_by, created_ms) VALUES
 """
 
 
-def put_rule(tx: Transaction, row: ApprovalRule) -> None:
-    """Keep what was agreed to once for all."""
-    tx.conn.execute(INSERT_RULE, (row.agent, row.tool, row.pattern, row.by, tx.now_ms))
-    data = {"id": rule_id(tx.conn.last_insert_rowid()), "tool": row.tool, "state": "kept"}
-    tx.emit("approval.rule", agent=_optional_name(row.agent), data=data)
+def put_rule(tx: Transaction, agent: AgentKey | None, tool: str, pattern: str, by: str) -> None:
+    """Grant calls of ``tool`` whose input has ``pattern`` from now on. ``agent`` None: those of any agent."""
+    tx.conn.execute(INSERT_RULE, (agent, tool, pattern, by, tx.now_ms))
+    data = {"id": rule_id(tx.conn.last_insert_rowid()), "tool": tool, "state": "kept"}
+    tx.emit("approval.rule", agent=_optional_name(agent), data=data)

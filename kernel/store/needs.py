@@ -204,18 +204,18 @@ class _Work(Standing, frozen=True):
 def _vote(conn: apsw.Connection, one: PendingProposal, now_ms: int) -> PendingProposal:
     electors: dict[str, Elector] = {}
     working = False
-    if one.binding or one.counting.grants:
+    if one.ballot.binding or one.ballot.grants:
         work: dict[str, set[Kind]] = {}
-        for name, kind in _work_in(conn, one.space, now_ms):
+        for name, kind in _work_in(conn, one.ballot.space, now_ms):
             work.setdefault(name, set()).add(kind)
         working = any(kinds - {"person"} for kinds in work.values())
-        asked = {*one.counting.electors, one.creator}
-        for member in rows.each(conn.execute(MEMBERS, (one.space,)), MEMBERS, _Member):
+        asked = {*one.ballot.electors, one.ballot.creator}
+        for member in rows.each(conn.execute(MEMBERS, (one.ballot.space,)), MEMBERS, _Member):
             if member.name in asked:
                 free = readiness("queued", None, 0, member.state, member.hold_reason, member.hold_until_ms, 0, now_ms)
                 kinds = frozenset(work.get(member.name, ()))
                 electors[member.name] = Elector(held=free.kind == "person", work=kinds)
-    return msgspec.structs.replace(one, space=place_of(one.space), electors=electors, working=working)
+    return msgspec.structs.replace(one, electors=electors, working=working)
 
 
 def _work_in(conn: apsw.Connection, space: str, now_ms: int) -> Iterable[tuple[str, Kind]]:

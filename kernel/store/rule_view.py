@@ -4,10 +4,9 @@ from typing import Final
 
 import apsw
 
-from kernel.policy.approvals import Rule
 from kernel.policy.grants import authority
 from kernel.policy.rules import ActiveRule
-from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, ProposalView, Workspace
+from kernel.rule.view import EndedInstruction, HeldRule, Membership, Workspace
 from kernel.store import grants, rules, voting, workflows
 from protocol.agent import Scope
 from protocol.names import DEFAULT_TAG, AgentKey
@@ -47,23 +46,6 @@ class TransactionView:
         row = self._conn.execute(INCOMPLETE, (agent, space)).fetchone()
         return None if row is None else int(row[0])
 
-    def request(self, approval: int) -> PendingApproval | None:
-        """See View."""
-        row = self._conn.execute(REQUEST, (approval,)).fetchone()
-        if row is None:
-            return None
-        agent, tool, given, *decision = row
-        return PendingApproval(AgentKey(agent), tool, bytes(given).decode(), *decision)
-
-    def open_requests(self, agent: AgentKey | None, tool: str) -> tuple[tuple[int, str], ...]:
-        """See View."""
-        rows = self._conn.execute(OPEN_REQUESTS, {"agent": agent, "tool": tool})
-        return tuple((int(number), bytes(given).decode()) for number, given in rows)
-
-    def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
-        """See View."""
-        return tuple(Rule(*row) for row in self._conn.execute(APPROVAL_RULES, (tool, agent)))
-
     def askers(self, instruction: int) -> tuple[AgentKey, ...]:
         """See View."""
         return tuple(AgentKey(row[0]) for row in self._conn.execute(ASKERS, (instruction,)))
@@ -81,9 +63,13 @@ class TransactionView:
         """See View."""
         return tuple((AgentKey(agent), name) for agent, name in self._conn.execute(ROSTER, (space,)))
 
-    def ballot(self, space: str, name: str) -> ProposalView | None:
+    def has_ballot(self, space: str, name: str) -> bool:
         """See View."""
-        return voting.open_proposals(self._conn, space, name)
+        return voting.find(self._conn, space, name) is not None
+
+    def open_ballots(self, space: str) -> int:
+        """See View."""
+        return len(voting.open_deadlines(self._conn, space))
 
     def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
         """See View."""
@@ -99,10 +85,6 @@ class TransactionView:
         """See View."""
         return rules.held(self._conn, space, proposal)
 
-    def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
-        """See View."""
-        return tuple(row[0] for row in self._conn.execute(BALLOT_NAMES, {"space": space, "open": only_open}))
-
 
 AGENT_EXISTS: Final = "SELECT 1 FROM agents WHERE key = ? AND home_space IS NULL"
 
@@ -114,32 +96,9 @@ NEWEST_RUN: Final = "SELECT max(id) FROM workflows WHERE space = ?"
 
 ROSTER: Final = "SELECT agent, name FROM members WHERE space = ? ORDER BY name LIMIT 256"
 
-BALLOT_NAMES: Final = """
-SELECT name FROM ballots WHERE (state = 'open' OR NOT :open) AND space = :space
-  AND run = coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
-    (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
-ORDER BY id DESC LIMIT 64
-"""
-
 ADDRESSED_BY: Final = """
 SELECT d.agent FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq
 WHERE m.cause = ?1 AND m.kind = 'said' AND m.space = (SELECT i.space FROM instructions AS i WHERE i.id = ?1) LIMIT 256
-"""
-
-REQUEST: Final = """
-SELECT a.agent, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END, a.state, a.decided_by,
-  a.reason
-FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob WHERE a.id = ?
-"""
-
-OPEN_REQUESTS: Final = """
-SELECT a.id, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END
-FROM approvals AS a INDEXED BY approvals_open LEFT JOIN blobs AS b ON b.hash = a.blob
-WHERE a.state = 'open' AND a.tool = :tool AND (:agent IS NULL OR a.agent = :agent) ORDER BY a.id LIMIT 256
-"""
-
-APPROVAL_RULES: Final = """
-SELECT id, pattern FROM approval_rules WHERE tool = ? AND (agent IS NULL OR agent = ?) ORDER BY id LIMIT 256
 """
 
 ASKERS: Final = """

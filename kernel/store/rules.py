@@ -1,5 +1,6 @@
 """Rules of workspaces: rows and queries. What a rule does is for kernel.policy.rules."""
 
+from collections.abc import Iterable
 from typing import Final, cast
 
 import apsw
@@ -7,13 +8,13 @@ import msgspec
 
 from kernel.policy.rule_trigger import trigger_of
 from kernel.policy.rules import ActiveRule, Occasion, decide, described
-from kernel.rule.effects import CountFirings, DefineRule, HoldRule
+from kernel.rule.effects import HoldRule
 from kernel.rule.view import HeldRule
 from kernel.store import rows
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Scope
 from protocol.message import USER
-from protocol.names import message_id, place_of
+from protocol.names import AgentKey, message_id, place_of
 from protocol.rules import FIRINGS_LIMIT, RuleFiring, RuleInfo, RuleSpec
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -76,30 +77,34 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
-def write_rule_row(tx: Transaction, row: DefineRule | CountFirings | HoldRule) -> None:
-    """Write what was decided about rules."""
-    match row:
-        case DefineRule():
-            values = {
-                "space": row.space,
-                "name": row.spec.name,
-                "author": row.author,
-                "key": row.author_key,
-                "scopes": " ".join(sorted(row.scopes)),
-                "enabled": row.spec.enabled,
-                "now": tx.now_ms,
-                "spec": _encode(row.spec),
-            }
-            tx.conn.execute(DEFINE, values)
-        case CountFirings():
-            tx.conn.executemany(COUNT_FIRING, [(tx.now_ms, number) for number in row.rules])
-        case HoldRule(rule=rule):
-            scopes = " ".join(sorted(rule.scopes))
-            kept = (_encode(rule.spec), _encode(row.occasion))
-            tx.conn.execute(
-                HOLD,
-                (row.space, row.proposal, rule.number, rule.version, rule.author, rule.author_key, scopes, *kept),
-            )
+def define(
+    tx: Transaction, space: str, spec: RuleSpec, author: str, author_key: AgentKey | None, scopes: Iterable[Scope]
+) -> None:
+    """Define a rule of ``space`` in place of the one with its name. ``author_key`` None: a person, or a file."""
+    values = {
+        "space": space,
+        "name": spec.name,
+        "author": author,
+        "key": author_key,
+        "scopes": " ".join(sorted(scopes)),
+        "enabled": spec.enabled,
+        "now": tx.now_ms,
+        "spec": _encode(spec),
+    }
+    tx.conn.execute(DEFINE, values)
+
+
+def count_firings(tx: Transaction, numbers: Iterable[int]) -> None:
+    """Count one more firing of each of these rules."""
+    tx.conn.executemany(COUNT_FIRING, [(tx.now_ms, number) for number in numbers])
+
+
+def hold(tx: Transaction, row: HoldRule) -> None:
+    """Keep what a rule does until its proposal has ended."""
+    rule, kept = row.rule, (_encode(row.rule.spec), _encode(row.occasion))
+    scopes = " ".join(sorted(rule.scopes))
+    whose = (rule.number, rule.version, rule.author, rule.author_key, scopes)
+    tx.conn.execute(HOLD, (row.space, row.proposal, *whose, *kept))
 
 
 DEFINED_BY: Final = "UPDATE rules SET message = ? WHERE space = ? AND name = ?"

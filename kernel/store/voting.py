@@ -1,186 +1,134 @@
 """Proposals and votes: rows and queries. The tables are called ballots, electors and votes.
 
-A proposal belongs to a run: by its name it is found in the newest run of its space. The rule decides what is written
-here, as part of its commit; the proposal that a workflow's ``verdict`` names decides over the run.
+A proposal belongs to a run: by its name it is found in the newest run of its space. The proposal that a workflow's
+``verdict`` names decides the run.
 """
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Final, NamedTuple, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
 
 import apsw
 import msgspec
 
 from kernel.policy.open_items import PendingProposal
 from kernel.policy.run_completion import Choice, FinalAnswer
-from kernel.policy.voting import ProposalOpened, ProposalState, Undecided, counted, tally
-from kernel.rule.effects import Creator, EndProposal, OpenProposal, RecordTie, RecordVote
-from kernel.rule.view import ProposalView
+from kernel.policy.voting import Ballot, Undecided, counted, tally
+from kernel.rule.effects import OpenProposal
 from kernel.store import rows, run_outcomes
 from kernel.store.rows import WHOLE, Page
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
-from protocol.names import AgentKey, is_below, place_of
+from protocol.names import is_below, place_of
 from protocol.voting import (
     NO,
     YES,
     BallotInfo,
     BallotState,
     BallotType,
-    Method,
     Option,
     ProposalList,
-    ProposalTerms,
     Resolution,
-    TieBreaker,
     Vote,
     Why,
 )
 
 LISTED: Final = 1000
 
-_options: Final = msgspec.json.Decoder(tuple[Option, ...])
+_options = msgspec.json.Decoder(tuple[Option, ...])
 
 
-class ProposalRow(msgspec.Struct, frozen=True):
-    """A row of ballots."""
-
-    number: int
-    space: str
-    run: int
-    opened: ProposalOpened
-    creator: Creator
-    created_ms: int
-    state: BallotState
-    tie_told: bool
-    winner: str | None
-    why: Why | None
-    reason: str
-    ended_ms: int | None
-    ended_by: str | None
-
-
-def _row(
-    number: int, space: str, run: int, name: str, type: BallotType, title: str, description: str, options: bytes,
-    rule: Method, quorum: int, tie_breaker: TieBreaker | None, binding: int, creator: str, creator_key: AgentKey | None,
-    hops: int, created_ms: int, expires_ms: int, state: BallotState, tie_told: int, winner: str | None, why: Why | None,
-    reason: str, ended_ms: int | None, ended_by: str | None, salt: str, strict: int,
-    grants: int,
-) -> ProposalRow:  # fmt: skip
-    terms = ProposalTerms(
-        type=type,
-        title=title,
-        description=description,
-        options=_options.decode(options),
-        resolution=Resolution(type=rule, quorum=quorum, tie_breaker=tie_breaker),
-        binding=bool(binding),
-        timeout_seconds=(expires_ms - created_ms) / 1000,
-        id=name,
-    )
-    opened = ProposalOpened(
-        name=name, terms=terms, expires_ms=expires_ms, salt=salt, strict=bool(strict), grants=grants
-    )
-    return ProposalRow(
-        number=number,
-        space=space,
-        run=run,
-        opened=opened,
-        creator=Creator(name=creator, agent=creator_key, hops=hops),
-        created_ms=created_ms,
-        state=state,
-        tie_told=bool(tie_told),
-        winner=winner,
-        why=why,
-        reason=reason,
-        ended_ms=ended_ms,
-        ended_by=ended_by,
+def _sql(statement: str) -> str:
+    """Fill in ``{columns}``, those of a Ballot, and ``{run}``, the newest run of ``:space``."""
+    return statement.format(
+        columns="""id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker,
+  binding, creator, creator_key, hops, created_ms, expires_ms AS deadline_ms, state, tie_told, winner, why,
+  reason, ended_ms, ended_by, salt, strict, grants""",
+        run="""coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
+  (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))""",
     )
 
 
-ONE: Final = """
-SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict,
-  grants
-FROM ballots
-WHERE name = :name AND space = :space AND run = coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
-  (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
-"""
-OF_SPACE: Final = """
-SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict,
-  grants
-FROM ballots
-WHERE space = :space AND run = coalesce(:run, (SELECT s.run FROM subspaces AS s WHERE s.space = :space),
-  (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
-  AND (state = 'open' OR NOT :open) AND id > :after
+def _row(*, options: bytes, salt: str, **columns: Any) -> Ballot:
+    labels = _options.decode(options)
+    seed = "{}/{space}/{run}/{name}".format(salt, **columns)
+    ids = tuple(option.id for option in labels)
+    return Ballot(labels=labels, options=ids, seed=seed, electors=frozenset(), **columns)
+
+
+ONE: Final = _sql("SELECT {columns} FROM ballots WHERE name = :name AND space = :space AND run = {run}")
+OF_SPACE: Final = _sql("""
+SELECT {columns} FROM ballots
+WHERE space = :space AND run = coalesce(:run, {run}) AND (state = 'open' OR NOT :open) AND id > :after
 ORDER BY id LIMIT :limit
-"""
-COUNT_OF_SPACE: Final = """
-SELECT count(*) FROM ballots
-WHERE space = :space AND run = coalesce(:run, (SELECT s.run FROM subspaces AS s WHERE s.space = :space),
-  (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
-"""
-EVERYWHERE: Final = """
-SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict,
-  grants
-FROM ballots WHERE (state = 'open' OR NOT :open) AND (:before IS NULL OR id < :before) ORDER BY id DESC LIMIT :limit
-"""
+""")
+COUNT_OF_SPACE: Final = _sql("SELECT count(*) FROM ballots WHERE space = :space AND run = coalesce(:run, {run})")
+EVERYWHERE: Final = _sql("""
+SELECT {columns} FROM ballots
+WHERE (state = 'open' OR NOT :open) AND (:before IS NULL OR id < :before) ORDER BY id DESC LIMIT :limit
+""")
 COUNT: Final = "SELECT count(*) FROM ballots WHERE state = 'open' OR NOT :open"
+NAMES: Final = _sql("SELECT name FROM ballots WHERE space = :space AND run = {run} ORDER BY id DESC LIMIT 64")
+OPEN: Final = _sql("SELECT {columns} FROM ballots INDEXED BY ballots_open WHERE state = 'open' ORDER BY id")
 ELECTORS: Final = "SELECT name FROM electors WHERE ballot = ? ORDER BY name"
 VOTES: Final = "SELECT voter, choice, reason, at_ms AS at FROM votes WHERE ballot = ? ORDER BY n"
 
 
+def _found(conn: apsw.Connection, statement: str, values: Mapping[str, Any]) -> list[Ballot]:
+    return [
+        msgspec.structs.replace(
+            row,
+            electors=frozenset(str(name) for (name,) in conn.execute(ELECTORS, (row.number,))),
+            votes=tuple(rows.each(conn.execute(VOTES, (row.number,)), VOTES, Vote, at=rfc3339)),
+        )
+        for row in rows.all_(conn.execute(statement, values), statement, _row, binding=bool, tie_told=bool, strict=bool)
+    ]
+
+
+def find(conn: apsw.Connection, space: str, name: str) -> Ballot | None:
+    """Return the ballot called ``name`` of the newest run of ``space``."""
+    return next(iter(_found(conn, ONE, {"space": space, "name": name})), None)
+
+
+def names(conn: apsw.Connection, space: str) -> tuple[str, ...]:
+    """Return the names of the ballots of the newest run of ``space``, the newest first, at most 64."""
+    return tuple(str(name) for (name,) in conn.execute(NAMES, {"space": space}))
+
+
+def open_in(conn: apsw.Connection, space: str) -> list[Ballot]:
+    """Return the open ballots of the newest run of ``space``, the oldest first."""
+    return _found(conn, OF_SPACE, {"space": space, "run": None, "open": True, "limit": LISTED, "after": 0})
+
+
 def one(conn: apsw.Connection, space: str, name: str) -> BallotInfo | None:
-    """All about the ballot called ``name``."""
-    row = _one(conn, space, name)
-    return None if row is None else _info(conn, row)
+    """Return all about the ballot called ``name``."""
+    found = find(conn, space, name)
+    return None if found is None else info(found)
 
 
 def in_space(conn: apsw.Connection, space: str, *, open_only: bool = False) -> tuple[BallotInfo, ...]:
-    """Every ballot of the newest run of ``space``, oldest first, at most 1000: ask for all of them in a thread."""
-    values = {"space": space, "run": None, "open": open_only, "limit": LISTED, "after": 0}
-    return _all(conn, rows.each(conn.execute(OF_SPACE, values), OF_SPACE, _row))
+    """Return the ballots of the newest run of ``space``, oldest first, at most 1000. Ask in a thread."""
+    found = (
+        open_in(conn, space)
+        if open_only
+        else _found(conn, OF_SPACE, {"space": space, "run": None, "open": False, "limit": LISTED, "after": 0})
+    )
+    return tuple(map(info, found))
 
 
 def of_run_there(conn: apsw.Connection, space: str, page: Page, run: int | None = None) -> ProposalList:
-    """A page of the same, or those of ``run``, whatever became of them. ``next`` names one as ``everywhere`` does."""
+    """Return a page of the same, or of those of ``run``. ``next`` names one as ``everywhere`` does."""
     values = {"space": space, "run": run, "open": False, "limit": page.limit + 1, "after": page.after or 0}
-    shown, following = page.cut(rows.all_(conn.execute(OF_SPACE, values), OF_SPACE, _row), _place)
-    return ProposalList(
-        proposals=_all(conn, shown), total=int(conn.execute(COUNT_OF_SPACE, values).get), next=following
-    )
+    return _list(page, _found(conn, OF_SPACE, values), int(conn.execute(COUNT_OF_SPACE, values).get))
 
 
 def everywhere(conn: apsw.Connection, *, open_only: bool, page: Page = WHOLE) -> ProposalList:
-    """Ballots of all runs, newest first. Ask in a thread."""
+    """Return the ballots of all runs, newest first. Ask in a thread."""
     values = {"open": open_only, "limit": page.limit + 1, "before": page.after}
-    shown, following = page.cut(rows.all_(conn.execute(EVERYWHERE, values), EVERYWHERE, _row), _place)
-    return ProposalList(proposals=_all(conn, shown), total=int(conn.execute(COUNT, values).get), next=following)
+    return _list(page, _found(conn, EVERYWHERE, values), int(conn.execute(COUNT, values).get))
 
 
-def _place(row: ProposalRow) -> str:
-    return f"p{row.number}"
-
-
-def open_proposals(conn: apsw.Connection, space: str, name: str) -> ProposalView | None:
-    """The same ballot, as the rule looks at it."""
-    row = _one(conn, space, name)
-    if row is None:
-        return None
-    return ProposalView(
-        number=row.number,
-        name=row.opened.name,
-        title=row.opened.terms.title,
-        labels=row.opened.terms.options,
-        counting=_counting(conn, row),
-        votes={vote.voter: vote.choice for vote in _votes(conn, row.number)},
-        creator=row.creator.name,
-        creator_key=row.creator.agent,
-        hops=row.creator.hops,
-        state=row.state,
-        tie_told=row.tie_told,
-        winner=row.winner,
-    )
+def _list(page: Page, found: Sequence[Ballot], total: int) -> ProposalList:
+    shown, following = page.cut(found, lambda row: f"p{row.number}")
+    return ProposalList(proposals=tuple(map(info, shown)), total=total, next=following)
 
 
 DEADLINES: Final = "SELECT expires_ms FROM ballots INDEXED BY ballots_open WHERE state = 'open' AND space = ?"
@@ -191,104 +139,39 @@ def open_deadlines(conn: apsw.Connection, space: str) -> tuple[int, ...]:
     return tuple(int(expires_ms) for (expires_ms,) in conn.execute(DEADLINES, (space,)))
 
 
-OPEN: Final = """
-SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict,
-  grants
-FROM ballots INDEXED BY ballots_open WHERE state = 'open' ORDER BY id
-"""
-
-
 def open_everywhere(conn: apsw.Connection) -> tuple[PendingProposal, ...]:
-    """All that is put to the vote now, the oldest first. Each space has few of them."""
+    """Return the open proposals, the oldest first. Each space has few of them."""
     return tuple(
-        PendingProposal(
-            name=row.opened.name,
-            title=row.opened.terms.title,
-            space=row.space,
-            run=row.run,
-            binding=row.opened.terms.binding,
-            counting=_counting(conn, row),
-            votes={vote.voter: vote.choice for vote in _votes(conn, row.number)},
-            creator=row.creator.name,
-            opened_ms=row.created_ms,
-            since=rfc3339(row.created_ms),
-        )
-        for row in rows.all_(conn.execute(OPEN), OPEN, _row)
+        PendingProposal(ballot=row, space=place_of(row.space), since=rfc3339(row.created_ms))
+        for row in _found(conn, OPEN, {})
     )
 
 
-class ProposalOutcome(NamedTuple):
-    """Outcome of a proposal, as far as a run is judged by it."""
-
-    type: BallotType
-    binding: bool
-    state: BallotState
-
-
-OF_RUN: Final = "SELECT type, binding, state FROM ballots WHERE run = ? AND name = ? AND instr(space, '~') = 0"
-
-
-def proposals_of_run(conn: apsw.Connection, run: int, name: str) -> ProposalOutcome | None:
-    """Return the outcome of the proposal called ``name`` in one run."""
-    return rows.one(conn.execute(OF_RUN, (run, name)), OF_RUN, ProposalOutcome, binding=bool)
-
-
-def _one(conn: apsw.Connection, space: str, name: str) -> ProposalRow | None:
-    return rows.one(conn.execute(ONE, {"space": space, "name": name}), ONE, _row)
-
-
-def _all(conn: apsw.Connection, found: Iterable[ProposalRow]) -> tuple[BallotInfo, ...]:
-    return tuple(_info(conn, row) for row in found)
-
-
-def _votes(conn: apsw.Connection, number: int) -> tuple[Vote, ...]:
-    return tuple(rows.each(conn.execute(VOTES, (number,)), VOTES, Vote, at=rfc3339))
-
-
-def _counting(conn: apsw.Connection, row: ProposalRow) -> ProposalState:
-    terms = row.opened.terms
-    return ProposalState(
-        type=terms.type,
-        rule=terms.resolution.type,
-        options=tuple(option.id for option in terms.options),
-        electors=frozenset(str(name) for (name,) in conn.execute(ELECTORS, (row.number,))),
-        quorum=row.opened.quorum,
-        deadline_ms=row.opened.expires_ms,
-        tie_breaker=terms.resolution.tie_breaker,
-        seed=f"{row.opened.salt}/{row.space}/{row.run}/{row.opened.name}",
-        strict=row.opened.strict,
-        grants=row.opened.grants,
-    )
-
-
-def _info(conn: apsw.Connection, row: ProposalRow) -> BallotInfo:
-    terms = row.opened.terms
-    counting = _counting(conn, row)
-    votes = _votes(conn, row.number)
-    choices = {vote.voter: vote.choice for vote in votes}
-    stands = tally(counting, choices, row.created_ms) if row.state == "open" else None
+def info(row: Ballot) -> BallotInfo:
+    """Return the ballot as it is shown."""
+    choices = row.choices
+    stands = tally(row, choices, row.created_ms) if row.state == "open" else None
     assigned: dict[str, tuple[str, ...]] = {}
-    if terms.type == "assignment" and row.state == "resolved":
-        for option in terms.options:
-            assigned[option.id] = tuple(sorted(voter for voter, choice in choices.items() if choice == option.id))
+    if row.type == "assignment" and row.state == "resolved":
+        for option in row.options:
+            assigned[option] = tuple(sorted(voter for voter, choice in choices.items() if choice == option))
     return BallotInfo(
-        id=row.opened.name,
+        id=row.name,
         space=place_of(row.space),
-        type=terms.type,
-        title=terms.title,
-        description=terms.description,
-        options=terms.options,
-        resolution=terms.resolution,
-        binding=terms.binding,
-        creator=row.creator.name,
+        type=row.type,
+        title=row.title,
+        description=row.description,
+        options=row.labels,
+        resolution=Resolution(type=row.rule, quorum=row.quorum, tie_breaker=row.tie_breaker),
+        binding=row.binding,
+        creator=row.creator,
         created_at=rfc3339(row.created_ms),
-        expires_at=rfc3339(row.opened.expires_ms),
+        expires_at=rfc3339(row.deadline_ms),
         state=row.state,
-        electors=tuple(sorted(counting.electors)),
-        missing=tuple(sorted(counting.electors - choices.keys())),
-        votes=votes,
-        counts=counted(counting.options, choices),
+        electors=tuple(sorted(row.electors)),
+        missing=tuple(sorted(row.electors - choices.keys())),
+        votes=row.votes,
+        counts=counted(row.options, choices),
         tied=stands.tied if isinstance(stands, Undecided) else (),
         winner=row.winner,
         assigned=assigned,
@@ -299,99 +182,73 @@ def _info(conn: apsw.Connection, row: ProposalRow) -> BallotInfo:
     )
 
 
-_WITHOUT_WINNER: Final[Mapping[BallotState, str]] = MappingProxyType(
-    {
-        "open": "{} was still open",
-        "resolved": "{} had no winner",
-        "expired": "{} had no winner when its time was up",
-        "cancelled": "{} was called off",
-    }
-)
-
-
+_WITHOUT_WINNER: Mapping[BallotState, str] = {
+    "open": "{} was still open",
+    "resolved": "{} had no winner",
+    "expired": "{} had no winner when its time was up",
+    "cancelled": "{} was called off",
+}
 VERDICT: Final = "SELECT verdict FROM workflows WHERE id = ?"
+OF_RUN: Final = "SELECT type, binding, state FROM ballots WHERE run = ? AND name = ? AND instr(space, '~') = 0"
 
 
 def of_run(conn: apsw.Connection, run: int, name: str) -> FinalAnswer:
-    """The answer of the ballot called ``name`` in ``run``; why there is none, as long as there is none."""
+    """Return the answer of the ballot called ``name`` in ``run``; without one, the reason."""
     kept = cast("Choice | None", conn.execute(VERDICT, (run,)).get)
     if kept is not None:
         return FinalAnswer(name, kept)
-    outcome = proposals_of_run(conn, run, name)
-    if outcome is None:
+    row = cast("tuple[BallotType, int, BallotState] | None", conn.execute(OF_RUN, (run, name)).fetchone())
+    if row is None:
         return FinalAnswer(name, why=f"nobody put {name} to the vote")
-    # Why the ballot has decided nothing.
-    if outcome.type != "approval":
-        fault = f"{name} is not an approval, but of type {outcome.type}"
-    elif not outcome.binding:
+    type_, binding, state = row
+    if type_ != "approval":
+        fault = f"{name} is not an approval, but of type {type_}"
+    elif not binding:
         fault = f"{name} is not binding"
     else:
-        fault = _WITHOUT_WINNER[outcome.state].format(name)
+        fault = _WITHOUT_WINNER[state].format(name)
     return FinalAnswer(name, why=fault)
 
 
-_encode: Final = msgspec.json.Encoder().encode
-
-
-def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordTie | EndProposal) -> None:
-    """Write what the rule decided about a ballot."""
-    match row:
-        case OpenProposal():
-            opened, terms = row.opened, row.opened.terms
-            values = {
-                "space": row.space,
-                "name": opened.name,
-                "kind": terms.type,
-                "title": terms.title,
-                "description": terms.description,
-                "options": _encode(terms.options),
-                "rule": terms.resolution.type,
-                "quorum": terms.resolution.quorum,
-                "tie_breaker": terms.resolution.tie_breaker,
-                "binding": terms.binding,
-                "creator": row.creator.name,
-                "creator_key": row.creator.agent,
-                "hops": row.creator.hops,
-                "now": tx.now_ms,
-                "expires_ms": opened.expires_ms,
-                "salt": opened.salt,
-                "strict": opened.strict,
-                "grants": opened.grants,
-                "binds": None if terms.binds is None else _encode(terms.binds),
-            }
-            tx.conn.execute(INSERT, values)
-            number = tx.conn.last_insert_rowid()
-            tx.conn.executemany(ELECTOR, [(number, name) for name in row.electors])
-            data = {"id": opened.name, "type": terms.type, "expires_at": rfc3339(opened.expires_ms)}
-            tx.emit("proposal.opened", space=row.space, agent=row.creator.name, data=data)
-        case RecordVote():
-            tx.conn.execute(VOTE, msgspec.structs.asdict(row) | {"now": tx.now_ms})
-        case RecordTie():
-            tx.conn.execute(TIE, (row.ballot,))
-        case EndProposal():
-            # Once: a ballot that is over stays as it is.
-            found = tx.conn.execute(
-                END, msgspec.structs.asdict(row.ended) | {"ballot": row.ballot, "now": tx.now_ms}
-            ).fetchone()
-            if found is not None:
-                space, name, run, decides = found
-                verdict = run_outcomes.expected(tx.conn, run).verdict
-                is_runs = decides and not is_below(space)  # one of the same name below decides nothing about the run
-                if is_runs and row.ended.winner in (YES, NO) and verdict is not None and verdict.id == name:
-                    tx.conn.execute(IS_VERDICT, (row.ended.winner, run))  # the run's own: it outlives what was said
-                ended = {"id": name, "state": row.ended.state, "winner": row.ended.winner}
-                tx.emit("proposal.ended", space=space, data=ended)
-
-
-INSERT: Final = """
+_encode = msgspec.json.Encoder().encode
+INSERT: Final = _sql("""
 INSERT INTO ballots (space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
   creator_key, hops, created_ms, expires_ms, state, salt, strict, binds, grants)
-VALUES (:space, coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
-  (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)), :name, :kind,
-  :title, :description, :options, :rule, :quorum, :tie_breaker, :binding, :creator, :creator_key, :hops, :now,
-  :expires_ms, 'open', :salt, :strict, :binds, :grants)
-"""
+VALUES (:space, {run}, :name, :kind, :title, :description, :options, :rule, :quorum, :tie_breaker, :binding, :creator,
+  :creator_key, :hops, :now, :expires_ms, 'open', :salt, :strict, :binds, :grants)
+""")
 ELECTOR: Final = "INSERT INTO electors (ballot, name) VALUES (?, ?)"
+
+
+def put_open(tx: Transaction, row: OpenProposal) -> None:
+    """Put something to the vote."""
+    opened, terms = row.opened, row.opened.terms
+    values = {
+        "space": row.space,
+        "name": opened.name,
+        "kind": terms.type,
+        "title": terms.title,
+        "description": terms.description,
+        "options": _encode(terms.options),
+        "rule": terms.resolution.type,
+        "quorum": terms.resolution.quorum,
+        "tie_breaker": terms.resolution.tie_breaker,
+        "binding": terms.binding,
+        "creator": row.creator,
+        "creator_key": row.creator_key,
+        "hops": row.hops,
+        "now": tx.now_ms,
+        "expires_ms": opened.expires_ms,
+        "salt": opened.salt,
+        "strict": opened.strict,
+        "grants": opened.grants,
+        "binds": None if terms.binds is None else _encode(terms.binds),
+    }
+    tx.conn.execute(INSERT, values)
+    number = tx.conn.last_insert_rowid()
+    tx.conn.executemany(ELECTOR, [(number, name) for name in row.electors])
+    data = {"id": opened.name, "type": terms.type, "expires_at": rfc3339(opened.expires_ms)}
+    tx.emit("proposal.opened", space=row.space, agent=row.creator, data=data)
 
 
 VOTE: Final = """
@@ -399,10 +256,45 @@ INSERT INTO votes (ballot, voter, n, choice, reason, at_ms)
 VALUES (:ballot, :voter, (SELECT count(*) FROM votes AS v WHERE v.ballot = :ballot), :choice, :reason, :now)
 """
 
+
+def put_vote(tx: Transaction, ballot: Ballot, voter: str, choice: str, reason: str) -> None:
+    """Record one vote."""
+    values = {"ballot": ballot.number, "voter": voter, "choice": choice, "reason": reason, "now": tx.now_ms}
+    tx.conn.execute(VOTE, values)
+
+
 TIE: Final = "UPDATE ballots SET tie_told = 1 WHERE id = ?"
+
+
+def put_tie(tx: Transaction, ballot: Ballot) -> None:
+    """Record that the creator was asked to break the tie."""
+    tx.conn.execute(TIE, (ballot.number,))
+
+
+class Ended(NamedTuple):
+    """The end of a ballot. ``by``: the one that cancelled it, or broke the tie."""
+
+    state: BallotState
+    winner: str | None
+    why: Why
+    by: str | None = None
+    reason: str = ""
+
 
 END: Final = """
 UPDATE ballots SET state = :state, winner = :winner, why = :why, ended_by = :by, reason = :reason, ended_ms = :now
-WHERE id = :ballot AND state = 'open' RETURNING space, name, run, type = 'approval' AND binding
+WHERE id = :ballot AND state = 'open'
 """
 IS_VERDICT: Final = "UPDATE workflows SET verdict = ? WHERE id = ?"
+
+
+def put_end(tx: Transaction, ballot: Ballot, ended: Ended) -> None:
+    """End an open ballot."""
+    tx.conn.execute(END, ended._asdict() | {"ballot": ballot.number, "now": tx.now_ms})
+    verdict = run_outcomes.expected(tx.conn, ballot.run).verdict
+    # One of the same name below decides nothing about the run.
+    decides = ballot.type == "approval" and ballot.binding and not is_below(ballot.space)
+    if decides and ended.winner in (YES, NO) and verdict is not None and verdict.id == ballot.name:
+        tx.conn.execute(IS_VERDICT, (ended.winner, ballot.run))  # the run's own: it outlives what was said
+    data = {"id": ballot.name, "state": ended.state, "winner": ended.winner}
+    tx.emit("proposal.ended", space=ballot.space, data=data)

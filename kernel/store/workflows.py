@@ -15,7 +15,8 @@ from kernel.store.transaction import Transaction
 from protocol.agent import Approval
 from protocol.api.runs import RunOptions
 from protocol.budget import RunBudget
-from protocol.names import SpaceId, base_space, is_below, split_space, workflow_space
+from protocol.errors import Refused
+from protocol.names import SpaceId, base_space, is_below, place_of, split_space, workflow_space
 
 
 class WorkflowRecord(msgspec.Struct, frozen=True):
@@ -82,6 +83,20 @@ def insert(tx: Transaction, row: StartRun) -> None:
         "attended": options.attended,
     }
     tx.conn.execute(INSERT, values)
+
+
+STOP_WORKFLOW: Final = """
+UPDATE workflows SET state = 'stopped', status = ?, exit_code = ?, ended_ms = ? WHERE space = ? AND state = 'running'
+"""
+
+
+def end(tx: Transaction, space: str, status: str, exit_code: int) -> None:
+    """End the workflow that runs in ``space``. Raises Refused (workflow_not_running)."""
+    tx.conn.execute(STOP_WORKFLOW, (status, exit_code, tx.now_ms, space))
+    if not tx.conn.changes():
+        raise Refused("workflow_not_running", f"{place_of(space)} is not running")
+    data = {"run": place_of(space), "status": status, "exit_code": exit_code}
+    tx.emit("workflow.stopped", space=space, data=data)
 
 
 def _options(

@@ -11,9 +11,9 @@ import msgspec
 
 from kernel.agents.definition import place_at
 from kernel.policy.documents import check_file
-from kernel.policy.rule_check import rule_fault
+from kernel.policy.rule_check import check_rule
 from kernel.policy.rules import normal
-from kernel.policy.tasks import find_cycle, plan_fault
+from kernel.policy.tasks import check_plan, find_cycle
 from kernel.source.diagnostics import Diagnostics
 from kernel.source.safe_paths import folder_fault, plain_path
 from kernel.source.yaml_tree import MapNode, Node
@@ -87,11 +87,13 @@ def check_tasks(definition: WorkflowDefinition, node: Node, problems: Diagnostic
     if not definition.tasks:
         return
     place = place_at(node, "tasks")
-    fault = plan_fault(definition.tasks, tuple(definition.agents))
-    if definition.workspace is False:
-        fault = "with workspace: false its agents have no tasks together", "remove workspace: false, or tasks:"
-    if fault is not None:
-        problems.add(place, "tasks", *fault)
+    try:
+        if definition.workspace is False:
+            text = "with workspace: false its agents have no tasks together"
+            raise Refused("bad_request", text, "remove workspace: false, or tasks:")
+        check_plan(definition.tasks, tuple(definition.agents))
+    except Refused as refused:
+        problems.add(place, "tasks", refused.text, refused.hint)
         return
     keys = {one.key for one in definition.tasks}
     for index, one in enumerate(definition.tasks):
@@ -114,16 +116,19 @@ def check_rules(definition: WorkflowDefinition, node: Node, problems: Diagnostic
     members = {key.text for key, _ in agents.entries} if isinstance(agents, MapNode) else set(definition.agents)
     for index, one in enumerate(specs):
         where = f"rules[{index}]"
-        fault = rule_fault(one, members)
-        if definition.workspace is False:
-            fault = "with workspace: false its agents have no rules together", "remove workspace: false, or rules:"
-        elif fault is None and names.index(one.name) < index:
-            fault = f"there are two rules called {one.name}", "give one of them another name"
-        elif fault is None:
-            unknown = next((action.invoke for action in one.then if action.invoke not in (None, *names)), None)
-            fault = None if unknown is None else (f"there is no rule {unknown[:40]!r} to invoke", "give its name")
-        if fault is not None:
-            problems.add(place_at(node, where), where, *fault)
+        unknown = next((action.invoke for action in one.then if action.invoke not in (None, *names)), None)
+        try:
+            if definition.workspace is False:
+                text = "with workspace: false its agents have no rules together"
+                raise Refused("bad_request", text, "remove workspace: false, or rules:")
+            check_rule(one, members)
+            if names.index(one.name) < index:
+                text = f"there are two rules called {one.name}"
+                raise Refused("bad_request", text, "give one of them another name")
+            if unknown is not None:
+                raise Refused("bad_request", f"there is no rule {unknown[:40]!r} to invoke", "give its name")
+        except Refused as refused:
+            problems.add(place_at(node, where), where, refused.text, refused.hint)
     if len(specs) > RULES_LIMIT:
         problems.add(place_at(node, "rules"), "rules", f"a workflow has at most {RULES_LIMIT} rules")
 

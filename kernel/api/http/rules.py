@@ -6,7 +6,7 @@ from kernel.api.http.route import Request
 from kernel.api.http.runs import run_asked
 from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.operations.places import known_space
-from kernel.policy.rule_check import rule_fault
+from kernel.policy.rule_check import check_rule
 from kernel.policy.rules import normal
 from kernel.store import agents, rules
 from kernel.store.transaction import Transaction
@@ -69,8 +69,6 @@ def _trial(conn: apsw.Connection, asked: str, body: RuleTrialRequest) -> RuleTri
     else:
         assert body.rule is not None
         spec = normal(body.rule)
-        fault = rule_fault(spec, tuple(one.name for one in agents.members(conn, record.space)))
-        if fault is not None:
-            raise Refused("bad_request", *fault)
+        check_rule(spec, tuple(one.name for one in agents.members(conn, record.space)))
     looked_at, total, firings = rules.trial(conn, record.space, record.id, spec)
     return RuleTrial(run=run_id(record.id), rule=spec.name, messages=looked_at, total=total, firings=firings)

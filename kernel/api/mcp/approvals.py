@@ -119,7 +119,7 @@ async def auth_request(
     except UnicodeEncodeError as error:
         raise Refused("bad_request", "the input is not Unicode text") from error
     wait = asked.wait_seconds
-    call = transitions.Call(
+    call = approvals.Call(
         key=asked.tool_use_id or caller.call_key,
         tool=tool,
         input=given,

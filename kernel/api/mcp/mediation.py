@@ -16,7 +16,6 @@ from kernel.policy import mediation
 from kernel.policy.curation import Summary
 from kernel.policy.mediation import Given
 from kernel.rule.assignment import check_recipient, no_channel
-from kernel.rule.effects import Refuse
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, audit, run_outcomes
 from kernel.store.agents import AgentRecord, Member
@@ -111,9 +110,9 @@ def _colleague(caller: Caller, name: str, store: StoreAccess) -> Member:
     """The member of the caller's workspace that is called ``name``. Raises Refused."""
     identity = caller.identity
     if is_personal(identity.space):
-        raise _refused(check_recipient(identity.space))
+        raise check_recipient(identity.space)
     if not store.reader.now(run_outcomes.expected_in, identity.space).has_channel:
-        raise _refused(no_channel(identity.space))
+        raise no_channel(identity.space)
     members = store.reader.now(agents.members, identity.space)
     found = next((one for one in members if one.name == name.removeprefix("@").lower()), None)
     if found is None:
@@ -122,10 +121,6 @@ def _colleague(caller: Caller, name: str, store: StoreAccess) -> Member:
     if found.key == identity.agent:
         raise Refused("conflict", f"{name} is you", "memory_recall searches what you know yourself")
     return found
-
-
-def _refused(why: Refuse) -> Refused:
-    return Refused(why.code, why.text, why.hint)
 
 
 def _memory(files: ProjectFiles, key: AgentKey, record: AgentRecord | None) -> Memory:

@@ -22,6 +22,7 @@ from kernel.policy.rules import (
     described,
     terms_of,
 )
+from kernel.policy.vote_texts import announced
 from kernel.policy.voting import ProposalOpened, with_defaults
 from kernel.rule.draft import (
     Draft,
@@ -30,11 +31,10 @@ from kernel.rule.draft import (
     Payload,
     ProposalEnded,
     RuleChain,
-    RuleDefined,
     RuleInvoked,
+    Wakes,
 )
-from kernel.rule.effects import Append, CountFirings, DefineRule, Effect, HoldRule, PlanTask, Rule, WriteRow
-from kernel.rule.rules.voting import announced
+from kernel.rule.effects import Append, CountFirings, Effect, HoldRule, PlanTask, Rule, WriteRow
 from kernel.rule.view import View
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, is_personal
@@ -43,17 +43,8 @@ from protocol.voting import YES, ProposalTerms
 
 
 def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
-    """Keep a definition, or do what the rules of the fact's space say about it."""
+    """Do what the rules of the fact's space say about it."""
     space, payload = fact.draft.space, fact.draft.payload
-    if isinstance(payload, RuleDefined):
-        row = DefineRule(
-            space=space,
-            spec=payload.spec,
-            author=fact.draft.sender,
-            author_key=fact.speaker,
-            scopes=payload.scopes,
-        )
-        return (WriteRow(row),)
     if is_personal(space):
         return ()
     known = view.active_rules(space)
@@ -87,6 +78,8 @@ def _trigger(fact: Fact) -> Trigger | None:
             return trigger_of(draft.kind, draft.sender, said, fact.hops)
         case ProposalEnded(winner=winner):
             return trigger_of(draft.kind, draft.sender, text, fact.hops, winner=winner)
+        case Wakes() if draft.kind == "due":
+            return None  # a space below was closed: no schedule came
         case _:
             return trigger_of(draft.kind, draft.sender, text, fact.hops)
 
@@ -143,7 +136,7 @@ def _done(fact: Fact, step: Step, link: RuleChain, view: View) -> Iterable[Effec
         would = policy.invoke((step.rule,), step.rule, step.occasion, granted=True).steps
         opened = _gate(fact, step, would)
         voice = next((one.stranger for one in would if one.stranger is not None), SYSTEM)
-        if view.ballot(fact.draft.space, opened.name) is None:
+        if not view.has_ballot(fact.draft.space, opened.name):
             hold = HoldRule(space=fact.draft.space, proposal=opened.name, rule=step.rule, occasion=step.occasion)
             yield WriteRow(hold)
             # Nobody votes for its creator, and nobody needs to be told what comes of it but by the rule.

@@ -7,38 +7,41 @@ What an agent says when its work is done becomes a reply in the space the work c
 as the system's words and never the agent's; of what a schedule wakes, which fails again and again while its cause
 lasts, the first time only. A change of a document wakes nobody, a suggestion whoever owns the document, and what is
 shared of a memory nobody: whom it is shared with finds it in the inbox.
+
+Members are woken by a proposal as by a mention. Its creator is woken by the result unless its own call brought that
+about: then the answer to the call says so.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
+from kernel.policy.voting import ProposalOpened, check_terms
 from kernel.rule.assignment import (
     assign,
     assign_mentioned,
+    channel_of,
+    check_question,
     check_recipient,
     continues,
     limit_reached,
     limited,
     no_channel,
     not_running,
-    refusal,
 )
-from kernel.rule.draft import Draft, Fact, InstructionOutcome
-from kernel.rule.effects import Append, Deliver, Effect, Refuse, Rule
+from kernel.rule.draft import Draft, Fact, InstructionOutcome, ProposalEnded, Wakes
+from kernel.rule.effects import Append, Deliver, Effect, OpenProposal, Rule, WriteRow
 from kernel.rule.view import View, Workspace
+from protocol.errors import Refused
 from protocol.instruction import Status, WaitReason
 from protocol.message import HOOK, SYSTEM, TEXT_LIMIT_BYTES, TOO_LARGE_HINT, USER
 from protocol.names import AgentKey, AgentName, is_below, is_personal, place_of, split_space
 from protocol.target import find_mentions, limit_mentions
 
-NOTICES: Final[Mapping[Status, str]] = MappingProxyType(
-    {
-        "failed": "failed and is not tried again",
-        "dead": "was given up after its last attempt",
-        "incomplete": "stopped before it was complete",
-    }
-)
+NOTICES: Final[Mapping[Status, str]] = {
+    "failed": "failed and is not tried again",
+    "dead": "was given up after its last attempt",
+    "incomplete": "stopped before it was complete",
+}
 """How each end reads. One that is not listed is not announced."""
 
 
@@ -75,49 +78,46 @@ REPLY: Final = Rule(name="reply", kinds=frozenset({"done"}), decide=decide_reply
 
 
 def decide_mentions(fact: Fact, view: View) -> tuple[Effect, ...]:
-    """Deliver and assign the message, or refuse it."""
+    """Deliver and assign the message. Raises Refused."""
     if fact.draft.kind == "said" and len(fact.draft.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
-        return (Refuse("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT),)
+        raise Refused("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
     if is_personal(fact.draft.space):
         return _personal(fact, view)
     workspace = view.workspace(fact.draft.space)
     if workspace is None:
-        return (not_running(fact.draft.space),)
+        raise not_running(fact.draft.space)
     return _workspace(fact, workspace, view)
 
 
 def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
     if fact.draft.asks:
-        return (check_recipient(fact.draft.space),)
+        raise check_recipient(fact.draft.space)
     if fact.draft.sender != USER and not fact.draft.sender.startswith(HOOK):
         return ()
     name = split_space(fact.draft.space)[1]
     key = AgentKey(name)
     if not view.agent_exists(key):
-        return (Refuse("unknown_agent", f"there is no agent {name!r}", "awk ls lists the agents"),)
+        raise Refused("unknown_agent", f"there is no agent {name!r}", "awk ls lists the agents")
     return assign(key, name, "immediate", fact.hops, continues=continues(fact, key, view))
 
 
 def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ...]:
     if fact.speaker is not None and not workspace.has_channel:
-        return () if fact.draft.kind == "reply" else (no_channel(fact.draft.space),)
+        if fact.draft.kind == "reply":
+            return ()
+        raise no_channel(fact.draft.space)
     direct: dict[AgentKey, str] = {}
     for name in fact.draft.to:
         key = view.member(fact.draft.space, name.lower())
         if key is None:
             members = ", ".join(view.member_names(fact.draft.space))
-            return (
-                Refuse(
-                    "not_a_participant",
-                    f"{name!r} is not a member of {place_of(fact.draft.space)} (members: {members})",
-                    "whoever opened it lets members of the run in"
-                    if is_below(fact.draft.space)
-                    else f"add it under agents: in {workspace.file}",
-                ),
-            )
+            text = f"{name!r} is not a member of {place_of(fact.draft.space)} (members: {members})"
+            add = f"add it under agents: in {workspace.file}"
+            hint = "whoever opened it lets members of the run in" if is_below(fact.draft.space) else add
+            raise Refused("not_a_participant", text, hint)
         direct.setdefault(key, name.lower())
-    if fact.draft.asks and (refused := refusal(fact, direct, view)) is not None:
-        return (refused,)
+    if fact.draft.asks:
+        check_question(fact, direct, view)
     named = {key: name for key, name in _mentioned(fact, view).items() if key not in direct}
     if not direct and not named:
         return ()
@@ -177,3 +177,61 @@ def _members(fact: Fact, names: tuple[str, ...], view: View) -> tuple[tuple[Agen
 
 
 DOCUMENT: Final = Rule(name="document", kinds=frozenset({"document"}), decide=decide_document)
+
+
+MOST_OPEN: Final = 16
+"""In one space: each wakes all members."""
+
+
+def decide_proposal(fact: Fact, view: View) -> tuple[Effect, ...]:
+    """Open a proposal, or wake the creator of one. Raises Refused."""
+    match fact.draft.payload:
+        case ProposalOpened() as opened:
+            return _open(fact, opened, view)
+        case Wakes() as woken:
+            return _call_creator(fact, woken, view)
+        case ProposalEnded(wakes=Wakes() as woken):
+            return _call_creator(fact, woken, view)
+        case _:
+            return ()
+
+
+def _open(fact: Fact, opened: ProposalOpened, view: View) -> tuple[Effect, ...]:
+    space = fact.draft.space
+    if is_personal(space):
+        text = f"nobody votes in {space}: it is between {split_space(space)[1]} and the user"
+        raise Refused("not_a_participant", text, "members of a workspace vote with each other")
+    workspace = channel_of(view, space)
+    members = view.roster(space)
+    electors = members if opened.electors is None else tuple(one for one in members if one[1] in opened.electors)
+    if view.has_ballot(space, opened.name):
+        text = f"there is a proposal {opened.name} already, open or ended"
+        raise Refused("already_exists", text, "give it another id, or none; team_proposal_status shows them")
+    if view.open_ballots(space) >= MOST_OPEN:
+        text = f"{MOST_OPEN} proposals are open in {place_of(space)}"
+        raise Refused("conflict", text, "vote on those first, or cancel one")
+    check_terms(opened, len(opened.electors or electors))
+    row = OpenProposal(
+        opened=opened,
+        space=space,
+        creator=fact.draft.sender,
+        creator_key=fact.speaker,
+        hops=fact.hops,
+        electors=(*(name for _, name in electors), *((USER,) if USER in (opened.electors or ()) else ())),
+    )
+    others = (one for one in electors if one[0] != fact.speaker)
+    return (WriteRow(row), *assign_mentioned(fact, workspace, others))
+
+
+def _call_creator(fact: Fact, creator: Wakes, view: View) -> tuple[Effect, ...]:
+    workspace = view.workspace(fact.draft.space)
+    if workspace is None:
+        return ()
+    limit = limit_reached(fact, workspace, 1)
+    if limit is not None and workspace.mode == "run":
+        # Nobody can continue a run: it would only be one more instruction to give up.
+        return limited(fact.draft.space, workspace, limit)
+    return assign_mentioned(fact, workspace, [(creator.agent, creator.name)])
+
+
+PROPOSAL: Final = Rule(name="ballot", kinds=frozenset({"proposal", "resolved"}), decide=decide_proposal)

@@ -1,4 +1,4 @@
-"""The rules of a workflow's start and end, and of wakeups by a schedule. Pure.
+"""The rules of a workflow's start, and of wakeups by a schedule. Pure.
 
 A schedule wakes its agent in the background, in the workspace it names if that runs, else at home: its personal space,
 or the workspace of the workflow whose file has the schedule. A workspace that a limit holds is left alone: work nobody
@@ -10,21 +10,20 @@ from typing import Final
 import msgspec
 
 from kernel.rule.assignment import assign_mentioned
-from kernel.rule.draft import Draft, Fact, GuardAsked, RunSpec, SpaceOver, WakeupDue, WorkflowStopped
+from kernel.rule.draft import Draft, Fact, GuardAsked, RunSpec, Wakes, WakeupDue
 from kernel.rule.effects import (
     Append,
     Assign,
     Deliver,
     Effect,
-    EndRun,
     LimitRun,
-    Refuse,
     Rule,
     SetMembers,
     StartRun,
     WriteRow,
 )
 from kernel.rule.view import View
+from protocol.errors import Refused
 from protocol.instruction import Lane
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, AgentName, is_personal, name_of, place_of, split_space, workflow_space
@@ -36,7 +35,7 @@ def decide_wakeup(fact: Fact, view: View) -> tuple[Effect, ...]:
     due = fact.draft.payload
     if isinstance(due, GuardAsked):
         return _wake(due.agent, name_of(due.agent), fact.hops, "immediate" if due.waited_for else "background")
-    if isinstance(due, SpaceOver):
+    if isinstance(due, Wakes):
         workspace = view.workspace(fact.draft.space)
         return () if workspace is None else assign_mentioned(fact, workspace, ((due.agent, due.name),))
     if not isinstance(due, WakeupDue):
@@ -92,18 +91,12 @@ _definition: Final = msgspec.json.Decoder(_Limited)
 
 
 def decide_workflow(fact: Fact, view: View) -> tuple[Effect, ...]:
-    """Start or end the workflow of the fact's space; other status messages change nothing."""
+    """Start the workflow of the fact's space; other status messages change nothing. Raises Refused."""
     match fact.draft.payload:
         case RunSpec() as started:
             if view.workspace(fact.draft.space) is not None:
-                target = f"@{started.name}:{started.tag}"
-                return (
-                    Refuse(
-                        "already_running",
-                        f"{place_of(fact.draft.space)} is already running",
-                        f"stop it first: awk stop {target}",
-                    ),
-                )
+                hint = f"stop it first: awk stop @{started.name}:{started.tag}"
+                raise Refused("already_running", f"{place_of(fact.draft.space)} is already running", hint)
             limits = _definition.decode(started.definition).limits
             begin = StartRun(space=fact.draft.space, spec=started, limits=limits)
             kickoff: tuple[Effect, ...]
@@ -120,16 +113,8 @@ def decide_workflow(fact: Fact, view: View) -> tuple[Effect, ...]:
                 )
                 kickoff = (Append(draft),)
             return (WriteRow(begin), WriteRow(SetMembers(space=fact.draft.space, members=started.members)), *kickoff)
-        case WorkflowStopped() as stopped:
-            return _end(fact, stopped, view)
         case _:
             return ()
-
-
-def _end(fact: Fact, stopped: WorkflowStopped, view: View) -> tuple[Effect, ...]:
-    if view.workspace(fact.draft.space) is None:
-        return (Refuse("workflow_not_running", f"{place_of(fact.draft.space)} is not running"),)
-    return (WriteRow(EndRun(space=fact.draft.space, status=stopped.status, exit_code=stopped.exit_code)),)
 
 
 WORKFLOW: Final = Rule(name="workflow", kinds=frozenset({"status"}), decide=decide_workflow)

@@ -64,6 +64,12 @@ class Speaker(NamedTuple):
 
     def say(self, tx: Transaction, draft: Draft, text: str | None = None) -> apply_effects.EffectWriter:
         """Append ``draft`` as this one's, and count it with ``text`` (None: its own) among what it may say."""
+        if self.held is not None:
+            use(tx, self.held, messages=1, text=draft.text if text is None else text)
+        return self.follow(tx, draft)
+
+    def follow(self, tx: Transaction, draft: Draft) -> apply_effects.EffectWriter:
+        """Append ``draft``, which follows from what this one did; only the work that it gives out is counted."""
         holder = self.held
         fact = Fact(
             draft,
@@ -71,11 +77,8 @@ class Speaker(NamedTuple):
             cause=None if holder is None else holder.number,
             speaker=None if holder is None else holder.agent,
         )
-        if holder is None:
-            return apply_effects.apply_fact(tx, fact)
-        use(tx, holder, messages=1, text=draft.text if text is None else text)
         written = apply_effects.apply_fact(tx, fact)
-        if written.instructions:
+        if holder is not None and written.instructions:
             use(tx, holder, instructions=len(written.instructions))
         return written
 

@@ -6,21 +6,13 @@ import msgspec
 
 from kernel.rule.draft import Draft, Fact, TaskGiven
 from kernel.rule.effects import (
-    ApprovalDecision,
-    ApprovalRequest,
-    ApprovalRule,
     Assign,
     CountFirings,
-    DefineRule,
     Deliver,
-    EndProposal,
-    EndRun,
     HoldRule,
     LimitRun,
     OpenProposal,
     PlanTask,
-    RecordTie,
-    RecordVote,
     Row,
     SetMembers,
     StartRun,
@@ -29,14 +21,13 @@ from kernel.rule.effects import (
 from kernel.rule.evaluate import evaluate
 from kernel.store import tasks, waits, workflows
 from kernel.store.agents import AgentSpec, put_agent
-from kernel.store.approvals import put_decision, put_request, put_rule
 from kernel.store.resources import Source, by_reference
 from kernel.store.rule_view import TransactionView
-from kernel.store.rules import write_rule_row
+from kernel.store.rules import count_firings, hold
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.task_work import plan_for_rule
 from kernel.store.transitions.threads import continue_thread, inherit_questions
-from kernel.store.voting import write_proposal_row
+from kernel.store.voting import put_open
 from protocol.agent import QUEUE_LIMIT
 from protocol.errors import Refused
 from protocol.instruction import LANES, WaitReason
@@ -229,25 +220,17 @@ class EffectWriter:
                     tx.conn.execute(INSERT_MEMBER, (row.space, member.name, member.key, *own))
                 names = [member.name for member in row.members]
                 tx.emit("workflow.started", space=row.space, data={"run": place_of(row.space), "members": names})
-            case EndRun():
-                self._tx.conn.execute(STOP_WORKFLOW, (row.status, row.exit_code, self._tx.now_ms, row.space))
-                end_data = {"run": place_of(row.space), "status": row.status, "exit_code": row.exit_code}
-                self._tx.emit("workflow.stopped", space=row.space, data=end_data)
             case LimitRun():
                 limited = base_space(row.space)
                 self._tx.conn.execute(LIMIT_RUN, (row.by, limited))
                 data = {"run": place_of(limited), "state": "waiting", "reason": row.by}
                 self._tx.emit("workflow.changed", space=limited, data=data)
-            case ApprovalRequest():
-                put_request(self._tx, row)
-            case ApprovalDecision():
-                put_decision(self._tx, row)
-            case ApprovalRule():
-                put_rule(self._tx, row)
-            case DefineRule() | CountFirings() | HoldRule():
-                write_rule_row(self._tx, row)
-            case OpenProposal() | RecordVote() | RecordTie() | EndProposal():
-                write_proposal_row(self._tx, row)
+            case CountFirings():
+                count_firings(self._tx, row.rules)
+            case HoldRule():
+                hold(self._tx, row)
+            case OpenProposal():
+                put_open(self._tx, row)
         return []
 
 
@@ -319,9 +302,5 @@ LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY i
 DELETE_MEMBERS: Final = "DELETE FROM members WHERE space = ?"
 
 INSERT_MEMBER: Final = "INSERT INTO members (space, name, agent, backend, answer_ms, needs) VALUES (?, ?, ?, ?, ?, ?)"
-
-STOP_WORKFLOW: Final = """
-UPDATE workflows SET state = 'stopped', status = ?, exit_code = ?, ended_ms = ? WHERE space = ? AND state = 'running'
-"""
 
 LIMIT_RUN: Final = "UPDATE workflows SET limited = 1, limited_by = ? WHERE space = ? AND state = 'running'"

@@ -1,36 +1,21 @@
 """Requests for approval: asked by an attempt, decided by a person, given up when their time is over."""
 
-import hashlib
 from typing import Final, cast
 
 import msgspec
 
-from kernel.policy.approvals import State
-from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Author, Draft, Fact
-from kernel.store.approvals import Named, tell_request, update_wait
+from kernel.policy.approvals import Decision, State, matches
+from kernel.rule.draft import Author, Draft, Fact
+from kernel.store.approvals import Call, Named, put_decision, put_request, put_rule, tell_request, update_wait
 from kernel.store.attempts import Held, held
 from kernel.store.quotas import use
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.append import append
 from kernel.store.transitions.apply_effects import apply_fact
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
-from protocol.names import ApprovalId, approval_id, name_of, number_of, rule_id
+from protocol.names import AgentKey, ApprovalId, approval_id, name_of, number_of, rule_id
 
 TOO_LATE: Final = "nobody approved it in time"
-
-
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that needs an approval. ``key`` names it; None: its client names no calls. ``input`` is canonical JSON.
-
-    ``held``: it is kept waiting until somebody has decided.
-    """
-
-    key: str | None
-    tool: str
-    input: bytes
-    why: str = ""
-    held: bool = False
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -71,32 +56,18 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
     ``expires_ms`` counts for a new one. Raises Refused (stale_attempt, quota_reached).
     """
     instruction = held(tx.conn, author.instruction, author.epoch)
-    digest = hashlib.sha256(call.input).digest()
     values = {
         "instruction": instruction.number,
         "tool": call.tool,
-        "digest": digest,
+        "digest": call.digest,
         "key": call.key,
         "epoch": author.epoch,
     }
     row = found = tx.conn.execute(FIND, values).fetchone()
     if row is None:
-        payload = ApprovalAsked(
-            epoch=author.epoch,
-            call_key=call.key,
-            tool=call.tool,
-            input=call.input,
-            digest=digest,
-            expires_ms=expires_ms,
-            held=call.held,
-            why=call.why,
-        )
-        fact = Fact(
-            Draft(kind="approval", space=instruction.space, sender=instruction.name, payload=payload),
-            cause=instruction.number,
-            speaker=instruction.agent,
-        )
-        apply_fact(tx, fact)
+        put_request(tx, instruction, author.epoch, call, expires_ms)
+        said = Draft(kind="approval", space=instruction.space, sender=instruction.name)
+        apply_fact(tx, Fact(said, cause=instruction.number, speaker=instruction.agent))
         row = tx.conn.execute(NEWEST, (instruction.number,)).fetchone()
         assert row is not None, "it was just written"
         use(tx, instruction, approvals=int(row[1] == "open"), text=call.input + call.why.encode("utf-8", "replace"))
@@ -157,8 +128,7 @@ def mark_begun(tx: Transaction, author: Author, call: Call) -> None:
     Raises Refused (stale_attempt).
     """
     instruction = held(tx.conn, author.instruction, author.epoch)
-    digest = hashlib.sha256(call.input).digest()
-    tx.conn.execute(USED_UP, (instruction.number, call.tool, digest, call.key))
+    tx.conn.execute(USED_UP, (instruction.number, call.tool, call.digest, call.key))
 
 
 LET_GO: Final = "UPDATE approvals SET held = 0 WHERE id = ? AND held = 1 AND epoch = ? RETURNING instruction"
@@ -180,14 +150,12 @@ def approve(
     not_found; conflict where it is decided otherwise, or is no longer open; bad_request for a pattern that the request
     itself does not have.
     """
-    decided = ApprovalDecided(
-        approval=_number(approval), decision="granted", by=USER, reason=reason, always=always, everybody=everybody
-    )
+    number = _number(approval)
     expire(tx)  # though no alarm has come yet
-    waited = cast("list[tuple[int]]", [] if always is None else tx.conn.execute(OTHERS, (decided.approval,)).fetchall())
-    _decide(tx, decided)
-    states = {number: tx.conn.execute(ONE, (number,)).fetchone() for (number,) in waited}
-    return tuple(approval_id(number) for number, row in states.items() if row is not None and row[1] == "granted")
+    waited = cast("list[tuple[int]]", [] if always is None else tx.conn.execute(OTHERS, (number,)).fetchall())
+    decide(tx, number, "granted", USER, reason, always=always, everybody=everybody)
+    states = {other: tx.conn.execute(ONE, (other,)).fetchone() for (other,) in waited}
+    return tuple(approval_id(other) for other, row in states.items() if row is not None and row[1] == "granted")
 
 
 OTHERS: Final = "SELECT id FROM approvals WHERE state = 'open' AND id <> ? ORDER BY id"
@@ -195,7 +163,7 @@ OTHERS: Final = "SELECT id FROM approvals WHERE state = 'open' AND id <> ? ORDER
 
 def deny(tx: Transaction, approval: str, *, reason: str = "") -> None:
     """A person does not agree. Raises Refused: not_found; conflict where it is decided otherwise."""
-    _decide(tx, ApprovalDecided(approval=_number(approval), decision="denied", by=USER, reason=reason))
+    decide(tx, _number(approval), "denied", USER, reason)
 
 
 EXPIRED: Final = "SELECT id FROM approvals WHERE state = 'open' AND expires_ms <= ? ORDER BY expires_ms, id"
@@ -204,18 +172,59 @@ EXPIRED: Final = "SELECT id FROM approvals WHERE state = 'open' AND expires_ms <
 def expire(tx: Transaction) -> None:
     """Refuse what nobody decided in time."""
     for (number,) in cast("list[tuple[int]]", tx.conn.execute(EXPIRED, (tx.now_ms,)).fetchall()):
-        _decide(tx, ApprovalDecided(approval=number, decision="expired", by=SYSTEM, reason=TOO_LATE))
+        decide(tx, number, "expired", SYSTEM, TOO_LATE)
 
 
-SPACE: Final = "SELECT space FROM approvals WHERE id = ?"
+REQUEST: Final = """
+SELECT a.agent, a.space, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END, a.state,
+  a.decided_by, a.reason
+FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob WHERE a.id = ?
+"""
 
 
-def _decide(tx: Transaction, decided: ApprovalDecided) -> None:
-    row = tx.conn.execute(SPACE, (decided.approval,)).fetchone()
-    space = "" if row is None else str(row[0])  # then it is refused
-    append(tx, Draft(kind="approval", space=space, sender=decided.by, payload=decided))
+def decide(
+    tx: Transaction,
+    number: int,
+    decision: Decision,
+    by: str,
+    reason: str = "",
+    *,
+    always: str | None = None,
+    everybody: bool = False,
+) -> None:
+    """Decide a request once; the same decision again changes nothing. ``always``, ``everybody``: see approve.
+
+    Raises Refused: not_found, conflict, bad_request.
+    """
+    name = approval_id(number)
+    row = tx.conn.execute(REQUEST, (number,)).fetchone()
+    if row is None:
+        raise Refused("not_found", f"there is no request {name}", "awk pending lists what waits for a decision")
+    agent, space, tool, given, state, decided_by, why = cast("tuple[str, str, str, bytes, str, str | None, str]", row)
+    if state not in ("open", decision):
+        if state == "expired":
+            raise Refused("conflict", f"{name} is no longer open: {why or 'its time is over'}")
+        raise Refused("conflict", f"{name} is {state} already{f' by {decided_by}' if decided_by else ''}")
+    called = bytes(given).decode()
+    if always is not None and not matches(always, called):
+        text = f"the pattern is not that of {name}, whose input is {called[:200]}"
+        raise Refused("bad_request", text, "it has to fit the whole input; * stands for any text")
+    put_decision(tx, number, decision, by, reason)
+    if always is not None:
+        whose = None if everybody else AgentKey(agent)
+        put_rule(tx, whose, tool, always, by)
+        others = tx.conn.execute(OPEN_REQUESTS, {"agent": whose, "tool": tool}).fetchall()
+        for other, given in cast("list[tuple[int, bytes]]", others):
+            if matches(always, bytes(given).decode()):
+                put_decision(tx, other, decision, by, reason)
+    apply_fact(tx, Fact(Draft(kind="approval", space=space, sender=by)))
 
 
+OPEN_REQUESTS: Final = """
+SELECT a.id, CASE WHEN a.blob IS NULL THEN a.input ELSE coalesce(b.body, x'') END
+FROM approvals AS a INDEXED BY approvals_open LEFT JOIN blobs AS b ON b.hash = a.blob
+WHERE a.state = 'open' AND a.tool = :tool AND (:agent IS NULL OR a.agent = :agent) ORDER BY a.id LIMIT 256
+"""
 DELETE_RULE: Final = "DELETE FROM approval_rules WHERE id = ? RETURNING agent, tool"
 
 

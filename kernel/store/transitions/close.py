@@ -8,7 +8,6 @@ free.
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final, Literal, cast
 
 import msgspec
@@ -47,15 +46,13 @@ class _End(msgspec.Struct, frozen=True):
     delivery: Literal["acked", "dead"]
 
 
-ENDS: Final[Mapping[EndStatus, _End]] = MappingProxyType(
-    {
-        "done": _End("done", "acked"),
-        "incomplete": _End("done", "acked"),
-        "failed": _End("failed", "dead"),
-        "dead": _End("failed", "dead"),
-        "cancelled": _End("failed", "dead"),
-    }
-)
+ENDS: Final[Mapping[EndStatus, _End]] = {
+    "done": _End("done", "acked"),
+    "incomplete": _End("done", "acked"),
+    "failed": _End("failed", "dead"),
+    "dead": _End("failed", "dead"),
+    "cancelled": _End("failed", "dead"),
+}
 """What each end appends, and what becomes of the deliveries that caused the work."""
 
 

@@ -9,13 +9,13 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from kernel.policy.grants import Authority, Refusal, Terms, Wanted, authority, delegation
-from kernel.rule.draft import ApprovalDecided, Author, Draft
+from kernel.rule.draft import Author, Draft
 from kernel.store import agents, grants, workflows
 from kernel.store.attempts import held
 from kernel.store.grants import GrantRecord, grant_id
 from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.transitions import approvals
-from kernel.store.transitions.append import Speaker, append, speaker
+from kernel.store.transitions.append import Speaker, speaker
 from protocol.agent import Scope
 from protocol.errors import Refused
 from protocol.names import AgentKey, approval_id, is_personal, message_id, number_of, personal_space, place_of
@@ -149,8 +149,7 @@ def answer(tx: Transaction, space: str, request: str, *, author: Author, call_ke
     if receiver.key == who.held.agent:
         raise Refused("forbidden", "nobody approves its own call", "a person can: awk pending lists it to them")
     approvals.expire(tx)
-    decided = ApprovalDecided(approval=number, decision="granted", by=who.name)
-    append(tx, Draft(kind="approval", space=space, sender=who.name, payload=decided))
+    approvals.decide(tx, number, "granted", who.name)
     terms = Terms(None, None if warrant is None else warrant.line[0], None)
     kept = _row(who, space, own.run, receiver, None, terms)
     grant = grant_id(grants.insert(tx, msgspec.structs.replace(kept, approval=number, uses=1, used=1)))

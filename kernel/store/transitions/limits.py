@@ -4,7 +4,6 @@ A limit of a running workflow is reached by what was done, not by what was said:
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final, Literal
 
 from kernel.rule.draft import Draft
@@ -83,12 +82,13 @@ def _wall_time(_t: int | None, _u: float | None, _st: int, _su: float, wall_ms: 
     return f"its wall time of {(wall_ms or 0) / 1000:g} s is over"
 
 
-_REASONS: Final[Mapping[By, WaitReason]] = MappingProxyType({"budget": "budget", "wall_time": "hops"})
+_REASONS: Mapping[By, WaitReason] = {"budget": "budget", "wall_time": "hops"}
 """What the work that is held back waits for: money, or any other limit."""
 
-_TEXTS: Final[Mapping[By, Callable[[int | None, float | None, int, float, int | None], str]]] = MappingProxyType(
-    {"budget": _budget, "wall_time": _wall_time}
-)
+_TEXTS: Final[Mapping[By, Callable[[int | None, float | None, int, float, int | None], str]]] = {
+    "budget": _budget,
+    "wall_time": _wall_time,
+}
 
 
 BOOK: Final = """

@@ -36,8 +36,7 @@ def reassign(tx: Transaction, instruction: str, to: str) -> None:
         raise Refused("not_a_participant", text, "send it to somebody else, and cancel this one")
     view = TransactionView(tx.conn)
     if view.workspace(found.space) is None:
-        refuse = not_running(found.space)
-        raise Refused(refuse.code, refuse.text, refuse.hint)
+        raise not_running(found.space)
     key = view.member(found.space, to)
     if key is None:
         members = ", ".join(view.member_names(found.space))

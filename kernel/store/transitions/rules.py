@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from kernel.policy.rule_check import rule_fault
-from kernel.policy.rules import normal, params_fault
-from kernel.rule.assignment import no_channel, not_running
-from kernel.rule.draft import Author, Draft, RuleDefined, RuleInvoked
+from kernel.policy.rule_check import check_rule
+from kernel.policy.rules import check_params, normal
+from kernel.rule.assignment import channel_of
+from kernel.rule.draft import Author, Draft, RuleInvoked
 from kernel.store import rules
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
@@ -97,9 +97,7 @@ def invoke_rule(
     found = find_rule(tx, space, name)
     if not found.enabled:
         raise Refused("conflict", f"the rule {name} is switched off", "proposal_list shows which are not")
-    wrong = params_fault(found.rule, params)
-    if wrong is not None:
-        raise Refused("bad_request", *wrong)
+    check_params(found.rule, params)
     given = f" with {encode_json(params).decode()[:2000]}" if params else ""
     text = f"[RULE:{found.name}] invoked{given}"
     payload = RuleInvoked(name=found.name, params=dict(params))
@@ -119,9 +117,7 @@ def find_rule(tx: Transaction, space: str, name: str) -> RuleInfo:
 
 def _define(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: Collection[Scope] | None) -> RuleInfo:
     members = tuple(name for _, name in TransactionView(tx.conn).roster(space))
-    wrong = rule_fault(spec, members, scopes)
-    if wrong is not None:
-        raise Refused("bad_request", *wrong)
+    check_rule(spec, members, scopes)
     if who.held is not None and any(who.name in (one.assign, one.ask) for one in spec.then):
         raise Refused("forbidden", f"{who.name} cannot give itself work", "go on with it now, or ask a colleague")
     owner = rules.author_of(tx.conn, space, spec.name)
@@ -137,8 +133,8 @@ def _define(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: C
 def _put(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: tuple[Scope, ...] = ()) -> RuleInfo:
     what = "defined" if spec.enabled else "switched off"
     text = f"[RULE:{spec.name}] {what} by {who.name}: {one_line(_encode(spec).decode())}"
-    payload = RuleDefined(spec=spec, scopes=scopes)
-    said = who.say(tx, Draft(kind="status", space=space, sender=who.name, text=text, mentions=(), payload=payload))
+    rules.define(tx, space, spec, who.name, None if who.held is None else who.held.agent, scopes)
+    said = who.say(tx, Draft(kind="status", space=space, sender=who.name, text=text, mentions=()))
     rules.set_message(tx, space, spec.name, said.first_seq)
     return find_rule(tx, space, spec.name)
 
@@ -154,8 +150,5 @@ def _speaker(
     if is_personal(space):
         text = f"there are no rules in {space}: it is between {split_space(space)[1]} and the user"
         raise Refused("not_a_participant", text, "rules are of workspaces")
-    workspace = TransactionView(tx.conn).workspace(space)
-    refuse = not_running(space) if workspace is None else None if workspace.has_channel else no_channel(space)
-    if refuse is not None:
-        raise Refused(refuse.code, refuse.text, refuse.hint)
+    channel_of(TransactionView(tx.conn), space)
     return speaker(tx, space, author, words, call_key)

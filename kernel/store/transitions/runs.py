@@ -17,7 +17,7 @@ from kernel.policy.run_completion import (
     exit_by_verdict,
     run_completion,
 )
-from kernel.rule.draft import Draft, MemberSpec, RunSpec, WorkflowStopped
+from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.store import agents, documents, landings, run_outcomes, spaces, voting, workflows
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.feed import event_range
@@ -33,7 +33,7 @@ from kernel.store.transitions.landings import plan_landing, request_landing
 from kernel.store.transitions.rules import define_of_file
 from kernel.store.transitions.space_ends import close as close_below
 from kernel.store.transitions.task_plans import plan_of_file
-from kernel.store.transitions.voting import ELECTION, HeldKickoff, elect_owner, expire_proposals
+from kernel.store.transitions.voting import ELECTION, HeldKickoff, call_off, elect_owner, expire_proposals
 from kernel.store.transitions.worktrees import TreePlan, plan_worktrees
 from kernel.store.workflows import running_runs
 from protocol.api.merges import MergeRequest
@@ -247,12 +247,13 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reason: str = "") -> Stopped:
     """Stop the workflow that runs in ``space``. Raises Refused (workflow_not_running)."""
     text = f"{place_of(space)} ended: {reason or status}"
-    payload = WorkflowStopped(status=status, exit_code=exit_code, reason=reason)
     expire_proposals(tx, over=space)  # the rest is called off
     below = spaces.open_below(tx.conn, space)
     for opened in below:
         close_below(tx, opened, "its run has ended")
-    append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text, payload=payload))
+    workflows.end(tx, space, status, exit_code)
+    append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text))
+    call_off(tx, space, "the workflow has ended")
     there = (space, *(opened.space for opened in below))
     found = (row for place in there for row in tx.conn.execute(OPEN, (place,)).fetchall())
     rows = sorted((_Open(*cast("_Open", row)) for row in found), key=lambda row: row.number)

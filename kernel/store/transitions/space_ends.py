@@ -7,7 +7,7 @@ anything there any more. Whoever opened it and went on to other things meanwhile
 from typing import Final, cast
 
 from kernel.policy.spaces import is_over
-from kernel.rule.draft import Draft, Fact, SpaceOver
+from kernel.rule.draft import Draft, Fact, Wakes
 from kernel.store import spaces, tasks, trust
 from kernel.store.spaces import Subspace
 from kernel.store.tasks import Change, make_step
@@ -59,5 +59,5 @@ def _wake_opener(tx: Transaction, row: Subspace, hops: int) -> None:
         quoted = "\n".join(f"> {line}" for line in lines)
         class_ = least(["agent", trust.in_space(tx.conn, row.space)])
         text = f"{text} What @{one_line(sender)} said there last ({class_}):\n\n{quoted}"
-    payload = SpaceOver(agent=row.opener_key, name=row.opener)
+    payload = Wakes(agent=row.opener_key, name=row.opener)
     apply_fact(tx, Fact(Draft(kind="due", space=row.base, sender=SYSTEM, text=text, payload=payload), hops=hops))

@@ -9,9 +9,10 @@ from typing import Final, NamedTuple, cast
 
 from kernel.policy import spaces as policy
 from kernel.policy.spaces import Refusal, RunSpaces
-from kernel.rule.assignment import no_channel, not_running
+from kernel.rule.assignment import channel_of, not_running
 from kernel.rule.draft import Author, Draft
 from kernel.store import spaces, workflows
+from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Speaker, speaker
 from kernel.store.transitions.close import close_cancelled
@@ -132,13 +133,10 @@ def _run(tx: Transaction, space: str) -> int:
     if is_personal(space):
         text = f"there are no spaces below {space}: it is between {split_space(space)[1]} and the user"
         raise Refused("not_a_participant", text, "agents of a workflow open them")
-    workspace, record = workflows.workspace(tx.conn, space), workflows.latest(tx.conn, space)
-    if workspace is None or record is None:
-        refuse = not_running(space)
-        raise Refused(refuse.code, refuse.text, refuse.hint)
-    if not workspace.has_channel:
-        refuse = no_channel(space)
-        raise Refused(refuse.code, refuse.text, refuse.hint)
+    record = workflows.latest(tx.conn, space)
+    if record is None:
+        raise not_running(space)
+    channel_of(TransactionView(tx.conn), space)
     return record.id
 
 

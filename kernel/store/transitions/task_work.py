@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kernel.policy.rules import planned
-from kernel.policy.tasks import claims_against, find_cycle, next_step, plan_fault
+from kernel.policy.tasks import check_plan, claims_against, find_cycle, next_step
 from kernel.rule.draft import Draft, TaskGiven
 from kernel.rule.effects import PlanTask
 from kernel.store import tasks
@@ -87,9 +87,7 @@ def insert_plan(
 ) -> list[TaskRow]:
     """Write ``specs``: all of them wait for ``before`` too, and ``after`` for all of them. Raises Refused."""
     members = [name for _, name in TransactionView(tx.conn).roster(space)]
-    fault = plan_fault(specs, members)
-    if fault is not None:
-        raise Refused("bad_request", *fault)
+    check_plan(specs, members)
     if tasks.unfinished(tx.conn, space) + len(specs) > MOST_OPEN:
         raise Refused("conflict", f"{place_of(space)} has {MOST_OPEN:,} tasks that are not over", "end some first")
     rows: list[tuple[int, int]] = []

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from kernel.policy.tasks import claims_against, next_step, waits_for
-from kernel.rule.assignment import no_channel, not_running
+from kernel.rule.assignment import channel_of
 from kernel.rule.draft import Author, Fact
 from kernel.store import task_views, tasks
 from kernel.store.idempotency import Words
@@ -208,10 +208,7 @@ def task_speaker(
     if is_personal(space):
         text = f"there are no tasks in {space}: it is between {split_space(space)[1]} and the user"
         raise Refused("not_a_participant", text, "members of a workspace plan for each other")
-    workspace = TransactionView(tx.conn).workspace(space)
-    refuse = not_running(space) if workspace is None else None if workspace.has_channel else no_channel(space)
-    if refuse is not None:
-        raise Refused(refuse.code, refuse.text, refuse.hint)
+    channel_of(TransactionView(tx.conn), space)
     return speaker(tx, space, author, words, call_key)
 
 

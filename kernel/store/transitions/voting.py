@@ -3,36 +3,41 @@
 Without an author it is the user who acts. An agent's call is recorded: made again, it is answered the same.
 """
 
+from collections.abc import Mapping
 from typing import Final, cast
 
 import apsw
 import msgspec
 
 from kernel.policy.documents import EVERYTHING
-from kernel.policy.voting import ProposalOpened, binds_nothing, decisive, not_its_terms, with_defaults
-from kernel.rule.draft import (
-    Author,
-    Draft,
-    Fact,
-    Payload,
-    ProposalCancelled,
-    ProposalDue,
-    VoteCast,
+from kernel.policy.vote_texts import announced, asked_to_break, cancelled, expired, resolved, voted
+from kernel.policy.voting import (
+    Ballot,
+    Decided,
+    Undecided,
+    check_binding,
+    check_cancel,
+    check_verdict,
+    check_vote,
+    decisive,
+    may_break,
+    tally,
+    tied,
+    with_defaults,
 )
-from kernel.rule.rules.voting import announced, cancelled, may_break, unknown, voted
-from kernel.rule.view import ProposalView
+from kernel.rule.draft import Author, Draft, Fact, ProposalEnded, Wakes
 from kernel.store import documents, run_outcomes, voting
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import apply_effects, tasks, tray_decisions
 from kernel.store.transitions.append import Speaker, append, speaker
-from kernel.store.transitions.apply_effects import EffectWriter
 from kernel.store.transitions.documents import accept_by_vote
+from kernel.store.voting import Ended
 from protocol.errors import Refused
-from protocol.message import SYSTEM, MessageKind
-from protocol.names import InstructionId, message_id
+from protocol.message import SYSTEM
+from protocol.names import InstructionId, message_id, place_of
 from protocol.text import one_line
-from protocol.voting import BallotInfo, ProposalTerms, Resolution
+from protocol.voting import BallotInfo, BallotState, ProposalTerms, Resolution
 
 
 class Proposed(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +72,7 @@ def create(
     call_key: str | None = None,
     salt: str = "",
 ) -> Proposed:
-    """Put ``asked`` to the vote. Raises Refused, as kernel.rule.rules.voting does, and stale_attempt.
+    """Put ``asked`` to the vote. Raises Refused (kernel.rule.rules.routing, kernel.policy.voting), and stale_attempt.
 
     ``salt`` decides what is left to lots: something that nobody can guess.
     """
@@ -76,27 +81,20 @@ def create(
         return before
     name = asked.id or (f"p{int(tx.conn.execute(FREE, {'space': space}).get)}")
     members = tuple(member for _, member in TransactionView(tx.conn).roster(space))
-    # asked with its terms: what decides over a run has those of its workflow. Raises Refused (bad_request).
-    opened: ProposalOpened
     terms = run_outcomes.expected_in(tx.conn, space).verdict
-    decides = terms is not None and terms.id == name
-    if terms is not None and decides:
-        wrong = not_its_terms(asked, terms, members)
-    else:
-        free = tasks.assignable(tx, space, (option.id for option in asked.options)) if asked.binding else frozenset()
-        wrong = binds_nothing(asked, None if terms is None else terms.id, free)
-    if wrong is not None:
-        raise Refused("bad_request", *wrong)
-    if asked.binds is not None and asked.binds.suggestion is not None:
-        documents.check_open(documents.suggestion(tx.conn, space, asked.binds.suggestion))
-    if terms is not None and decides:
+    if terms is not None and terms.id == name:
+        check_verdict(asked, terms, members)
         opened = decisive(asked, terms, members, tx.now_ms, salt)
     else:
+        free = tasks.assignable(tx, space, (option.id for option in asked.options)) if asked.binding else frozenset()
+        check_binding(asked, None if terms is None else terms.id, free)
+        if asked.binds is not None and asked.binds.suggestion is not None:
+            documents.check_open(documents.suggestion(tx.conn, space, asked.binds.suggestion))
         opened = with_defaults(asked, name, members, tx.now_ms, salt)
     text = announced(opened)
     if asked.binds is not None and asked.binds.tray is not None:
         text = f"{text}\n{tray_decisions.at_stake(tx, space, asked.binds.tray)}"
-    recorder = _record(tx, who, space, "proposal", text, opened)
+    recorder = who.say(tx, Draft(kind="proposal", space=space, sender=who.name, text=text, payload=opened))
     result = Proposed(
         ballot=_info(tx, space, name),
         message_id=message_id(recorder.first_seq),
@@ -125,11 +123,21 @@ def vote(
         return before
     ballot = _ballot(tx, space, name)
     breaks = may_break(ballot, who.name, choice, tx.now_ms)
-    if ballot.votes.get(who.name) == choice and not breaks:
+    if ballot.choices.get(who.name) == choice and not breaks:
         return Voted(ballot=_info(tx, space, name), again=True)
-    payload = VoteCast(name=name, choice=choice, reason=reason, now_ms=tx.now_ms)
+    check_vote(ballot, who.name, choice, tx.now_ms, person=author is None)
     text = voted(ballot, choice, reason, breaks_tie=breaks, seen=seen)
-    recorder = _record(tx, who, space, "vote", text, payload)
+    if not breaks:
+        voting.put_vote(tx, ballot, who.name, choice, reason)
+    recorder = who.say(tx, Draft(kind="vote", space=space, sender=who.name, text=text))
+    votes = ballot.choices | {who.name: choice}
+    result = Decided(choice, "creator", tied(ballot, tx.now_ms)) if breaks else tally(ballot, votes, tx.now_ms)
+    if isinstance(result, Decided):
+        _end(tx, who, ballot, ballot.choices if breaks else votes, result, by=who.name if breaks else None)
+    elif result.tied and not ballot.tie_told and ballot.creator != who.name:
+        voting.put_tie(tx, ballot)
+        text = asked_to_break(ballot, result.tied)
+        who.follow(tx, Draft(kind="proposal", space=space, sender=SYSTEM, text=text, payload=_creator(ballot)))
     _settle(tx, space, name)
     return who.keep(tx, Voted(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
 
@@ -150,8 +158,11 @@ def cancel_proposal(
         return before
     expire_proposals(tx)  # though no alarm has come yet
     ballot = _ballot(tx, space, name)
-    payload = ProposalCancelled(name=name, reason=reason, quietly=quietly)
-    recorder = _record(tx, who, space, "resolved", cancelled(ballot, reason), payload)
+    check_cancel(ballot, who.name, person=author is None)
+    voting.put_end(tx, ballot, Ended("cancelled", None, "cancelled", who.name, reason))
+    payload = None if quietly or who.name == ballot.creator else _creator(ballot)
+    text = cancelled(ballot, reason)
+    recorder = who.say(tx, Draft(kind="resolved", space=space, sender=who.name, text=text, payload=payload))
     _settle(tx, space, name, quietly=quietly)
     return who.keep(tx, Cancelled(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
 
@@ -170,15 +181,54 @@ def _words(asked: ProposalTerms) -> dict[str, object]:
     }
 
 
+def _end(
+    tx: Transaction,
+    who: Speaker,
+    ballot: Ballot,
+    votes: Mapping[str, str],
+    decided: Decided,
+    *,
+    by: str | None = None,
+    quietly: bool = False,
+) -> None:
+    """End ``ballot`` with a message; its creator is woken unless ``who`` it is brought that about."""
+    state: BallotState = "expired" if expired(ballot, votes, decided) else "resolved"
+    voting.put_end(tx, ballot, Ended(state, decided.winner, decided.why, by))
+    wakes = None if quietly or who.name == ballot.creator else _creator(ballot)
+    draft = Draft(
+        kind="resolved",
+        space=ballot.space,
+        sender=SYSTEM,
+        text=resolved(ballot, votes, decided),
+        hops=max(who.hops, ballot.hops + 1),
+        payload=ProposalEnded(name=ballot.name, winner=decided.winner, wakes=wakes),
+    )
+    who.follow(tx, draft)
+
+
+def _creator(ballot: Ballot) -> Wakes | None:
+    return None if ballot.creator_key is None else Wakes(agent=ballot.creator_key, name=ballot.creator)
+
+
 DUE: Final = "SELECT space, name FROM ballots WHERE state = 'open' AND expires_ms <= ? ORDER BY expires_ms, id"
 
 
 def expire_proposals(tx: Transaction, over: str | None = None) -> None:
     """End what nobody has decided in time: a winner it may have all the same. In the space ``over`` nobody is woken."""
     for space, name in cast("list[tuple[str, str]]", tx.conn.execute(DUE, (tx.now_ms,)).fetchall()):
-        payload = ProposalDue(name=name, now_ms=tx.now_ms, quietly=space == over)
-        apply_effects.apply_fact(tx, Fact(Draft(kind="due", space=space, sender=SYSTEM, payload=payload)))
-        _settle(tx, space, name, quietly=space == over)
+        ballot = voting.find(tx.conn, space, name)
+        result = Undecided() if ballot is None else tally(ballot, ballot.choices, tx.now_ms)
+        if ballot is not None and isinstance(result, Decided):
+            _end(tx, Speaker(SYSTEM), ballot, ballot.choices, result, quietly=space == over)
+            _settle(tx, space, name, quietly=space == over)
+
+
+def call_off(tx: Transaction, space: str, reason: str) -> None:
+    """Cancel whatever is open in ``space``, whose run has ended."""
+    for ballot in reversed(voting.open_in(tx.conn, space)):
+        voting.put_end(tx, ballot, Ended("cancelled", None, "cancelled", SYSTEM, reason))
+        text = cancelled(ballot, reason)
+        apply_effects.apply_fact(tx, Fact(Draft(kind="resolved", space=space, sender=SYSTEM, text=text)))
 
 
 OPEN_IN: Final = "SELECT name FROM ballots INDEXED BY ballots_open WHERE state = 'open' AND space = ? ORDER BY id"
@@ -272,10 +322,6 @@ def _settle(tx: Transaction, space: str, name: str, *, quietly: bool = False) ->
             append(tx, draft)
 
 
-def _record(tx: Transaction, who: Speaker, space: str, kind: MessageKind, text: str, payload: Payload) -> EffectWriter:
-    return who.say(tx, Draft(kind=kind, space=space, sender=who.name, text=text, payload=payload))
-
-
 # The one after the highest that is free. Only names like our own are looked at (p1, p2, ...), and no longer ones.
 FREE: Final = """
 WITH run (id) AS (SELECT coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
@@ -289,11 +335,12 @@ SELECT max(number) FROM after WHERE NOT EXISTS (
 """
 
 
-def _ballot(tx: Transaction, space: str, name: str) -> ProposalView:
-    found = voting.open_proposals(tx.conn, space, name)
+def _ballot(tx: Transaction, space: str, name: str) -> Ballot:
+    found = voting.find(tx.conn, space, name)
     if found is None:
-        refuse = unknown(space, name, TransactionView(tx.conn))
-        raise Refused(refuse.code, refuse.text, refuse.hint)
+        known = ", ".join(voting.names(tx.conn, space)[:8])
+        hint = f"there are: {known}" if known else "nothing was put to the vote here"
+        raise Refused("not_found", f"there is no proposal {name[:40]!r} in {place_of(space)}", hint)
     return found
 
 

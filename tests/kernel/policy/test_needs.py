@@ -2,7 +2,7 @@
 
 import random
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, get_args
 
 import msgspec
@@ -25,10 +25,11 @@ from kernel.policy.open_items import (
     StuckWebhook,
     Untrusted,
 )
-from kernel.policy.voting import ProposalState
+from kernel.policy.voting import Ballot
 from protocol.api.needs import Need
 from protocol.instruction import Status, WaitReason
 from protocol.placement import PlaceNeeds
+from protocol.voting import Vote
 
 AT: Final = "2026-11-22T10:00:00.000Z"
 WAITING: Final = BlockedWork(
@@ -37,10 +38,18 @@ WAITING: Final = BlockedWork(
     hold_key=None, hold_reason=None, hold_until_ms=0, asks=False, since=AT, blocks=(7,),
 )  # fmt: skip
 BINDING: Final = PendingProposal(
-    name="release", title="Release this?", space="review:main", run=3, binding=True, votes={"a": "yes"}, creator="a",
-    counting=ProposalState("approval", "majority", ("yes", "no"), frozenset({"a", "b"}), 2, 60_000),
-    electors={"a": Elector(held=False), "b": Elector(held=False)}, working=False, opened_ms=1, since=AT,
+    ballot=Ballot(
+        type="approval", rule="majority", options=("yes", "no"), electors=frozenset({"a", "b"}), quorum=2,
+        deadline_ms=60_000, number=1, space="review:main", run=3, name="release", title="Release this?", labels=(),
+        binding=True, creator="a", creator_key=None, created_ms=1, votes=(Vote(voter="a", choice="yes"),),
+    ),
+    electors={"a": Elector(held=False), "b": Elector(held=False)}, space="review:main", since=AT,
 )  # fmt: skip
+TIE: Final[Mapping[str, Any]] = {
+    "votes": (Vote(voter="a", choice="yes"), Vote(voter="b", choice="no")),
+    "tie_breaker": "creator-decides",
+    "rule": "plurality",
+}
 FOR_PEOPLE: Final[dict[str, str]] = {
     "credentials": "credentials",
     "quota": "quota",
@@ -125,7 +134,7 @@ def every_need() -> Iterator[Need]:
     yield from needs(
         Snapshot(
             requests=(Request(id="a3", name="bob", space="dm:bob", run=None, instruction=7, tool=long, since=AT),),
-            votes=(changed(BINDING, space="review:pr-1", title=long), BINDING),
+            votes=(changed(BINDING, space="review:pr-1", ballot=changed(BINDING.ballot, title=long)), BINDING),
             errors=(
                 ErrorAgent(name="bob", space="review:pr-1", reason=long, since=AT, blocks=(1, 2)),
                 ErrorAgent(name="alice", space=None, reason=None, since=None),
@@ -190,27 +199,22 @@ def test_one_key_that_is_missing_is_one_thing_to_do_however_many_wait_for_it() -
     ("what", "fields", "needed"),
     [
         ("nobody is left who votes: one has no work", {}, True),
-        ("it binds nobody", {"binding": False}, False),
+        ("it binds nobody", {"ballot": {"binding": False}}, False),
         ("b is at work there", {"electors": {"b": Elector(held=False, work=frozenset({"runnable"}))}}, False),
         ("b goes on by itself later", {"electors": {"b": Elector(held=False, work=frozenset({"time"}))}}, False),
         ("b waits for a person", {"electors": {"b": Elector(held=False, work=frozenset({"person"}))}}, True),
         ("somebody works who may wake b", {"working": True}, False),
         ("b is given no work", {"working": True, "electors": {"b": Elector(held=True)}}, True),
         ("b is no member any more", {"working": True, "electors": {}}, True),
-        ("a tie that its creator may break", {
-            "votes": {"a": "yes", "b": "no"}, "working": True,
-            "counting": changed(BINDING.counting, tie_breaker="creator-decides", rule="plurality"),
-        }, False),
-        ("a tie that the user alone may break", {
-            "votes": {"a": "yes", "b": "no"}, "working": True, "creator": "user",
-            "counting": changed(BINDING.counting, tie_breaker="creator-decides", rule="plurality"),
-        }, True),
+        ("a tie that its creator may break", {"working": True, "ballot": TIE}, False),
+        ("a tie that the user alone may break", {"working": True, "ballot": {**TIE, "creator": "user"}}, True),
         ("the user is an elector", {
-            "binding": False, "working": True, "counting": changed(BINDING.counting, electors=frozenset({"a", "user"})),
+            "working": True, "ballot": {"binding": False, "electors": frozenset({"a", "user"})},
         }, True),
         ("the user has voted", {
-            "binding": False, "votes": {"user": "yes"},
-            "counting": changed(BINDING.counting, electors=frozenset({"a", "user"})),
+            "ballot": {
+                "binding": False, "electors": frozenset({"a", "user"}), "votes": (Vote(voter="user", choice="yes"),),
+            },
         }, False),
     ],
 )  # fmt: skip
@@ -218,7 +222,8 @@ def test_a_vote_needs_a_person_who_is_an_elector_or_if_nobody_else_can_decide_wh
     what: str, fields: dict[str, Any], needed: bool
 ) -> None:
     """contracts 7."""
-    assert bool(needs(Snapshot(votes=(changed(BINDING, **fields),)))) is needed, what
+    one = changed(BINDING, **fields | {"ballot": changed(BINDING.ballot, **fields.get("ballot", {}))})
+    assert bool(needs(Snapshot(votes=(one,)))) is needed, what
 
 
 def test_a_vote_offers_what_ends_it() -> None:
@@ -226,7 +231,7 @@ def test_a_vote_offers_what_ends_it() -> None:
     (item,) = needs(Snapshot(votes=(BINDING,)))
     settling = ["awk proposal vote release@review yes", "awk proposal cancel release@review"]
     assert [action.command for action in item.actions] == settling
-    nobody = changed(BINDING, votes={}, space="review:pr-1")
+    nobody = changed(BINDING, ballot=changed(BINDING.ballot, votes=()), space="review:pr-1")
     (item,) = needs(Snapshot(votes=(nobody,)))
     assert [action.command for action in item.actions] == ["awk proposal cancel release@review:pr-1"]
 

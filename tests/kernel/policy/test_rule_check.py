@@ -1,13 +1,15 @@
 """Faults of rules, a row for each condition; neighbours that are sound; messages that set a rule off, and others."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 import pytest
 
-from kernel.policy.rule_check import SPEC_BYTES, rule_fault
+from kernel.policy.rule_check import SPEC_BYTES, check_rule
 from kernel.policy.rule_trigger import matched, trigger_of
-from kernel.policy.rules import normal, params_fault
+from kernel.policy.rules import check_params, normal
+from protocol.errors import Refused
 from protocol.rules import ACTIONS_LIMIT, PARAMS_BYTES, PARAMS_LIMIT, RuleSpec
 
 pytestmark = pytest.mark.promise("P53")
@@ -22,8 +24,16 @@ def spec(**fields: Any) -> RuleSpec:
 
 
 def fault(**fields: Any) -> str | None:
-    found = rule_fault(spec(**fields), MEMBERS)
-    return None if found is None else found[0]
+    return refusal(check_rule, spec(**fields), MEMBERS)
+
+
+def refusal(check: Callable[..., None], *asked: object) -> str | None:
+    """Return the text with which ``check`` refuses; None where it does not."""
+    try:
+        check(*asked)
+    except Refused as refused:
+        return refused.text
+    return None
 
 
 @pytest.mark.parametrize(
@@ -109,18 +119,18 @@ def test_only_a_whole_short_form_stands_for_when_and_then() -> None:
 def test_a_parameter_is_of_its_type(kind: str, fits: list[object], does_not: list[object]) -> None:
     """A truth is no number."""
     rule = spec(params={"p": kind})
-    assert [params_fault(rule, {"p": one}) for one in fits] == [None] * len(fits)
-    assert all(params_fault(rule, {"p": one}) for one in does_not)
-    assert params_fault(rule, {}) is not None
-    assert params_fault(spec(params={"p": f"{kind}?"}), {}) is None
-    assert params_fault(rule, {"p": fits[0], "q": 1}) is not None
+    assert [refusal(check_params, rule, {"p": one}) for one in fits] == [None] * len(fits)
+    assert all(refusal(check_params, rule, {"p": one}) for one in does_not)
+    assert refusal(check_params, rule, {}) is not None
+    assert refusal(check_params, spec(params={"p": f"{kind}?"}), {}) is None
+    assert refusal(check_params, rule, {"p": fits[0], "q": 1}) is not None
 
 
 def test_parameters_have_a_size() -> None:
     """All of them together."""
     rule = spec(params={"p": "string"})
-    assert params_fault(rule, {"p": "x" * (PARAMS_BYTES - 100)}) is None
-    assert params_fault(rule, {"p": "x" * PARAMS_BYTES}) is not None
+    assert refusal(check_params, rule, {"p": "x" * (PARAMS_BYTES - 100)}) is None
+    assert refusal(check_params, rule, {"p": "x" * PARAMS_BYTES}) is not None
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from kernel.rule.draft import Draft, Fact, InstructionOutcome, MemberSpec, RunSpec, WorkflowStopped
+from kernel.rule.draft import Draft, Fact, InstructionOutcome, MemberSpec, RunSpec
 from kernel.rule.effects import Append, Effect, Rule, WriteRow
 from kernel.rule.evaluate import CORE, CORE_TABLE, MAX_DEPTH, EvaluationOverrun, by_kind, evaluate
 from kernel.rule.view import View
@@ -92,14 +92,6 @@ def test_a_workflow_that_runs_is_not_started_again() -> None:
     assert (caught.value.code, caught.value.hint) == ("already_running", "stop it first: awk stop @review:main")
 
 
-def test_a_workflow_that_does_not_run_cannot_be_stopped() -> None:
-    """Bad input and bad days: workflow not running."""
-    fact = Fact(Draft(kind="status", space=SPACE, sender="system", payload=WorkflowStopped(status="done", exit_code=0)))
-    with pytest.raises(Refused) as caught:
-        evaluate(fact, CORE_TABLE, ViewDouble(runs=False), ViewDouble())
-    assert caught.value.code == "workflow_not_running"
-
-
 def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:
     """Bounded (256 messages, depth 16)."""
 
@@ -121,7 +113,6 @@ def test_proposals_are_asked_in_the_order_of_the_table() -> None:
         "reply",
         "failure",
         "wakeup",
-        "approval",
         "ballot",
         "document",
         "rules",

@@ -1,11 +1,14 @@
 """A schedule that came: whom it wakes, and where."""
 
+import msgspec
 import pytest
 
-from kernel.rule.draft import Draft, Fact, WakeupDue
+from kernel.policy.rules import ActiveRule
+from kernel.rule.draft import Draft, Fact, Payload, Wakes, WakeupDue
 from kernel.rule.effects import Assign, Deliver, LimitRun, WriteRow
 from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.names import AgentKey, AgentName
+from protocol.rules import RuleSpec
 from tests.kernel.rule.view_double import SPACE, ViewDouble, team
 
 
@@ -85,3 +88,17 @@ def test_an_agent_that_is_gone_is_not_woken() -> None:
     view = ViewDouble(agents=frozenset())
     come(view)
     assert places(view) == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "fires"),
+    [(WakeupDue(agent=AgentKey("alice")), True), (Wakes(agent=AgentKey("alice"), name="a"), False)],
+)
+def test_a_rule_about_schedules_is_set_off_by_a_schedule_alone(payload: Payload, *, fires: bool) -> None:
+    """``when: due``: that a space below was closed is told by the same kind of message."""
+    spec = msgspec.convert({"name": "late", "when": {"due": {}}, "then": [{"say": "now"}]}, RuleSpec)
+    rule = ActiveRule(number=1, version=1, author="user", author_key=None, scopes=frozenset(), fired=0, spec=spec)
+    view = ViewDouble(members=team("alice"), active=(rule,))
+    fact = Fact(Draft(kind="due", space=SPACE, sender="system", text="look", payload=payload))
+    evaluate(fact, CORE_TABLE, view, view)
+    assert any(fact.draft.text == "now" for fact, _ in view.recorded) is fires

@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from kernel.policy.approvals import Rule
 from kernel.policy.rules import ActiveRule
 from kernel.rule.draft import Draft, Fact
 from kernel.rule.effects import Assign, Deliver, WriteRow
-from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, ProposalView, Workspace
+from kernel.rule.view import EndedInstruction, HeldRule, Membership, Workspace
 from protocol.agent import Scope
-from protocol.api.runs import RunOptions
 from protocol.names import AgentKey
 
 SPACE = "review:main"
@@ -33,12 +31,9 @@ class ViewDouble:
     """Agents that wait for what the speaker comes to, nearest first."""
     wakeups: dict[int, EndedInstruction] = field(default_factory=dict)
     """How the wakeup before an instruction ended."""
-    requests: dict[int, PendingApproval] = field(default_factory=dict)
-    rules: dict[tuple[str, str], tuple[Rule, ...]] = field(default_factory=dict)
-    """What was approved once for all, by agent and tool."""
-    attended: bool = False
-    ballots: tuple[ProposalView, ...] = ()
-    """The newest first."""
+    ballots: tuple[str, ...] = ()
+    open: int = 0
+    """Ballots that are open."""
     active: tuple[ActiveRule, ...] = ()
     held: dict[str, HeldRule] = field(default_factory=dict)
     """What waits for a proposal, by its name."""
@@ -57,7 +52,6 @@ class ViewDouble:
             "flow.yaml",
             *limits,
             has_channel=self.has_channel,
-            options=RunOptions(attended=self.attended),
         )
 
     def member(self, space: str, name: str) -> AgentKey | None:
@@ -73,19 +67,6 @@ class ViewDouble:
     def askers(self, instruction: int) -> tuple[AgentKey, ...]:
         return tuple(AgentKey(key) for key in self.asking)
 
-    def request(self, approval: int) -> PendingApproval | None:
-        return self.requests.get(approval)
-
-    def open_requests(self, agent: AgentKey | None, tool: str) -> tuple[tuple[int, str], ...]:
-        return tuple(
-            (number, one.input)
-            for number, one in self.requests.items()
-            if one.state == "open" and one.tool == tool and agent in (None, one.agent)
-        )
-
-    def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
-        return self.rules.get((agent, tool), ())
-
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
         return self.left_incomplete.get((space, agent))
 
@@ -99,11 +80,11 @@ class ViewDouble:
     def roster(self, space: str) -> tuple[tuple[AgentKey, str], ...]:
         return tuple((AgentKey(key), name) for name, key in sorted(self.members.items()))
 
-    def ballot(self, space: str, name: str) -> ProposalView | None:
-        return next((one for one in self.ballots if space == SPACE and one.name == name), None)
+    def has_ballot(self, space: str, name: str) -> bool:
+        return space == SPACE and name in self.ballots
 
-    def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
-        return tuple(one.name for one in self.ballots if not only_open or one.state == "open")
+    def open_ballots(self, space: str) -> int:
+        return self.open
 
     def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
         return self.active if space == SPACE else ()

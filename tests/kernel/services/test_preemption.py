@@ -9,9 +9,10 @@ import trio.testing
 from kernel.rule.draft import Author, Draft
 from kernel.store import entries, instructions
 from kernel.store.agents import set_agent_state
+from kernel.store.approvals import Call
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
-from kernel.store.transitions.approvals import Call, approve, ask
+from kernel.store.transitions.approvals import approve, ask
 from protocol.ipc import Entry, Exited, Go, Result, Start, Stop, ToolCall, Yield
 from protocol.names import AgentKey, InstructionId
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core

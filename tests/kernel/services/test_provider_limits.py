@@ -12,7 +12,8 @@ from kernel.services.dispatcher import Dispatcher
 from kernel.services.kept_workers import Place
 from kernel.services.running_attempt import RunningAttempt
 from kernel.store.agents import AgentSpec, put_agents
-from kernel.store.transitions.approvals import Call, ask
+from kernel.store.approvals import Call
+from kernel.store.transitions.approvals import ask
 from protocol.names import AgentKey, InstructionId
 from tests.kernel.store.running_store import open_store
 

@@ -11,8 +11,9 @@ from kernel.policy.approvals import Decision
 from kernel.policy.run_completion import RunCompletion, run_completion
 from kernel.rule.draft import Author
 from kernel.store import agents, approvals, instruction_views, instructions
+from kernel.store.approvals import Call
 from kernel.store.transitions import retention
-from kernel.store.transitions.approvals import Asked, Call, approve, ask, deny, drop_rule, find_decision, release_call
+from kernel.store.transitions.approvals import Asked, approve, ask, deny, drop_rule, find_decision, release_call
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import cancel, close
@@ -375,6 +376,42 @@ async def test_a_pattern_says_what_else_it_grants(store: Store) -> None:
     await ask_for(store, Call(key="0.9:c", tool="bash", input=b'{"command":"ls"}'))
     assert await store.writer.commit(approve, "a4") == ()
     assert await store.writer.commit(approve, "a1", always='{"command":"git *"}') == ("a2", "a3")
+
+
+@pytest.mark.parametrize(("everybody", "also"), [(False, ("a2",)), (True, ("a2", "a3"))])
+async def test_a_pattern_holds_for_the_agent_that_asked_or_for_all(
+    store: Store, also: tuple[str, ...], *, everybody: bool
+) -> None:
+    """--all-agents; never for another tool."""
+    await store.agents("alice", "bob")
+    await store.said("dm:alice", "go")
+    await store.said("dm:bob", "go")
+    await take(store)
+    await take(store, "i2")
+    await ask_for(store)
+    await ask_for(store, Call(key="0.1:c", tool="bash", input=b'{"command":"git pull"}'))
+    await ask_for(store, PUSH, instruction="i2")
+    await ask_for(store, Call(key="0.2:c", tool="write", input=PUSH.input))
+    with pytest.raises(Refused, match="the pattern is not that of a1") as refused:
+        await store.writer.commit(approve, "a1", always="git *", everybody=everybody)
+    assert refused.value.code == "bad_request"
+    assert await store.writer.commit(approve, "a1", always='{"command":"git *"}', everybody=everybody) == also
+    (rule,) = store.reader.now(approvals.rules).rules
+    assert rule.agent == (None if everybody else "alice")
+
+
+async def test_a_decision_is_final_and_the_same_again_changes_nothing(store: Store) -> None:
+    """A command that was repeated; what expired or was denied is not granted afterwards."""
+    await at_work(store)
+    with pytest.raises(Refused, match="there is no request a1"):
+        await store.writer.commit(approve, "a1")
+    await ask_for(store)
+    await store.writer.commit(deny, "a1")
+    decided = told(store, "approval.decided")
+    await store.writer.commit(deny, "a1")
+    assert told(store, "approval.decided") == decided
+    with pytest.raises(Refused, match="a1 is denied already by user"):
+        await store.writer.commit(approve, "a1")
 
 
 @pytest.mark.parametrize("call", [PUSH, HELD], ids=["parked", "held"])

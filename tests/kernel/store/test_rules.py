@@ -26,7 +26,7 @@ from protocol.agent import SCOPES, Scope
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
 from protocol.rules import RuleInfo, RuleSpec
-from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace
+from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace, asked
 from tests.kernel.store.migrated import open_migrated
 
 pytestmark = pytest.mark.promise("P53")
@@ -446,3 +446,12 @@ def test_rules_end_with_the_words_of_their_space(table: Table) -> None:
     table.workspace.commit(stop_workflow, SPACE, "done", 0)
     table.workspace.commit(clear, SPACE)
     assert store_rules.find(table.conn, SPACE, "secret") is None
+
+
+def test_a_rule_about_schedules_is_not_set_off_by_the_deadline_of_a_vote(table: Table) -> None:
+    """``when: due`` is about the schedule of a member."""
+    table.define(name="late", when={"due": {}}, then=[{"say": "a schedule came"}])
+    table.workspace.create(USER, asked(seconds=1.0))
+    table.workspace.advance(2.0)
+    assert table.workspace.ballot("p1").state == "expired"
+    assert store_rules.in_space(table.conn, SPACE)[0].fired == 0

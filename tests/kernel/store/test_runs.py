@@ -60,6 +60,15 @@ async def test_a_second_run_begins_with_nothing_of_the_first(store: Store) -> No
     assert store.reader.now(run_outcomes.last_reply, second.run, None).seq == 0
 
 
+async def test_a_workflow_that_does_not_run_cannot_be_stopped(store: Store) -> None:
+    """Bad input and bad days: it has ended already."""
+    first = await begin(store, "alice")
+    await end(store, first)
+    with pytest.raises(Refused, match="review:main is not running") as caught:
+        await end(store, first)
+    assert caught.value.code == "workflow_not_running"
+
+
 async def test_what_an_earlier_run_left_is_read_by_its_own_number(store: Store) -> None:
     """And of an earlier one nothing changes when the next begins."""
     first = await begin(store, "alice", kickoff="@alice one")

@@ -127,7 +127,7 @@ class VotingMachine(RuleBasedStateMachine):
             quorum=quorum or len(MEMBERS),
             deadline_ms=self.workspace.now_ms + round(seconds * 1000),
             tie_breaker=info.resolution.tie_breaker,
-            seed=f"{SPACE}/{self.run}/{info.id}",
+            seed=f"/{SPACE}/{self.run}/{info.id}",  # without a salt
         )
         self.papers.append(Paper(info.id, self.run, counting, who))
         if who != USER:

@@ -6,7 +6,8 @@ import pytest
 
 from kernel.agents.catalog import Catalog
 from kernel.rule.draft import Author
-from kernel.store.transitions.approvals import Call, approve, ask
+from kernel.store.approvals import Call
+from kernel.store.transitions.approvals import approve, ask
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue, requeue
