@@ -19,7 +19,7 @@ from kernel.store.attempts import Identity
 from kernel.store.transitions.threads import ASK_AGENT
 from protocol.documents import DocumentChanged, DocumentHistory, SuggestionMade
 from protocol.spaces import SpaceInfo
-from protocol.tools import AUTH_REQUEST, ToolScope
+from protocol.tools import AUTH_REQUEST, CONTEXT_SCOPES, ToolScope
 
 _ROWS: Final[tuple[AnyTeamTool, ...]] = (
     Tool(
@@ -245,10 +245,11 @@ _ROWS: Final[tuple[AnyTeamTool, ...]] = (
     ),
 )
 
-TOOLS: Final[Mapping[str, AnyTeamTool]] = MappingProxyType({row.name: row for row in _ROWS})
+_BY_NAME: Final = {row.name: row for row in _ROWS}
+TOOLS: Final[Mapping[str, AnyTeamTool]] = MappingProxyType({name: _BY_NAME[name] for name in CONTEXT_SCOPES})
 
 if len(TOOLS) != len(_ROWS):
-    raise ValueError("two rows of TOOLS have the same name")
+    raise ValueError("two rows of TOOLS have the same name, or one has no scope")
 
 
 _OF_ALL: Final[frozenset[ToolScope]] = frozenset({"all"})

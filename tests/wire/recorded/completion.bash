@@ -49,11 +49,13 @@ _agent_worker_takes() {
         'rule add') options=(-h --help --json) arguments=(files: live:channel) many= ;;
         'rule rm') options=(-h --help --json) arguments=(live:rule live:channel) many= ;;
         'rule test') options=(-h --help --run --json) arguments=(both:rule) many= ;;
-        task) options=(-h --help --json --project -v --verbose) arguments=('words:list show add done cancel graph') many= ;;
+        task) options=(-h --help --json --project -v --verbose) arguments=('words:list show add claim done fail cancel graph') many= ;;
         'task list') options=(-h --help --state --for -n --archive --json) arguments=(live:channel) many= ;;
         'task show') options=(-h --help --archive --json) arguments=(live:channel live:task) many= ;;
         'task add') options=(-h --help --text --key --for --needs --parent --files --check --on-failure --json) arguments=(live:channel none:) many= ;;
+        'task claim') options=(-h --help --json) arguments=(live:channel live:task) many=1 ;;
         'task done') options=(-h --help --result --json) arguments=(live:channel live:task) many=1 ;;
+        'task fail') options=(-h --help --reason --json) arguments=(live:channel live:task) many=1 ;;
         'task cancel') options=(-h --help --reason --json) arguments=(live:channel live:task) many=1 ;;
         'task graph') options=(-h --help -n --archive --json) arguments=(live:channel) many= ;;
         doc) options=(-h --help --json --project -v --verbose) arguments=('words:list read write append create delete history diff blame suggestions accept reject') many= ;;
@@ -267,6 +269,7 @@ _agent_worker_value() {
         'task add --check') values=none: ;;
         'task add --on-failure') values='words:hold skip cancel' ;;
         'task done --result') values=none: ;;
+        'task fail --reason') values=none: ;;
         'task cancel --reason') values=none: ;;
         'task graph -n') values=none: ;;
         'task graph --archive') values=files: ;;

@@ -361,12 +361,23 @@ complete -c agent-worker -n '__agent_worker_at task add' -l on-failure -d 'if on
 complete -c agent-worker -n '__agent_worker_at task add' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at task add; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at task add; and __agent_worker_turn 2 1 1' -f
+complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'claim' -d 'Claim tasks, so that no agent does them.'
+complete -c agent-worker -n '__agent_worker_at task claim' -s h -l help -d 'show this help message and exit'
+complete -c agent-worker -n '__agent_worker_at task claim' -l json -d 'print one JSON document'
+complete -c agent-worker -n '__agent_worker_at task claim; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
+complete -c agent-worker -n '__agent_worker_at task claim; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
 complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'done' -d 'Count tasks as done, so that what needs them goes on.'
 complete -c agent-worker -n '__agent_worker_at task done' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at task done' -l result -d 'what came of it; the members read it' -r -f
 complete -c agent-worker -n '__agent_worker_at task done' -l json -d 'print one JSON document'
 complete -c agent-worker -n '__agent_worker_at task done; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c agent-worker -n '__agent_worker_at task done; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
+complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'fail' -d 'Count tasks as failed.'
+complete -c agent-worker -n '__agent_worker_at task fail' -s h -l help -d 'show this help message and exit'
+complete -c agent-worker -n '__agent_worker_at task fail' -l reason -d 'why; the members read it' -r -f
+complete -c agent-worker -n '__agent_worker_at task fail' -l json -d 'print one JSON document'
+complete -c agent-worker -n '__agent_worker_at task fail; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
+complete -c agent-worker -n '__agent_worker_at task fail; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
 complete -c agent-worker -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'cancel' -d 'Cancel tasks that are not over.'
 complete -c agent-worker -n '__agent_worker_at task cancel' -s h -l help -d 'show this help message and exit'
 complete -c agent-worker -n '__agent_worker_at task cancel' -l reason -d 'the members read it' -r -f
@@ -1456,12 +1467,23 @@ complete -c awk -n '__agent_worker_at task add' -l on-failure -d 'if one that it
 complete -c awk -n '__agent_worker_at task add' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at task add; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at task add; and __agent_worker_turn 2 1 1' -f
+complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'claim' -d 'Claim tasks, so that no agent does them.'
+complete -c awk -n '__agent_worker_at task claim' -s h -l help -d 'show this help message and exit'
+complete -c awk -n '__agent_worker_at task claim' -l json -d 'print one JSON document'
+complete -c awk -n '__agent_worker_at task claim; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
+complete -c awk -n '__agent_worker_at task claim; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
 complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'done' -d 'Count tasks as done, so that what needs them goes on.'
 complete -c awk -n '__agent_worker_at task done' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at task done' -l result -d 'what came of it; the members read it' -r -f
 complete -c awk -n '__agent_worker_at task done' -l json -d 'print one JSON document'
 complete -c awk -n '__agent_worker_at task done; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
 complete -c awk -n '__agent_worker_at task done; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
+complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'fail' -d 'Count tasks as failed.'
+complete -c awk -n '__agent_worker_at task fail' -s h -l help -d 'show this help message and exit'
+complete -c awk -n '__agent_worker_at task fail' -l reason -d 'why; the members read it' -r -f
+complete -c awk -n '__agent_worker_at task fail' -l json -d 'print one JSON document'
+complete -c awk -n '__agent_worker_at task fail; and __agent_worker_turn 2 0 0' -f -a '(__agent_worker_live channel)'
+complete -c awk -n '__agent_worker_at task fail; and __agent_worker_turn 2 1 1000' -f -a '(__agent_worker_live task)'
 complete -c awk -n '__agent_worker_at task; and __agent_worker_turn 1 0 0' -f -a 'cancel' -d 'Cancel tasks that are not over.'
 complete -c awk -n '__agent_worker_at task cancel' -s h -l help -d 'show this help message and exit'
 complete -c awk -n '__agent_worker_at task cancel' -l reason -d 'the members read it' -r -f

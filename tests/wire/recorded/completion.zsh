@@ -237,7 +237,7 @@ _agent_worker() {
             ;;
         task)
             if (( CURRENT == 3 )); then
-                choices=('list:List the tasks of a workflow: what is ready, and who is at which.' 'show:Show one task, what it waits for and what came of it.' 'add:Add a task; one that is for an agent is given to it.' 'done:Count tasks as done, so that what needs them goes on.' 'cancel:Cancel tasks that are not over.' 'graph:Show what waits for what.')
+                choices=('list:List the tasks of a workflow: what is ready, and who is at which.' 'show:Show one task, what it waits for and what came of it.' 'add:Add a task; one that is for an agent is given to it.' 'claim:Claim tasks, so that no agent does them.' 'done:Count tasks as done, so that what needs them goes on.' 'fail:Count tasks as failed.' 'cancel:Cancel tasks that are not over.' 'graph:Show what waits for what.')
                 _describe -t verbs verb choices
                 return
             fi
@@ -254,9 +254,17 @@ _agent_worker() {
                     shift 2 words; (( CURRENT -= 2 ))
                     _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--text[all that one needs to do it]:value: ' '--key[a name for it, beside its id]:value: ' '--for[who does it; without it whoever claims it]:value: _agent_worker_live agent' '--needs[what has to be done before]:value: _agent_worker_live task' '--parent[what it is a part of]:value: _agent_worker_live task' '--files[what nobody else changes then]:value: ' '--check[a command that has to end with 0 before it is done]:value: ' '--on-failure[if one that it needs fails]:value:(hold skip cancel)' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '2:argument: '
                     ;;
+                claim)
+                    shift 2 words; (( CURRENT -= 2 ))
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '*:argument: _agent_worker_live task'
+                    ;;
                 done)
                     shift 2 words; (( CURRENT -= 2 ))
                     _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--result[what came of it; the members read it]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '*:argument: _agent_worker_live task'
+                    ;;
+                fail)
+                    shift 2 words; (( CURRENT -= 2 ))
+                    _arguments '-h[show this help message and exit]' '--help[show this help message and exit]' '--reason[why; the members read it]:value: ' '--json[print one JSON document]' '1:argument: _agent_worker_live channel' '*:argument: _agent_worker_live task'
                     ;;
                 cancel)
                     shift 2 words; (( CURRENT -= 2 ))
