@@ -18,15 +18,6 @@ Until = Annotated[
 Uses = Annotated[int, msgspec.Meta(ge=1, le=MOST_USES, description="How many calls it is for; unset: any number.")]
 
 
-class GrantRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A person gives a scope to ``to``, a member of the space."""
-
-    scope: Scope
-    to: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)]
-    until: Until | None = None
-    uses: Uses | None = None
-
-
 class GrantRow(Body, frozen=True, kw_only=True):
     """One grant: who may use which scope, by whose leave, and what it comes to now."""
 

@@ -265,19 +265,6 @@ def document(rule: RuleInfo) -> RuleDocument:
     return RuleDocument(**{name: getattr(rule, name) for name in rule.__struct_fields__})
 
 
-class RuleRequest(Ask, frozen=True, kw_only=True):
-    """POST /spaces/:space/rules, by a person."""
-
-    rule: RuleSpec
-
-
-class RuleTrialRequest(Ask, frozen=True, kw_only=True):
-    """POST /runs/:run/rules/test: a ``rule``, or the ``name`` of one that the workspace has."""
-
-    rule: RuleSpec | None = None
-    name: Name | None = None
-
-
 class RuleFiring(Body, frozen=True, kw_only=True):
     """A message of a run that a rule would have answered, and how."""
 

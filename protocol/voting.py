@@ -165,25 +165,6 @@ class ProposalTerms(Ask, frozen=True, kw_only=True):
         return None if self.timeout_seconds is None else round(self.timeout_seconds * 1000)
 
 
-class ProposalRequest(ProposalTerms, frozen=True, kw_only=True):
-    """POST /spaces/:space/proposals, by a person."""
-
-    options: Annotated[tuple[Option, ...], msgspec.Meta(max_length=OPTIONS_LIMIT)] = ()
-
-
-class VoteRequest(Ask, frozen=True, kw_only=True):
-    """POST /spaces/:space/proposals/:id/vote: the user's own vote. The members read the ``reason``."""
-
-    choice: Annotated[str, msgspec.Meta(max_length=64)]
-    reason: Reason = ""
-
-
-class CallOffRequest(Ask, frozen=True, kw_only=True):
-    """POST /spaces/:space/proposals/:id/cancel. The members read the ``reason``."""
-
-    reason: Reason = ""
-
-
 class ProposalList(Page, frozen=True, kw_only=True):
     """``awk proposal list``. ``next`` goes into ``before``, of one workflow into ``after``."""
 

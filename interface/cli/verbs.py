@@ -4,6 +4,7 @@ Each sends one request, or one for each thing that is named, and prints the answ
 """
 
 import json
+from collections.abc import Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.resources import files
@@ -51,16 +52,18 @@ def _run(verb: Verb, context: Context) -> int:
     module, _, name = verb["view"].partition(".")
     view = getattr(import_module(f"interface.cli.commands.{module}"), name)
     path: str = verb["path"]
-    ids: list[str] = []
+    ids: Sequence[str] = ()
     fields: dict[str, Any] = {}
     for one in verb["arguments"]:
         field: str = one["field"]
         value: Any = getattr(context.args, one["how"].get("dest", one["names"][0]))
-        if isinstance(value, list) and f"<{field}>" in path:
-            ids, value = value, None
+        if one["how"].get("nargs") == "+":
+            ids = value
             path = path.replace(f"<{field}>", "{}")
+        elif field == "space":
+            path = path.replace("<space>", quoted(str(workflow_target(value).space)))
         elif f"<{field}>" in path:
-            path = path.replace(f"<{field}>", quoted(str(workflow_target(value).space) if field == "space" else value))
+            path = path.replace(f"<{field}>", quoted(value))
         elif value is not None:
             fields[field] = value
     match verb["method"]:

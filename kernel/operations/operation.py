@@ -81,10 +81,14 @@ class Nothing(Ask, frozen=True, kw_only=True):
     """A request without fields."""
 
 
-class InSpace(Ask, frozen=True, kw_only=True):
-    """A request about a space: people name it, agents work in it."""
+Space = Annotated[SpaceId, msgspec.Meta(description="Space, such as review:main or dm:alice.")]
+"""The space of a request: people name it, agents work in it."""
 
-    space: Annotated[SpaceId, msgspec.Meta(description="Space, such as review:main or dm:alice.")]
+
+class InSpace(Ask, frozen=True, kw_only=True):
+    """A request about a space."""
+
+    space: Space
 
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=LONGEST, description="Maximum number of rows.")]
@@ -99,29 +103,29 @@ PAGING: Final = ("before", "after", "limit")
 class Forward(Ask, frozen=True, kw_only=True):
     """A page of a list, oldest first."""
 
-    after: After = None
     limit: Limit = LONGEST
+    after: After = None
 
 
 class Backward(Ask, frozen=True, kw_only=True):
     """A page of a list, newest first."""
 
-    before: Before = None
     limit: Limit = LONGEST
+    before: Before = None
 
 
 class ForwardInSpace(InSpace, frozen=True, kw_only=True):
     """A page of a list of a space, oldest first."""
 
-    after: After = None
     limit: Limit = LONGEST
+    after: After = None
 
 
 class BackwardInSpace(InSpace, frozen=True, kw_only=True):
     """A page of a list of a space, newest first."""
 
-    before: Before = None
     limit: Limit = LONGEST
+    before: Before = None
 
 
 def page_of(asked: Forward | Backward | ForwardInSpace | BackwardInSpace, letter: str) -> Page:
@@ -277,6 +281,11 @@ class Operation(RestRoute, frozen=True, kw_only=True, eq=False, dict=True):
     def description(self) -> str:
         """The first paragraph of the docstring."""
         return " ".join((inspect.getdoc(self.handler) or "").partition("\n\n")[0].split())
+
+    @cached_property
+    def in_space(self) -> bool:
+        """Return whether it is about a space, which is looked up before it runs."""
+        return "space" in (self.variables if self.path else self.request.__struct_fields__)
 
     @cached_property
     def asks(self) -> type[msgspec.Struct] | None:

@@ -1,11 +1,14 @@
 """Spaces and agents as people name them: looked up, and refused with a suggestion."""
 
+import apsw
+
 from kernel.operations.context import ProjectFiles, StoreAccess
 from kernel.source.diagnostics import suggest
 from kernel.store import agents, messages, workflows
+from kernel.store.workflows import WorkflowRecord
 from kernel.workflows.find import workflow_names
 from protocol.errors import Refused
-from protocol.names import DEFAULT_TAG, AgentKey, SpaceId, inline_key, is_below, is_personal, split_space
+from protocol.names import DEFAULT_TAG, AgentKey, SpaceId, inline_key, is_below, is_personal, number_of, split_space
 
 
 def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str = "") -> Refused:
@@ -59,3 +62,19 @@ def agent_key(store: StoreAccess, text: str) -> AgentKey:
     """The key of the agent that people call ``text``: ``bob@review:main`` is the one in the newest run there."""
     name, at, place = text.partition("@")
     return inline_key(name, space_of(store, place)) if at else AgentKey(text)
+
+
+def run_asked(conn: apsw.Connection, asked: str) -> WorkflowRecord:
+    """The run ``asked``: ``r12``, or of ``review:main`` the newest. Raises Refused (not_found)."""
+    number = number_of(asked, "r")
+    place = ":".join(split_space(asked))
+    record = workflows.newest_at(conn, place) if number is None else workflows.by_id(conn, number)
+    if record is None:
+        raise unknown_run(asked)
+    return record
+
+
+def unknown_run(asked: str) -> Refused:
+    """Return the refusal of a run that does not exist."""
+    hint = "awk runs lists those that are kept; they are called like r12, the last one of a workflow like review:main"
+    return Refused("not_found", f"there is no run {asked[:100]!r}", hint)

@@ -2,7 +2,12 @@
 
 from typing import Final
 
-from kernel.operations import tasks
+from kernel.operations import grants, proposals, rules, tasks
 from kernel.operations.operation import Operation
 
-OPERATIONS: Final[tuple[Operation, ...]] = (*tasks.OPERATIONS,)
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *proposals.OPERATIONS,
+    *rules.OPERATIONS,
+    *tasks.OPERATIONS,
+    *grants.OPERATIONS,
+)

@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -14,7 +13,7 @@ import trio
 from interface.cli.command_parser import parser_for
 from interface.cli.command_table import COMMANDS
 from interface.cli.commands.help import TOPICS
-from kernel.api.http.route import Route
+from kernel.api.http.route import AnyRoute
 from kernel.api.http.routes import ROUTES, route_of
 from tests.builders.api import ServedKernel, serve_kernel
 from tests.interface.conftest import Cli
@@ -80,10 +79,7 @@ def openapi(root: Path) -> str:
         async with serve_kernel(root) as kernel:
             return await kernel.ask("GET", "/openapi.json")
 
-    described = trio.run(ask).json
-    described["paths"] = dict(sorted(described["paths"].items()))
-    described["components"]["schemas"] = dict(sorted(described["components"]["schemas"].items()))
-    return document(_PLAIN(described)) + "\n"
+    return document(_PLAIN(json.loads(json.dumps(trio.run(ask).json, sort_keys=True)))) + "\n"
 
 
 def refusals(root: Path) -> str:
@@ -96,13 +92,13 @@ async def _refusals(root: Path) -> str:
     async with serve_kernel(root) as kernel:
         reader = (await kernel.ask("POST", "/tokens", {"scope": "read"})).json["token"]
         await kernel.attempt()
-        for route in sorted(ROUTES, key=attrgetter("path", "method")):
+        for route in sorted(ROUTES, key=lambda route: (route.path, route.method)):
             found = {name: _refusal(answer) async for name, answer in _wrong(kernel, route, reader)}
             parts.append(f"## {route.method} {route.path}\n{document(_PLAIN(found))}\n")
     return "\n".join(parts)
 
 
-async def _wrong(kernel: ServedKernel, route: Route, reader: str) -> AsyncGenerator[tuple[str, Answer], None]:
+async def _wrong(kernel: ServedKernel, route: AnyRoute, reader: str) -> AsyncGenerator[tuple[str, Answer], None]:
     path, body = re.sub(r"<[^>]*>", "absent", route.path), _bodies().get(route)
     ask = partial(kernel.ask, route.method, path)
     if not route.tokenless:
@@ -116,9 +112,9 @@ async def _wrong(kernel: ServedKernel, route: Route, reader: str) -> AsyncGenera
         yield "absent", await ask(body)
 
 
-def _bodies() -> dict[Route, Any]:
+def _bodies() -> dict[AnyRoute, Any]:
     """Return the first body of each route in the stories."""
-    found: dict[Route, Any] = {}
+    found: dict[AnyRoute, Any] = {}
     for file in sorted(FOLDER.iterdir()):
         for line in file.read_text("utf-8").splitlines():
             match = REQUEST.fullmatch(line)

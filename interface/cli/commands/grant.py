@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Final
 
-from interface.cli.command_parser import Subcommand, Subcommands
+from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, one_line, table
 from interface.cli.paging import GRANTS, count_flag, show_list
@@ -22,7 +22,7 @@ VERBS: Final = Subcommands(
     (
         Subcommand("list", "list what was given, by whom, and what it comes to now"),
         Subcommand("give", "give an agent a scope that its file does not give it"),
-        Subcommand("revoke", "take a grant back, and with it what was handed on from it"),
+        generated("grant revoke"),
     ),
 )
 
@@ -91,11 +91,3 @@ def grant_lines(body: bytes, _screen: Screen) -> list[str]:
     uses = "" if one["uses"] is None else f", {one['used']} of {one['uses']} calls used"
     what = one["scope"] or f"the call of {one['request']}"
     return [one_line(f"{one['id']}: {one['to']} in {one['space']} may use {what}{until}{uses} ({one['state']})")]
-
-
-def configure_revoke(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="GRANT", help="what awk grant list shows (w3)")
-
-
-def run_revoke(context: Context) -> int:
-    return context.answer(context.kernel().delete(f"/grants/{quoted(context.args.id)}"), grant_lines)

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from interface.cli.command_parser import Subcommand, Subcommands
+from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, one_line, table
 from interface.cli.targets import workflow_target
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 VERBS: Final = Subcommands(
     "rule",
     (
-        Subcommand("list", "list the rules of a workflow: whose they are, and how often they were done"),
-        Subcommand("show", "show one rule as it is now"),
+        generated("rule list"),
+        generated("rule show"),
         Subcommand("add", "define the rules of a file, or define them anew"),
         Subcommand("rm", "switch rules off; they are kept, and do nothing"),
         Subcommand("test", "say what a rule would have done in a run; nothing is done"),
@@ -45,14 +45,6 @@ def _workflow_argument(parser: argparse.ArgumentParser) -> None:
 
 def _path(context: Context) -> str:
     return f"/spaces/{quoted(workflow_target(context.args.target).space)}/rules"
-
-
-def configure_list(parser: argparse.ArgumentParser) -> None:
-    _workflow_argument(parser)
-
-
-def run_list(context: Context) -> int:
-    return context.answer(context.kernel().get(_path(context)), rules_lines)
 
 
 def rules_lines(body: bytes, screen: Screen) -> list[str]:
@@ -84,15 +76,6 @@ def _waits_for(rule: "RuleSpec") -> str:
     when = rule.when
     kind = None if when is None else next((name for name in when.__struct_fields__ if getattr(when, name)), None)
     return "invoked" if kind is None else kind
-
-
-def configure_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="RULE", help="its name")
-    _workflow_argument(parser)
-
-
-def run_show(context: Context) -> int:
-    return context.answer(context.kernel().get(f"{_path(context)}/{quoted(context.args.name)}"), rule_lines)
 
 
 def rule_lines(body: bytes, screen: Screen) -> list[str]:

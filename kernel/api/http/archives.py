@@ -20,10 +20,10 @@ import trio
 
 from kernel.agents.resources import secrets_of
 from kernel.api.http.route import Request
-from kernel.api.http.runs import report_of, run_asked
+from kernel.api.http.runs import report_of
 from kernel.operations.answer import Stream
 from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
-from kernel.operations.places import known_space
+from kernel.operations.places import known_space, run_asked
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, archive, spaces, workflows
 from kernel.store.archive import START, Batch, Read, Scope

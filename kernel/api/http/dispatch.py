@@ -21,7 +21,7 @@ from kernel.fault_injection import fault_point
 from kernel.operations.answer import Response, Stream, json_reply
 from kernel.operations.context import Services, StoreAccess
 from kernel.operations.keyed_answers import Answering
-from kernel.operations.operation import InSpace, invoke
+from kernel.operations.operation import invoke
 from kernel.operations.places import known_space
 from kernel.policy.access import ADMIN, Access
 from kernel.policy.webhooks import Signed
@@ -130,8 +130,8 @@ async def _handle(
         if isinstance(route, Route) or handler is not None:
             handler = handler or route.handler
             return await handler(call, **services.named_by(handler))
-        asked: msgspec.Struct = call.body
-        if isinstance(asked, InSpace):
+        asked: Any = call.body
+        if route.in_space:
             space = known_space(services.store, services.files, asked.space)
             asked = msgspec.structs.replace(asked, space=space)
         given: msgspec.Struct | Response | Stream = await invoke(route, services, call, asked)

@@ -4,9 +4,9 @@ import msgspec
 
 from kernel.api.http.events import BYE
 from kernel.api.http.route import Request
-from kernel.api.http.runs import run_asked
 from kernel.operations.answer import Response
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.places import run_asked
 from kernel.policy.landing import TRANSITIONS
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, landings, run_outcomes

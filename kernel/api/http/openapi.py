@@ -89,7 +89,7 @@ def _operation(route: AnyRoute, schema_of: dict[type[msgspec.Struct], dict[str, 
 def _parameters(route: AnyRoute) -> Iterable[dict[str, Any]]:
     known = {} if isinstance(route, Route) else fields_of(route.request)
     for above, name in _VARIABLE.findall(route.path):
-        what = known[name].description if name in known else _VARIABLES.get(name)
+        what = (known[name].description if name in known else "") or _VARIABLES.get(name)
         what = what or f"{name.capitalize()} of the {above.removesuffix('s')}."
         schema = {"type": "integer" if name == "n" else "string", **({} if name == "n" else {"minLength": 1})}
         yield {"name": name, "in": "path", "required": True, "description": what, "schema": schema}

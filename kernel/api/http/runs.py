@@ -17,7 +17,7 @@ from kernel.api.http.route import Request, page_of
 from kernel.api.http.workflows import check_works, launch
 from kernel.operations.answer import Stream
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
-from kernel.operations.places import not_running
+from kernel.operations.places import not_running, run_asked, unknown_run
 from kernel.policy.run_completion import Choice
 from kernel.store import feed, instructions, landings, messages, run_outcomes, voting, workflows, worktrees
 from kernel.store.feed import EventFilter
@@ -80,16 +80,6 @@ def report_of_asked(conn: apsw.Connection, asked: str, now_ms: int) -> RunReport
     return report_of(conn, run_asked(conn, asked), now_ms)
 
 
-def run_asked(conn: apsw.Connection, asked: str) -> WorkflowRecord:
-    """The run ``asked``: ``r12``, or of ``review:main`` the newest. Raises Refused (not_found)."""
-    number = number_of(asked, "r")
-    place = ":".join(split_space(asked))
-    record = workflows.newest_at(conn, place) if number is None else workflows.by_id(conn, number)
-    if record is None:
-        raise _unknown(asked)
-    return record
-
-
 def run_at(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRecord:
     """The run that ``?run=`` names of those at the path's space; without it the newest there. Raises Refused."""
     place = base_space(":".join(split_space(call.args["space"])))
@@ -101,15 +91,10 @@ def run_at(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Work
         return record
     record = store.reader.now(workflows.by_id, number_of(asked, "r") or 0)
     if record is None:
-        raise _unknown(asked)
+        raise unknown_run(asked)
     if record.place != place:
         raise Refused("not_found", f"{asked} is no run of {place[:100]}: it is one of {record.place}")
     return record
-
-
-def _unknown(asked: str) -> Refused:
-    hint = "awk runs lists those that are kept; they are called like r12, the last one of a workflow like review:main"
-    return Refused("not_found", f"there is no run {asked[:100]!r}", hint)
 
 
 def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int, *, said: bool = True) -> RunReport:

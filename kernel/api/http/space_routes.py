@@ -4,10 +4,7 @@ from typing import Final
 
 from kernel.api.http import (
     documents,
-    grants,
-    proposals,
     resources,
-    rules,
     spaces,
 )
 from kernel.api.http.route import Route
@@ -38,42 +35,9 @@ from protocol.documents import (
     SuggestionMade,
     SuggestionVerdict,
 )
-from protocol.grants import GrantInfo, GrantList, GrantRequest
-from protocol.rules import RuleDocument, RuleList, RuleRequest, RuleTrial, RuleTrialRequest
 from protocol.spaces import SpaceDocument, SpaceList, SpaceMembersRequest
-from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
 
 SPACE_ROUTES: Final[tuple[Route, ...]] = (
-    Route("GET", "/proposals", proposals.list_all, ProposalList),
-    Route("GET", "/spaces/<space>/proposals", proposals.list_in_space, ProposalList),
-    Route(
-        "POST",
-        "/spaces/<space>/proposals",
-        proposals.create,
-        ProposalInfo,
-        asks=ProposalRequest,
-        status=201,
-        people_only=True,
-    ),
-    Route("GET", "/spaces/<space>/proposals/<id>", proposals.show, ProposalInfo),
-    Route(
-        "POST",
-        "/spaces/<space>/proposals/<id>/vote",
-        proposals.vote,
-        ProposalInfo,
-        asks=VoteRequest,
-        people_only=True,
-        scope="approve",
-    ),
-    Route(
-        "POST",
-        "/spaces/<space>/proposals/<id>/cancel",
-        proposals.cancel,
-        ProposalInfo,
-        asks=CallOffRequest,
-        body_optional=True,
-        people_only=True,
-    ),
     Route("GET", "/resources", resources.list_all, ResourceList),
     Route("GET", "/resources/<id>", resources.show, ResourceText),
     Route("GET", "/spaces/<space>/resources", resources.list_in_space, ResourceList),
@@ -87,22 +51,6 @@ SPACE_ROUTES: Final[tuple[Route, ...]] = (
         people_only=True,
     ),
     Route("GET", "/spaces/<space>/resources/<id>", resources.show_in_space, ResourceText),
-    Route("GET", "/spaces/<space>/rules", rules.list_rules, RuleList),
-    Route(
-        "POST",
-        "/spaces/<space>/rules",
-        rules.define_rule,
-        RuleDocument,
-        asks=RuleRequest,
-        status=201,
-        people_only=True,
-        scope="approve",
-    ),
-    Route("GET", "/spaces/<space>/rules/<name>", rules.show_rule, RuleDocument),
-    Route(
-        "DELETE", "/spaces/<space>/rules/<name>", rules.switch_off_rule, RuleDocument, people_only=True, scope="approve"
-    ),
-    Route("POST", "/runs/<run>/rules/test", rules.try_rule, RuleTrial, asks=RuleTrialRequest, people_only=True),
     Route("GET", "/spaces/<space>/channel", spaces.channel, Channel),
     Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True, scope="admin"),
     Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),
@@ -163,17 +111,4 @@ SPACE_ROUTES: Final[tuple[Route, ...]] = (
         body_optional=True,
         people_only=True,
     ),
-    Route(
-        "POST",
-        "/spaces/<space>/grants",
-        grants.give_scope,
-        GrantInfo,
-        asks=GrantRequest,
-        status=201,
-        people_only=True,
-        scope="admin",
-    ),
-    Route("GET", "/grants", grants.list_grants, GrantList, people_only=True),
-    Route("GET", "/grants/<id>", grants.show_grant, GrantInfo, people_only=True),
-    Route("DELETE", "/grants/<id>", grants.revoke_grant, GrantInfo, people_only=True, scope="admin"),
 )

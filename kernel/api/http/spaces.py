@@ -4,9 +4,9 @@ import msgspec
 import trio
 
 from kernel.api.http.route import Request
-from kernel.api.http.runs import run_asked, run_at
+from kernel.api.http.runs import run_at
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
-from kernel.operations.places import known_space
+from kernel.operations.places import known_space, run_asked
 from kernel.policy.spaces import Change
 from kernel.store import agents, messages, work_notes, workflows, worktrees
 from kernel.store import spaces as subspaces

@@ -21,7 +21,7 @@ from kernel.api.responses import refusal_of
 from kernel.fault_injection import fault_point
 from kernel.operations.answer import Response, Stream
 from kernel.operations.context import Services
-from kernel.operations.operation import Actor, InSpace, invoke
+from kernel.operations.operation import Actor, invoke
 from kernel.policy.access import Access
 from kernel.policy.documents import Clashing
 from kernel.policy.provenance import ToolResult
@@ -96,7 +96,7 @@ def _operation_asked(
 ) -> tuple[Actor, msgspec.Struct]:
     """Return who asks, and the request that the arguments of a call say. Raises Refused (not_found)."""
     given = {name: getattr(arguments, name) for name in arguments.__struct_fields__}
-    if issubclass(tool.row.request, InSpace):
+    if tool.row.in_space:
         given["space"] = space_named(caller, given.get("space"), services.store)
     return Actor(identity=caller.identity, call_key=caller.call_key), tool.row.request(**given)
 

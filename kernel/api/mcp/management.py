@@ -18,6 +18,7 @@ from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.fast_path import described
 from kernel.api.mcp.tool import ManagementTool, ToolArguments
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.places import run_asked
 from kernel.policy.access import Access
 from kernel.store import feed
 from kernel.store.feed import EventFilter
@@ -204,7 +205,7 @@ async def workflow_status(call: Request[None], store: StoreAccess) -> WorkflowSt
     if asked is None:
         return WorkflowStatus(workflows=running)
     report = await store.reader.read(
-        lambda conn: runs.report_of(conn, runs.run_asked(conn, asked), store.now_ms(), said=False)
+        lambda conn: runs.report_of(conn, run_asked(conn, asked), store.now_ms(), said=False)
     )
     return WorkflowStatus(workflows=tuple(row for row in running if row.id == report.id), report=report)
 

@@ -7,23 +7,19 @@ from typing import Final
 from kernel.api.mcp import (
     approvals,
     documents,
-    grants,
     messaging,
     resources,
-    rules,
     spaces,
     trees,
-    voting,
 )
 from kernel.api.mcp.memory_tools import KEEPING
 from kernel.api.mcp.tool import AnyTeamTool, TeamTool, Tool
 from kernel.operations.table import OPERATIONS
 from kernel.store.attempts import Identity
-from kernel.store.transitions.grants import Granted
 from kernel.store.transitions.threads import ASK_AGENT
 from protocol.documents import DocumentChanged, DocumentHistory, SuggestionMade
 from protocol.spaces import SpaceInfo
-from protocol.tools import AUTH_REQUEST, ToolScope
+from protocol.tools import AUTH_REQUEST, CONTEXT_SCOPES, ToolScope
 
 _ROWS: Final[tuple[AnyTeamTool, ...]] = (
     Tool(
@@ -103,38 +99,6 @@ _ROWS: Final[tuple[AnyTeamTool, ...]] = (
         asks=resources.ResourceReadArguments,
         gives=resources.ResourceReadResult,
         handler=resources.resource_read,
-    ),
-    Tool(
-        name="team_proposal_create",
-        description="Put something to the vote of your team: an election, a decision, an approval, an assignment.",
-        asks=voting.ProposalCreateArguments,
-        gives=voting.ProposalCreateResult,
-        handler=voting.team_proposal_create,
-        mutating=True,
-        idempotent=False,
-    ),
-    Tool(
-        name="team_vote",
-        description="Vote on a proposal of your team, once: a vote is final.",
-        asks=voting.VoteArguments,
-        gives=voting.VoteResult,
-        handler=voting.team_vote,
-        mutating=True,
-    ),
-    Tool(
-        name="team_proposal_status",
-        description="See how a proposal stands, or which are open.",
-        asks=voting.ProposalStatusArguments,
-        gives=voting.ProposalStatusResult,
-        handler=voting.team_proposal_status,
-    ),
-    Tool(
-        name="team_proposal_cancel",
-        description="Cancel a proposal of your own that is open.",
-        asks=voting.ProposalCancelArguments,
-        gives=voting.ProposalCancelResult,
-        handler=voting.team_proposal_cancel,
-        mutating=True,
     ),
     Tool(
         name="team_doc_read",
@@ -220,31 +184,6 @@ _ROWS: Final[tuple[AnyTeamTool, ...]] = (
     ),
     *(TeamTool(row, row.team) for row in OPERATIONS if row.team is not None),
     Tool(
-        name="proposal_list",
-        description="List the rules of your workspace: what follows from what, by whom, and whether it is on.",
-        asks=rules.ProposalListArguments,
-        gives=rules.ProposalListResult,
-        handler=rules.proposal_list,
-    ),
-    Tool(
-        name="proposal_define",
-        description="Define a rule of your workspace, or your rule anew: when this comes, then do that. Never code.",
-        asks=rules.ProposalDefineArguments,
-        gives=rules.ProposalDefineResult,
-        handler=rules.proposal_define,
-        mutating=True,
-        idempotent=False,
-    ),
-    Tool(
-        name="proposal_invoke",
-        description="Have a rule of your workspace do what it says, with parameters.",
-        asks=rules.ProposalInvokeArguments,
-        gives=rules.ProposalInvokeResult,
-        handler=rules.proposal_invoke,
-        mutating=True,
-        idempotent=False,
-    ),
-    Tool(
         name="tree_status",
         description="See your git working tree: its commit, what is not committed, your colleagues' branches.",
         asks=trees.TreeStatusArguments,
@@ -278,23 +217,6 @@ _ROWS: Final[tuple[AnyTeamTool, ...]] = (
         idempotent=False,
     ),
     Tool(
-        name="auth_grant",
-        description="Give a colleague a scope that you have, within your own bounds; or let a call that waits be made.",
-        asks=grants.AuthGrantArguments,
-        gives=Granted,
-        handler=grants.auth_grant,
-        mutating=True,
-        idempotent=False,
-    ),
-    Tool(
-        name="auth_revoke",
-        description="Take back what you gave, and with it all that was handed on from it.",
-        asks=grants.AuthRevokeArguments,
-        gives=Granted,
-        handler=grants.auth_revoke,
-        mutating=True,
-    ),
-    Tool(
         name="space_create",
         description="Open a space for some of your workspace: its channel, documents, tasks and votes only they see.",
         asks=spaces.SpaceCreateArguments,
@@ -323,10 +245,11 @@ _ROWS: Final[tuple[AnyTeamTool, ...]] = (
     ),
 )
 
-TOOLS: Final[Mapping[str, AnyTeamTool]] = MappingProxyType({row.name: row for row in _ROWS})
+_BY_NAME: Final = {row.name: row for row in _ROWS}
+TOOLS: Final[Mapping[str, AnyTeamTool]] = MappingProxyType({name: _BY_NAME[name] for name in CONTEXT_SCOPES})
 
 if len(TOOLS) != len(_ROWS):
-    raise ValueError("two rows of TOOLS have the same name")
+    raise ValueError("two rows of TOOLS have the same name, or one has no scope")
 
 
 _OF_ALL: Final[frozenset[ToolScope]] = frozenset({"all"})

@@ -362,7 +362,7 @@ async def test_a_group_is_removed_as_a_whole(bench: Bench, nursery: trio.Nursery
         await bench.service.remove("g-1", force=True)
     await bench.service.remove("g", force=False)
     for name in ("g-1", "g-2"):
-        bench.sessions[name][0].lost.set()
+        bench.sessions[name][0].lose()
     with trio.fail_after(SECONDS):
         while bench.service.states():
             await bench.service.until_changed()
