@@ -36,6 +36,7 @@ OPENED: Final[dict[str, str]] = {
     "interface/autostart.py::Starter._gave_up": STATE,
     "interface/claude_file.py::read_text": NAMED,
     "interface/cli/archive.py::Archive.__init__": NAMED,
+    "interface/cli/operation_commands.py::verbs": SYSTEM,
     "interface/cli/commands/agent_edit.py::edit_by_hand": MADE,
     "interface/cli/commands/agent_edit.py::_new_folder": "an empty file of the user's, that must not be there",
     "interface/cli/commands/compare.py::Comparing.__init__": STATE,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
 
 Verb = dict[str, Any]
-GENERATED: Final = "verbs"
+GENERATED: Final = "operation_commands"
 """In place of the module of a command: this one."""
 
 
