@@ -16,8 +16,8 @@ from typing import Final, NamedTuple, NoReturn
 
 from interface.cli.command_table import Command, Configure, Run, load
 from interface.cli.context import Context
+from interface.cli.generated_commands import GENERATED, load_verb, verbs
 from interface.cli.parsing import json_flag
-from interface.cli.verbs import GENERATED, load_verb, verbs
 from interface.failure import Failure
 
 _OURS: Final = tuple(

@@ -29,6 +29,7 @@ MADE: Final = "made by us a moment ago, in a folder that is ours alone"
 OPENED: Final[dict[str, str]] = {
     "interface/discovery.py::lives": SYSTEM,
     "interface/failure.py::line_of": NAMED,
+    "interface/cli/generated_commands.py::verbs": SYSTEM,
     "kernel/source/backup_file.py::_nameless": "made here: O_TMPFILE, or a new name with O_NOFOLLOW",
     "kernel/procs/descriptors.py::open_standard": SYSTEM,
     "kernel/workflows/file_exchange.py::recorded": STATE,
