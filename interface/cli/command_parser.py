@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from interface.cli.command_table import Command, Configure, Run, load
 from interface.cli.context import Context
-from interface.cli.operation_commands import GENERATED, load_verb, verbs
+from interface.cli.generated_commands import GENERATED, load_verb, verbs
 from interface.cli.parsing import json_flag
 from interface.failure import Failure
 

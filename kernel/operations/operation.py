@@ -85,6 +85,12 @@ Space = Annotated[SpaceId, msgspec.Meta(description="Space, such as review:main 
 """The space of a request: people name it, agents work in it."""
 
 
+class OfAgent(Ask, frozen=True, kw_only=True):
+    """A request about an agent."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+
+
 class InSpace(Ask, frozen=True, kw_only=True):
     """A request about a space."""
 

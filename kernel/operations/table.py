@@ -2,12 +2,19 @@
 
 from typing import Final
 
-from kernel.operations import grants, proposals, rules, tasks
+from kernel.operations import audit, grants, needs, nodes, proposals, rules, souls, tasks, tokens, tray, webhooks
 from kernel.operations.operation import Operation
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
+    *souls.OPERATIONS,
+    *tray.OPERATIONS,
+    *audit.OPERATIONS,
+    *needs.OPERATIONS,
     *proposals.OPERATIONS,
     *rules.OPERATIONS,
     *tasks.OPERATIONS,
     *grants.OPERATIONS,
+    *nodes.OPERATIONS,
+    *webhooks.OPERATIONS,
+    *tokens.OPERATIONS,
 )

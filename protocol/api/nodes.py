@@ -1,25 +1,8 @@
 """Nodes: asked for, listed, drained and removed."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-import msgspec
-
-from protocol.api.document import Ask, Body, Document
-from protocol.project import NodeSettings
-
-
-class NodeRequest(Ask, frozen=True, kw_only=True):
-    """POST /nodes. ``host`` is where a node that dials home finds this machine."""
-
-    name: Annotated[str, msgspec.Meta(max_length=32)]
-    node: NodeSettings
-    host: Annotated[str, msgspec.Meta(max_length=255)] | None = None
-
-
-class NodeDrain(Ask, frozen=True, kw_only=True):
-    """POST /nodes/:name/drain. ``undo``: give it work again."""
-
-    undo: bool = False
+from protocol.api.document import Body, Document
 
 
 class NodeMachine(Body, frozen=True, kw_only=True):

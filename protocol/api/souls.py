@@ -1,12 +1,9 @@
 """Answers of the REST API about souls: as they are, what is suggested of them, and their versions."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import msgspec
-
-from protocol.api.document import Ask, Body, Document
+from protocol.api.document import Body, Document
 from protocol.guard import SoulEvolution
-from protocol.instruction import LARGEST
 
 
 class SoulVersion(Body, frozen=True, kw_only=True):
@@ -60,16 +57,3 @@ class SoulReport(Document, frozen=True, kw_only=True):
     proposals: tuple[SoulProposal, ...]
     versions: tuple[SoulVersion, ...]
     schema: str = "awk/agent-soul/1"
-
-
-class SoulVerdict(Ask, frozen=True, kw_only=True):
-    """``awk agent soul NAME approve|reject``: why."""
-
-    reason: str = ""
-
-
-class SoulRollback(Ask, frozen=True, kw_only=True):
-    """``awk agent soul NAME rollback N``: the version whose traits count again."""
-
-    version: Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
-    reason: str = ""

@@ -1,10 +1,8 @@
 """Tokens that people make for programs of their own: asked for, made, listed and taken back."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-import msgspec
-
-from protocol.api.document import Ask, Body, Document
+from protocol.api.document import Body, Document
 
 TokenScope = Literal["read", "operate", "approve"]
 """Steps: each opens what those before it do."""
@@ -12,13 +10,6 @@ RouteScope = Literal["read", "operate", "approve", "admin"]
 """The scope that a route needs. ``admin``: no token that is made opens it, only the kernel's own."""
 
 SCOPE_PATTERN = r"^(read|operate|approve(:[a-z][a-z0-9_-]{0,31}(,[a-z][a-z0-9_-]{0,31}){0,99})?)$"
-
-
-class TokenRequest(Ask, frozen=True, kw_only=True):
-    """POST /tokens. ``scope`` is ``read``, ``operate``, ``approve``, or of some agents only ``approve:alice,bob``."""
-
-    scope: Annotated[str, msgspec.Meta(pattern=SCOPE_PATTERN)]
-    name: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
 class TokenMade(Document, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ MADE: Final = "made by us a moment ago, in a folder that is ours alone"
 OPENED: Final[dict[str, str]] = {
     "interface/discovery.py::lives": SYSTEM,
     "interface/failure.py::line_of": NAMED,
+    "interface/cli/generated_commands.py::verbs": SYSTEM,
     "kernel/source/backup_file.py::_nameless": "made here: O_TMPFILE, or a new name with O_NOFOLLOW",
     "kernel/procs/descriptors.py::open_standard": SYSTEM,
     "kernel/workflows/file_exchange.py::recorded": STATE,
@@ -36,7 +37,6 @@ OPENED: Final[dict[str, str]] = {
     "interface/autostart.py::Starter._gave_up": STATE,
     "interface/claude_file.py::read_text": NAMED,
     "interface/cli/archive.py::Archive.__init__": NAMED,
-    "interface/cli/operation_commands.py::verbs": SYSTEM,
     "interface/cli/commands/agent_edit.py::edit_by_hand": MADE,
     "interface/cli/commands/agent_edit.py::_new_folder": "an empty file of the user's, that must not be there",
     "interface/cli/commands/compare.py::Comparing.__init__": STATE,

@@ -15,7 +15,7 @@ import pytest
 
 from interface.cli.commands import ps as ps_command
 from interface.cli.output import Screen
-from kernel.api.http import needs as needs_api
+from kernel.operations import needs as needs_api
 from kernel.operations.context import StoreAccess
 from kernel.policy.needs import count
 from kernel.store import approvals, instructions, voting

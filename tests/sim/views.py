@@ -21,8 +21,10 @@ from interface.cli.commands.status import status_lines
 from interface.cli.output import Screen
 from interface.cli.top_view import TopView
 from interface.client import Client
-from kernel.api.http import agents, needs, system
+from kernel.api.http import agents, system
+from kernel.api.http.parameters import asked_of
 from kernel.api.http.route import Request
+from kernel.operations import needs
 from kernel.operations.context import KernelIdentity, KernelState, ProjectTrust
 from protocol.api.processes import Ps
 from protocol.project import ProjectDefinition
@@ -33,6 +35,11 @@ PAGE: Final = 3
 """Needs on a page, where they are asked for by the page."""
 SAID: Final = re.compile(r"([\d,]+) need you")
 SCREEN: Final = Screen()
+
+
+async def _list_needs(call: Request[None], **records: Any) -> object:
+    (row,) = needs.OPERATIONS
+    return await row.handler(asked_of(row, {}, call.query, None), **records)
 
 
 class Eyes:
@@ -103,7 +110,7 @@ class Views:
             ),
         }
         self._handlers: Mapping[str, tuple[Callable[..., Awaitable[object]], tuple[str, ...]]] = {
-            "/needs": (needs.list_, ("store", "files")),
+            "/needs": (_list_needs, ("store", "files")),
             "/ps": (agents.ps, ("store", "files", "processes")),
             "/status": (system.status, ("store", "files", "kernel")),
         }

@@ -6,10 +6,10 @@ import re
 import sys
 from typing import Any, Final, NoReturn
 
-from interface.cli.command_parser import Subcommand, Subcommands
+from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, one_line, table
-from interface.client import new_key, quoted
+from interface.client import new_key
 from interface.discovery import HOME
 from interface.failure import Failure
 from protocol.discovery import digest
@@ -22,10 +22,10 @@ STEERING: Final = ("PYTHON", "LD_", "DYLD_")
 VERBS: Final = Subcommands(
     "node",
     (
-        Subcommand("list", "list the nodes, how each is, and what keeps it from being up"),
+        generated("node list"),
         Subcommand("add", "have a node that the project file does not name"),
-        Subcommand("drain", "give a node nothing new; what runs there goes on"),
-        Subcommand("rm", "forget a node that was added"),
+        generated("node drain"),
+        generated("node rm"),
     ),
     required=False,
 )
@@ -64,14 +64,6 @@ def become_node(context: Context) -> NoReturn:
         given = ["--project", args.project_id, "--state", os.path.join(state, args.project_id)]
     kept = {name: value for name, value in context.environ.items() if not name.startswith(STEERING)}
     os.execve(sys.executable, [sys.executable, "-I", "-m", "kernel.procs.node", *given], kept)
-
-
-def configure_list(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
-
-
-def run_list(context: Context) -> int:
-    return context.answer(context.kernel().get("/nodes"), nodes_lines)
 
 
 def nodes_lines(body: bytes, screen: Screen) -> list[str]:
@@ -138,23 +130,3 @@ def added_lines(body: bytes, _screen: Screen) -> list[str]:
     if added.command is not None:
         return [added.command]
     return ["it is tried from now on: awk node list" if added.node is None else f"{added.node.name} {added.node.state}"]
-
-
-def configure_drain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the node")
-    parser.add_argument("--undo", action="store_true", help="give it work again")
-
-
-def run_drain(context: Context) -> int:
-    path, body = f"/nodes/{quoted(context.args.name)}/drain", {"undo": context.args.undo}
-    return context.answer(context.kernel().post(path, body, key=new_key()), nodes_lines)
-
-
-def configure_rm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the node")
-    parser.add_argument("--force", action="store_true", help="also where attempts run: they are done again elsewhere")
-
-
-def run_rm(context: Context) -> int:
-    path, query = f"/nodes/{quoted(context.args.name)}", {"force": "true"} if context.args.force else None
-    return context.answer(context.kernel().delete(path, query), nodes_lines)

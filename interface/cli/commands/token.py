@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Final, NoReturn
 
-from interface.cli.command_parser import Subcommand, Subcommands
+from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, one_line, table
 from interface.client import new_key, quoted
@@ -18,7 +18,7 @@ VERBS: Final = Subcommands(
     "token",
     (
         Subcommand("create", "make a token, and print it this once"),
-        Subcommand("list", "list the tokens that are valid"),
+        generated("token list"),
         Subcommand("revoke", "take tokens back: their next request is refused"),
     ),
 )
@@ -56,14 +56,6 @@ def token_lines(body: bytes, _screen: Screen) -> list[str]:
     from protocol.api.tokens import TokenMade  # noqa: PLC0415  (JSON needs no types)
 
     return [decode(body, TokenMade).token]
-
-
-def configure_list(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
-
-
-def run_list(context: Context) -> int:
-    return context.answer(context.kernel().get("/tokens"), tokens_lines)
 
 
 def tokens_lines(body: bytes, screen: Screen) -> list[str]:

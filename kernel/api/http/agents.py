@@ -13,8 +13,8 @@ import trio
 from kernel.agents.catalog import AgentScan, agent_from_request
 from kernel.agents.registration import file_spec
 from kernel.agents.sandbox import sandbox_state
-from kernel.api.http import needs
 from kernel.api.http.route import Request, page_of
+from kernel.operations import needs
 from kernel.operations.answer import Response, json_reply
 from kernel.operations.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.places import agent_key, space_of

@@ -13,6 +13,7 @@ import trio
 from kernel.api.http.route import Request
 from kernel.operations.answer import Stream
 from kernel.operations.context import KernelControl, StoreAccess
+from kernel.operations.tokens import RECHECK
 from kernel.store import feed
 from kernel.store.feed import EventFilter
 from kernel.store.reader import Reader
@@ -27,8 +28,6 @@ BATCH: Final = 200
 """Events read from the store at a time."""
 PING: Final = b": ping\n\n"
 BYE: Final = "bye"
-RECHECK: Final = "recheck"
-"""Shown to nobody: it has every stream look again whether it may go on."""
 
 
 def frame(event: Event | None) -> bytes:

@@ -1,7 +1,7 @@
 """GET /metrics: numbers of the kernel as Prometheus reads them, in its text format or in OpenMetrics."""
 
-from kernel.api.http import needs
 from kernel.api.http.route import Request
+from kernel.operations import needs
 from kernel.operations.answer import Response
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.store.metrics import gauges

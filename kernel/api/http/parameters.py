@@ -146,9 +146,7 @@ _OF_ROUTES: Final = {
     "GET /agents/<name>/thread/search": "query since/time until/time limit/found offset vectors",
     "GET /agents/<name>/memory": "key query limit after",
     "GET /agents/<name>/memory/search": "query limit/kept archive",
-    "GET /audit": "agent limit before",
     "GET /ps": "all",
-    "GET /needs": "limit after",
     "DELETE /workflows/<name>": "wait signal",
     "DELETE /workflows/<name>/<tag>": "wait signal",
     "GET /runs": "workflow tag status since/ms limit before",
@@ -177,7 +175,6 @@ _OF_ROUTES: Final = {
     "GET /spaces/<space>/document-diff/<path:path>": "from to",
     "GET /spaces/<space>/suggestions": "state/open limit after",
     "GET /worktrees": "run",
-    "DELETE /nodes/<name>": "force",
     "GET /events": "space agent type instruction since/number follow",
 }
 ROUTE_PARAMETERS: Final[Mapping[str, Parameters]] = MappingProxyType(

@@ -7,7 +7,6 @@ from kernel.api.http import (
     agents,
     approvals,
     archives,
-    audit,
     events,
     history,
     hooks,
@@ -16,16 +15,11 @@ from kernel.api.http import (
     merges,
     messages,
     metrics,
-    needs,
-    nodes,
     openapi,
     page,
     runs,
-    souls,
     spaces,
     system,
-    tray,
-    webhooks,
     workflows,
 )
 from kernel.api.http.route import AnyRoute, Request, Route
@@ -53,7 +47,6 @@ from protocol.api.agents import (
     AgentRow,
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
-from protocol.api.audit import AuditList
 from protocol.api.history import HistoryFound, HistoryPage, Reindexed
 from protocol.api.instructions import (
     AnswerRequest,
@@ -96,8 +89,6 @@ from protocol.api.messages import (
     SendReport,
     SendRequest,
 )
-from protocol.api.needs import NeedList
-from protocol.api.nodes import NodeAdded, NodeDrain, NodeList, NodeRequest
 from protocol.api.page import PageKey, PageKeyRequest, PageToken, PageTokenRequest
 from protocol.api.processes import Ps
 from protocol.api.runs import (
@@ -108,10 +99,6 @@ from protocol.api.runs import (
     RunRequest,
     WorktreeList,
 )
-from protocol.api.souls import SoulReport, SoulRollback, SoulVerdict
-from protocol.api.tokens import TokenList, TokenMade, TokenRequest
-from protocol.api.tray import TrayReport
-from protocol.api.webhooks import WebhookList
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.memory_eval import VectorTrial, VectorTrialRequest
 from protocol.trust import TrustList
@@ -171,40 +158,6 @@ ROUTES: Final[tuple[AnyRoute, ...]] = (
     Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True, scope="approve"),
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
-    Route("GET", "/agents/<name>/soul", souls.show_soul, SoulReport),
-    Route(
-        "POST",
-        "/agents/<name>/soul/rollback",
-        souls.rollback_soul,
-        SoulReport,
-        asks=SoulRollback,
-        people_only=True,
-        scope="approve",
-    ),
-    Route(
-        "POST",
-        "/agents/<name>/soul/<id>/approve",
-        souls.approve_soul,
-        SoulReport,
-        asks=SoulVerdict,
-        body_optional=True,
-        people_only=True,
-        scope="approve",
-    ),
-    Route(
-        "POST",
-        "/agents/<name>/soul/<id>/reject",
-        souls.reject_soul,
-        SoulReport,
-        asks=SoulVerdict,
-        body_optional=True,
-        people_only=True,
-        scope="approve",
-    ),
-    Route("GET", "/agents/<name>/tray", tray.show_tray, TrayReport),
-    Route("POST", "/agents/<name>/tray/<id>/approve", tray.approve_tray, TrayReport, people_only=True, scope="approve"),
-    Route("POST", "/agents/<name>/tray/<id>/reject", tray.reject_tray, TrayReport, people_only=True, scope="approve"),
-    Route("GET", "/audit", audit.list_audit, AuditList),
     Route("GET", "/agents/<name>/thread", history.thread, HistoryPage, people_only=True),
     Route("GET", "/agents/<name>/thread/search", history.search_thread, HistoryFound, people_only=True),
     Route(
@@ -253,7 +206,6 @@ ROUTES: Final[tuple[AnyRoute, ...]] = (
     Route("PUT", "/agents/<name>/todo/<n>", memory.finish_todo, TodoReport, asks=TodoState, people_only=True),
     Route("DELETE", "/agents/<name>/todo/<n>", memory.forget_todo, TodoReport, people_only=True),
     Route("GET", "/ps", agents.ps, Ps),
-    Route("GET", "/needs", needs.list_, NeedList),
     Route("GET", "/workflows", workflows.list_, WorkflowList),
     Route(
         "POST", "/workflows", workflows.start, WorkflowRow, asks=StartRequest, status=201, people_only=True, waits=True
@@ -394,37 +346,10 @@ ROUTES: Final[tuple[AnyRoute, ...]] = (
         scope="admin",
     ),
     Route("POST", "/hooks/<name>", hooks.receive, SendReceipt, status=202, signed=True),
-    Route("GET", "/nodes", nodes.list_nodes, NodeList),
-    Route("POST", "/nodes", nodes.add_node, NodeAdded, asks=NodeRequest, status=201, people_only=True, scope="admin"),
-    Route(
-        "POST",
-        "/nodes/<name>/drain",
-        nodes.drain_node,
-        NodeList,
-        asks=NodeDrain,
-        body_optional=True,
-        people_only=True,
-        scope="admin",
-    ),
-    Route("DELETE", "/nodes/<name>", nodes.remove_node, NodeList, people_only=True, scope="admin"),
-    Route("GET", "/webhooks", webhooks.list_webhooks, WebhookList),
-    Route("POST", "/webhooks/<id>/retry", webhooks.retry_webhook, WebhookList, people_only=True),
     Route("GET", "/events", events.stream, None),
     Route("GET", "/providers", system.providers, ProviderList),
     Route("GET", "/backends", system.backends, BackendList),
     Route("GET", "/trust", system.trust, TrustList),
-    Route("GET", "/tokens", system.list_tokens, TokenList, scope="admin"),
-    Route(
-        "POST",
-        "/tokens",
-        system.create_token,
-        TokenMade,
-        asks=TokenRequest,
-        status=201,
-        people_only=True,
-        scope="admin",
-    ),
-    Route("DELETE", "/tokens/<id>", system.revoke_token, TokenList, people_only=True, scope="admin"),
 )
 
 if len({(route.method, route.path) for route in ROUTES}) != len(ROUTES):

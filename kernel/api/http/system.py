@@ -12,11 +12,10 @@ import trio
 from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import ALIASES, PROVIDERS
-from kernel.api.http import needs
 from kernel.api.http.agents import UNREAD, check_known
-from kernel.api.http.events import RECHECK
 from kernel.api.http.route import Request
 from kernel.api.http.workflows import rows_of_running
+from kernel.operations import needs
 from kernel.operations.answer import Response, json_reply
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.places import known_space
@@ -27,7 +26,6 @@ from kernel.source.diagnostics import remote_error
 from kernel.source.safe_paths import root_fault
 from kernel.store import agents, spending, tokens, traces
 from kernel.store.spending import Period
-from kernel.store.transaction import rfc3339
 from kernel.store.transitions.recovery import predecessor_died
 from kernel.workflows.load import Definitions
 from protocol.api.kernel import (
@@ -49,10 +47,8 @@ from protocol.api.kernel import (
     UsageReport,
     UsageRow,
 )
-from protocol.api.tokens import TokenList, TokenMade, TokenRequest
 from protocol.discovery import prove
 from protocol.errors import Refused
-from protocol.events import Event
 from protocol.names import place_of
 from protocol.trust import TrustList
 
@@ -288,20 +284,3 @@ def _period(call: Request[None], now_ms: int) -> Period | None:
     if len(words) > MOST_PARTS or len(by) != len(words):
         raise Refused("bad_request", f"by names one of {', '.join(GROUPED_BY)}, or two with a comma between them")
     return Period(tuple(by), call.number("since", 0), call.number("until", now_ms + 1))
-
-
-async def list_tokens(_call: Request[None], store: StoreAccess) -> TokenList:
-    """GET /tokens: those that are valid."""
-    return TokenList(tokens=store.reader.now(tokens.all_, store.now_ms()))
-
-
-async def create_token(call: Request[TokenRequest], store: StoreAccess) -> TokenMade:
-    """POST /tokens: one more. Its text is in this answer only."""
-    return await store.writer.commit(tokens.create, call.body.scope, call.body.name, store.salt() + store.salt())
-
-
-async def revoke_token(call: Request[None], store: StoreAccess) -> TokenList:
-    """DELETE /tokens/:id: its next request is refused, and its streams end. Returns those that are left."""
-    await store.writer.commit(tokens.revoke, call.args["id"])
-    store.feed.live(Event(type=RECHECK, at=rfc3339(store.now_ms())))
-    return TokenList(tokens=store.reader.now(tokens.all_, store.now_ms()))

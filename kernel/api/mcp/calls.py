@@ -15,7 +15,15 @@ from kernel.api.http.dispatch import perform, takes
 from kernel.api.http.route import Request
 from kernel.api.mcp.grants import GrantedWriter
 from kernel.api.mcp.spaces import space_named
-from kernel.api.mcp.tool import AnyTeamTool, AnyTool, Caller, ManagementTool, TeamTool, ToolArguments
+from kernel.api.mcp.tool import (
+    AnyPeopleTool,
+    AnyTeamTool,
+    AnyTool,
+    Caller,
+    ManagementTool,
+    PeopleTool,
+    TeamTool,
+)
 from kernel.api.mcp.tools import opened_by
 from kernel.api.responses import refusal_of
 from kernel.fault_injection import fault_point
@@ -74,28 +82,35 @@ class Asker(msgspec.Struct, frozen=True):
     call_key: str | None
 
 
-def request_of(tool: ManagementTool, asker: Asker, asked: ToolArguments) -> Request[Any]:
+def request_of(tool: AnyPeopleTool, asker: Asker, asked: msgspec.Struct) -> Request[Any]:
     """The request to the route of ``tool`` that says what its arguments ``asked`` say."""
+    key: RequestKey | None = None
+    if asker.call_key is not None and tool.route.method in ("POST", "") and tool.mutating:
+        what = hashlib.sha256(b"mcp\0%s\0%s" % (tool.name.encode(), encode_json(asked))).digest()
+        key = RequestKey(asker.access.name, f"mcp {asker.call_key}", what)
+    if isinstance(tool, PeopleTool):
+        body: msgspec.Struct | None = tool.row.request(**_given(asked))
+        return Request(body=body, args={}, query={}, request_key=key, access=asker.access)
     route = tool.route
     given = {name: value for name in asked.__struct_fields__ if (value := getattr(asked, name)) is not None}
     args = {name: str(given.pop(name)) for name in tuple(given) if f"<{name}>" in route.path.replace("path:", "")}
-    body: msgspec.Struct | None = None
+    body = None
     if route.asks is not None:
         fields = {name: given.pop(name) for name in route.asks.__struct_fields__ if name in given}
         body = msgspec.convert(fields, route.asks)
-    key: RequestKey | None = None
-    if asker.call_key is not None and route.method == "POST":
-        what = hashlib.sha256(b"mcp\0%s\0%s" % (tool.name.encode(), encode_json(asked))).digest()
-        key = RequestKey(asker.access.name, f"mcp {asker.call_key}", what)
     query = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
     return Request(body=body, args=args, query=query, request_key=key, access=asker.access)
+
+
+def _given(arguments: msgspec.Struct) -> dict[str, Any]:
+    return {name: getattr(arguments, name) for name in arguments.__struct_fields__}
 
 
 def _operation_asked(
     tool: TeamTool, caller: Caller, arguments: msgspec.Struct, services: Services
 ) -> tuple[Actor, msgspec.Struct]:
     """Return who asks, and the request that the arguments of a call say. Raises Refused (not_found)."""
-    given = {name: getattr(arguments, name) for name in arguments.__struct_fields__}
+    given = _given(arguments)
     if tool.row.in_space:
         given["space"] = space_named(caller, given.get("space"), services.store)
     return Actor(identity=caller.identity, call_key=caller.call_key), tool.row.request(**given)
@@ -148,13 +163,14 @@ class ToolDispatcher:
 
         return await self._answered(tool, booked)
 
-    async def manage(self, tool: ManagementTool, asker: Asker, arguments: object) -> Answer:
+    async def manage(self, tool: AnyPeopleTool, asker: Asker, arguments: object) -> Answer:
         """Run ``tool`` for ``asker``, as ``call`` does."""
 
         async def run() -> Answer:
             tool.route.check(asker.access)
             request = request_of(tool, asker, msgspec.convert(arguments, tool.asks))
-            given = await perform(self._services, tool.route, request, asker.client_port, tool.handler)
+            handler = tool.handler if isinstance(tool, ManagementTool) else None
+            given = await perform(self._services, tool.route, request, asker.client_port, handler)
             assert not isinstance(given, Stream), "no tool is of a handler that streams"
             return Answer(given.body if isinstance(given, Response) else encode_json(given))
 

@@ -15,7 +15,7 @@ from kernel.api.mcp.calls import Answer, Asker, ToolDispatcher, failed
 from kernel.api.mcp.fast_path import OFFERED, TEAM_INSTRUCTIONS, DirectCall, OfferedTools, listed, reply_to
 from kernel.api.mcp.management import INSTRUCTIONS, MANAGEMENT, listed_for
 from kernel.api.mcp.pushed import STREAM, Listeners, Listening, Wanted, frames, send_pieces, since_of, tell
-from kernel.api.mcp.tool import AnyTeamTool, AnyTool, Caller, ManagementTool
+from kernel.api.mcp.tool import AnyPeopleTool, AnyTeamTool, AnyTool, Caller
 from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields, Message, Principal, Receive, Scope, Send, Worker, replay
 from kernel.api.responses import COMMON, problem_reply, send_reply
@@ -137,7 +137,7 @@ class Endpoint:
 
     def _of_people(self, access: Access, client_port: int) -> OfferedTools:
         async def call(tool: AnyTool, key: str | None, arguments: object) -> Answer:
-            assert isinstance(tool, ManagementTool)
+            assert isinstance(tool, AnyPeopleTool)
             return await self._calls.manage(tool, Asker(access, client_port, key), arguments)
 
         return OfferedTools(MANAGEMENT, lambda _offered: listed_for(access), call, INSTRUCTIONS, pushes=True)

@@ -16,9 +16,10 @@ from kernel.api.http import approvals, events, runs, workflows
 from kernel.api.http.route import Handler, Request, Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.fast_path import described
-from kernel.api.mcp.tool import ManagementTool, ToolArguments
+from kernel.api.mcp.tool import AnyPeopleTool, ManagementTool, PeopleTool, ToolArguments
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.places import run_asked
+from kernel.operations.table import OPERATIONS
 from kernel.policy.access import Access
 from kernel.store import feed
 from kernel.store.feed import EventFilter
@@ -290,15 +291,10 @@ def _row(
     )
 
 
-_ROWS: Final = (
+_ROWS: Final[tuple[AnyPeopleTool, ...]] = (
     _row("agents_list", "List the agents, and what state they are in.", NothingAsked, "GET /agents"),
     _row("agents_info", "See one agent: its definition, state and workspaces.", AgentAsked, "GET /agents/<name>"),
-    _row(
-        "needs_list",
-        "List what goes on only once a person does something, with the commands that settle it.",
-        NeedsAsked,
-        "GET /needs",
-    ),
+    *(PeopleTool(row, row.manage) for row in OPERATIONS if row.manage is not None),
     _row(
         "workflow_run",
         "Begin a run of a workflow that ends by itself. Answers at once; workflow_wait tells its end. What needs a "
@@ -386,7 +382,7 @@ _ROWS: Final = (
     ),
 )
 
-MANAGEMENT: Final[Mapping[str, ManagementTool]] = MappingProxyType({row.name: row for row in _ROWS})
+MANAGEMENT: Final[Mapping[str, AnyPeopleTool]] = MappingProxyType({row.name: row for row in _ROWS})
 
 if len(MANAGEMENT) != len(_ROWS):
     raise ValueError("two rows of MANAGEMENT have the same name")

@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from kernel.api.mcp import history, mediation, memory, souls, tray
+from kernel.api.mcp import history, mediation, memory
 from kernel.api.mcp.tool import Tool
 from kernel.store.transitions.sharing import MemoryShared
 from protocol.api.history import HistoryFound, HistoryPage
-from protocol.api.souls import SoulProposal
 
 KEEPING: Final = (
     Tool(
@@ -109,28 +108,5 @@ KEEPING: Final = (
         handler=mediation.share_with,
         mutating=True,
         idempotent=False,
-    ),
-    Tool(
-        name="memory_tray",
-        description="See what of your runs you may want to remember, and say what is to be in your memory.",
-        asks=tray.MemoryTrayArguments,
-        gives=tray.MemoryTrayResult,
-        handler=tray.memory_tray,
-        mutating=True,
-    ),
-    Tool(
-        name="soul_reflect",
-        description="See who you are: the traits that describe you, and what you suggested of them.",
-        asks=souls.SoulReflectArguments,
-        gives=souls.SoulReflectResult,
-        handler=souls.soul_reflect,
-    ),
-    Tool(
-        name="soul_suggest",
-        description="Suggest a trait of yours that you observed in how you work. A person decides, as a rule.",
-        asks=souls.SoulSuggestArguments,
-        gives=SoulProposal,
-        handler=souls.soul_suggest,
-        mutating=True,
     ),
 )

@@ -15,12 +15,12 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from kernel.api.http import needs
 from kernel.api.http.events import BYE, PING, PING_SECONDS, resume_point
-from kernel.api.http.route import Request
 from kernel.api.requests import Receive, Send
 from kernel.api.responses import COMMON
+from kernel.operations import needs
 from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
+from kernel.operations.operation import Forward
 from kernel.store import feed
 from kernel.store.feed import EventFilter
 from protocol.api.needs import NeedList
@@ -137,8 +137,7 @@ async def tell(
                 continue
             last = max(last, newest)
             if wanted.needs:
-                asked: Request[None] = Request(body=None, args={}, query={"limit": str(NEEDS_LIMIT)})
-                stands = await needs.list_(asked, store, files)
+                stands = await needs.list_needs(Forward(limit=NEEDS_LIMIT), store, files)
                 if stands != shown:
                     shown = stands
                     yield Notice(last, "notifications/needs", msgspec.to_builtins(stands))

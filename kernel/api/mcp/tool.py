@@ -76,8 +76,8 @@ class ManagementTool(ToolRow, frozen=True, kw_only=True):
         return self.route.method != "GET"
 
 
-class TeamTool(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """An operation as a tool of agents."""
+class OperationTool(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """An operation as a tool."""
 
     row: Operation
     front: ToolFront
@@ -96,28 +96,21 @@ class TeamTool(msgspec.Struct, frozen=True, eq=False, dict=True):
     def asks(self) -> type[msgspec.Struct]:
         """The arguments: the fields of the request, those of a page last."""
         fields = [self._argument(one) for one in msgspec.structs.fields(self.row.request) if self._is_argument(one)]
-        fields.sort(key=lambda one: one[0] in PAGING)
+        fields.sort(key=lambda one: PAGING.index(one[0]) if one[0] in PAGING else -1)
         return struct_of("Arguments", f"Arguments of {self.name}.", fields)
 
     def _is_argument(self, field: msgspec.structs.FieldInfo) -> bool:
-        return field.name not in self.front.without and (field.name != "space" or self.front.in_space)
+        return field.name not in self.front.without
 
     def _argument(self, field: msgspec.structs.FieldInfo) -> Declared:
         changed: dict[str, Any] = {"name": field.name.rstrip("_")}
-        if field.name == "space":
-            changed |= {"type": BelowRun, "default": None}
-        elif field.name == "limit" and self.front.limits is not None:
+        if field.name == "limit" and self.front.limits is not None:
             default, most = self.front.limits
             changed |= {"type": Annotated[int, msgspec.Meta(ge=1, le=most)], "default": default}
         elif field.name in self.front.needs:
             given: Any = field.type
             changed |= {"type": Annotated[given, msgspec.Meta(min_length=1)], "default": msgspec.NODEFAULT}
         return declared(field, **changed)
-
-    @property
-    def gives(self) -> type[msgspec.Struct]:
-        """The result."""
-        return self.row.gives
 
     @property
     def idempotent(self) -> bool:
@@ -127,7 +120,7 @@ class TeamTool(msgspec.Struct, frozen=True, eq=False, dict=True):
     @property
     def waits(self) -> bool:
         """Return whether its answer may take as long as a person does."""
-        return self.front.waits
+        return self.front.waits or self.row.waits
 
     @property
     def words(self) -> Callable[[Any], bytes | None] | None:
@@ -138,6 +131,23 @@ class TeamTool(msgspec.Struct, frozen=True, eq=False, dict=True):
     def mutating(self) -> bool:
         """Return whether it changes something."""
         return self.row.changes
+
+
+class TeamTool(OperationTool, frozen=True, eq=False):
+    """An operation as a tool of agents, which work in a space."""
+
+    def _is_argument(self, field: msgspec.structs.FieldInfo) -> bool:
+        return super()._is_argument(field) and (field.name != "space" or self.front.in_space)
+
+    def _argument(self, field: msgspec.structs.FieldInfo) -> Declared:
+        if field.name == "space":
+            return declared(field, type=BelowRun, default=None)
+        return super()._argument(field)
+
+    @property
+    def gives(self) -> type[msgspec.Struct]:
+        """The result."""
+        return self.row.gives
 
     @property
     def scope(self) -> ToolScope:
@@ -150,8 +160,24 @@ class TeamTool(msgspec.Struct, frozen=True, eq=False, dict=True):
         return not self.mutating or self.scope == "memory"
 
 
+class PeopleTool(OperationTool, frozen=True, eq=False):
+    """An operation as a tool of people's own programs."""
+
+    @property
+    def gives(self) -> type[msgspec.Struct]:
+        """The result: that of the route."""
+        assert self.row.answers is not None, "no tool streams"
+        return self.row.answers
+
+    @property
+    def route(self) -> Operation:
+        """The operation, which says to whom it is open."""
+        return self.row
+
+
 AnyTeamTool = Tool | TeamTool
-AnyTool = AnyTeamTool | ManagementTool
+AnyPeopleTool = ManagementTool | PeopleTool
+AnyTool = AnyTeamTool | AnyPeopleTool
 
 
 def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:

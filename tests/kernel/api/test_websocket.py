@@ -23,6 +23,7 @@ from wsproto.utilities import LocalProtocolError
 
 from kernel.api import connection, websocket
 from kernel.api.http import events
+from kernel.operations.tokens import RECHECK
 from kernel.store import feed
 from protocol.events import Event as KernelEvent
 from tests.builders.api import TOKEN, ServedKernel
@@ -416,6 +417,6 @@ async def test_random_bytes_harm_nobody(kernel: ServedKernel) -> None:
 async def test_a_recheck_is_no_event(kernel: ServedKernel) -> None:
     """What has streams look at their tokens again is told to nobody, also where all events are."""
     async with opened(kernel) as socket:
-        kernel.services.store.feed.live(KernelEvent(type=events.RECHECK, at=""))
+        kernel.services.store.feed.live(KernelEvent(type=RECHECK, at=""))
         await kernel.ask("POST", "/messages", {"to": "alice", "text": "hi"})
         assert (await socket.frame())["type"] == "message"

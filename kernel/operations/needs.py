@@ -8,29 +8,29 @@ import apsw
 import msgspec
 
 from kernel.agents.webhooks import host_of, outgoing_unit
-from kernel.api.http.route import Request, page_of
 from kernel.operations.context import ProjectFiles, ProjectTrust, StoreAccess
+from kernel.operations.operation import Forward, ToolFront, operation, page_of
 from kernel.policy.needs import count, needs
 from kernel.policy.open_items import Snapshot, Untrusted
 from kernel.source.safe_paths import root_fault
 from kernel.store import timers
 from kernel.store.needs import dead, snapshot
-from kernel.store.rows import Page
+from kernel.store.rows import LONGEST, Page
 from kernel.workflows.schedules import Scheduled, schedules
 from protocol.api.needs import NeedList
 
 NAMED_FILES: Final = 5
 
 
-async def list_(call: Request[None], store: StoreAccess, files: ProjectFiles) -> NeedList:
-    """GET /needs?limit=&after=: what goes on only once a person does something, and the commands that settle it.
+async def list_needs(asked: Forward, store: StoreAccess, files: ProjectFiles) -> NeedList:
+    """List what goes on only once a person does something, with the commands that settle it.
 
     What failed for good comes last, since there may be much of it; ``next`` says how many items were given.
     """
     untrusted = _by_file(await untrusted_schedules(store, files.trust))
     hosts = {outgoing_unit(hook).digest: host_of(hook.url) for hook in files.catalog.kept_project().webhooks}
     lost = root_fault(str(files.catalog.root)) or ""
-    return await store.reader.read(_page, store.now_ms(), untrusted, hosts, page_of(call, "after", "n"), lost)
+    return await store.reader.read(_page, store.now_ms(), untrusted, hosts, page_of(asked, "n"), lost)
 
 
 def _page(
@@ -79,3 +79,6 @@ def untrusted_notice(waiting: Sequence[Scheduled]) -> str | None:
     named = " ".join(files[:NAMED_FILES]) if len(files) <= NAMED_FILES else ""
     many, they = (f"{len(waiting)} schedules do", "them") if len(waiting) > 1 else ("1 schedule does", "it")
     return f"{many} not run until you trust {they} (look at {they} and keep {they}: {f'awk trust {named}'.rstrip()})"
+
+
+OPERATIONS = (operation(list_needs, "GET /needs", manage=ToolFront("needs_list", limits=(100, LONGEST))),)

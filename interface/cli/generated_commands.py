@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
 
 Verb = dict[str, Any]
-GENERATED: Final = "operation_commands"
+GENERATED: Final = "generated"
 """In place of the module of a command: this one."""
 
 
@@ -77,4 +77,5 @@ def _run(verb: Verb, context: Context) -> int:
         case "POST":
             return context.answer(context.kernel().post(path, fields, key=new_key()), view)
         case _:
-            return context.answer(context.kernel().delete(path, fields), view)
+            query = {name: str(value).lower() for name, value in fields.items() if value is not False}
+            return context.answer(context.kernel().delete(path, query), view)

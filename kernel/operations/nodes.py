@@ -1,0 +1,122 @@
+"""Nodes: listed, added, drained and removed. What they run is placed elsewhere."""
+
+from typing import Annotated
+
+import msgspec
+
+from kernel.agents.engines import node_faults
+from kernel.operations.context import NodeAccess
+from kernel.operations.operation import CommandFront, operation
+from kernel.store.transaction import rfc3339
+from protocol.api.document import Ask
+from protocol.api.nodes import NodeAdded, NodeList, NodeMachine, NodeRow
+from protocol.errors import Refused
+from protocol.names import NameRejected, check_name
+from protocol.node import NodeFacts
+from protocol.project import NodeSettings
+
+JOIN: str = "agent-worker node --join"
+
+
+class NodeRequest(Ask, frozen=True, kw_only=True):
+    """POST /nodes. ``host`` is where a node that dials home finds this machine."""
+
+    name: Annotated[str, msgspec.Meta(max_length=32)]
+    node: NodeSettings
+    host: Annotated[str, msgspec.Meta(max_length=255)] | None = None
+
+
+class NodeDrain(Ask, frozen=True, kw_only=True):
+    """The node to drain. ``undo``: give it work again."""
+
+    name: str
+    undo: bool = False
+
+
+class NodeRemoval(Ask, frozen=True, kw_only=True):
+    """The node to forget."""
+
+    name: str
+    force: Annotated[bool, msgspec.Meta(description="Also remove what would be lost.")] = False
+
+
+def list_nodes(nodes: NodeAccess) -> NodeList:
+    """List the nodes of the project file and those that were added."""
+    nodes.control.look_again()
+    return _listed(nodes)
+
+
+async def add_node(asked: NodeRequest, nodes: NodeAccess) -> NodeAdded:
+    """Add a node: it is tried from now on. Of one that dials home the answer has the word by which it does."""
+    try:
+        name = check_name(asked.name)
+    except NameRejected as error:
+        raise Refused("bad_request", str(error), "a node is called so in awk ps and awk node list") from error
+    for fault in node_faults(asked.node):
+        raise Refused("bad_request", f"{fault.key}: {fault.message}", fault.hint)
+    word = await nodes.control.add(name, asked.node, asked.host)
+    rows = {row.name: row for row in _listed(nodes).nodes}
+    return NodeAdded(node=rows.get(name), command=None if word is None else f"{JOIN} {word}")
+
+
+async def drain_node(asked: NodeDrain, nodes: NodeAccess) -> NodeList:
+    """Place nothing new on a node, or with ``undo`` place work there again. Returns all nodes."""
+    await nodes.control.drain(asked.name, draining=not asked.undo)
+    return _listed(nodes)
+
+
+async def remove_node(asked: NodeRemoval, nodes: NodeAccess) -> NodeList:
+    """Forget a node that was added. Returns those that are left."""
+    await nodes.control.remove(asked.name, force=asked.force)
+    return _listed(nodes, without=asked.name)
+
+
+def _listed(nodes: NodeAccess, without: str | None = None) -> NodeList:
+    running = nodes.control.running()
+    return NodeList(
+        nodes=tuple(
+            NodeRow(
+                name=state.name,
+                via=state.settings.via,
+                state=state.state,
+                labels=state.labels,
+                running=running.get(state.name, 0),
+                workers=state.workers,
+                since=rfc3339(state.since_ms),
+                draining=state.draining,
+                why=state.why,
+                added=nodes.control.added_by_hand(state.name),
+                machine=machine_of(nodes.control.facts(state.name)),
+            )
+            for state in nodes.control.states()
+            if state.name != without
+        )
+    )
+
+
+def machine_of(facts: NodeFacts | None) -> NodeMachine | None:
+    """The part of a node's account of itself that people are shown."""
+    if facts is None:
+        return None
+    return NodeMachine(version=facts.version, cpus=facts.cpus, memory_bytes=facts.memory_bytes, gpus=facts.gpus)
+
+
+_LIST = CommandFront("node list", "list the nodes, how each is, and what keeps it from being up", "node.nodes_lines")
+_DRAIN = CommandFront(
+    "node drain",
+    "give a node nothing new; what runs there goes on",
+    "node.nodes_lines",
+    {"name": "NAME the node", "undo": "give it work again"},
+)
+_REMOVE = CommandFront(
+    "node rm",
+    "forget a node that was added",
+    "node.nodes_lines",
+    {"name": "NAME the node", "force": "also where attempts run: they are done again elsewhere"},
+)
+OPERATIONS = (
+    operation(list_nodes, "GET /nodes", cli=_LIST),
+    operation(add_node, "POST /nodes", status=201, scope="admin"),
+    operation(drain_node, "POST /nodes/<name>/drain", scope="admin", cli=_DRAIN),
+    operation(remove_node, "DELETE /nodes/<name>", scope="admin", cli=_REMOVE),
+)

@@ -1,0 +1,104 @@
+"""Souls of agents: the traits that describe them, suggested by themselves and decided by people."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from kernel.operations.context import MemoryAccess
+from kernel.operations.operation import Actor, OfAgent, ToolFront, operation
+from kernel.policy.soul import OBSERVATION_CHARACTERS, VALUE_CHARACTERS
+from protocol.api.document import Ask
+from protocol.api.souls import SoulProposal, SoulReport
+from protocol.guard import SoulEvolution
+from protocol.instruction import LARGEST
+from protocol.names import AgentKey, personal_space
+
+
+class SoulVerdict(OfAgent, frozen=True, kw_only=True):
+    """A decision about a suggestion, and why."""
+
+    id: str
+    reason: str = ""
+
+
+class SoulRollback(OfAgent, frozen=True, kw_only=True):
+    """The version whose traits count again."""
+
+    version: Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
+    reason: str = ""
+
+
+class SoulSuggestRequest(Ask, frozen=True, kw_only=True):
+    """A trait that an agent observed."""
+
+    observation: Annotated[
+        str, msgspec.Meta(max_length=OBSERVATION_CHARACTERS, description="What you have seen of how you work.")
+    ]
+    trait: Annotated[
+        str, msgspec.Meta(max_length=32, description="What it belongs to: role, expertise, style, principles, ...")
+    ] = "principles"
+    value: Annotated[
+        str, msgspec.Meta(max_length=VALUE_CHARACTERS, description="In the words of the soul; unset: as observed.")
+    ] = ""
+
+
+class SoulReflectResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Your traits, and what you have suggested of them that nobody decided yet."""
+
+    agent: str
+    soul: dict[str, Any]
+    version: int
+    evolution: SoulEvolution
+    open: tuple[SoulProposal, ...]
+
+
+async def show_soul(asked: OfAgent, memory: MemoryAccess) -> SoulReport:
+    """Show the traits of an agent, what is suggested, and the newest versions."""
+    return await memory.souls.report(AgentKey(asked.name), personal_space(asked.name))
+
+
+async def approve_soul(asked: SoulVerdict, memory: MemoryAccess) -> SoulReport:
+    """Approve a suggestion: what it says becomes a version."""
+    await memory.souls.approve(AgentKey(asked.name), asked.id, asked.reason)
+    return await show_soul(asked, memory)
+
+
+async def reject_soul(asked: SoulVerdict, memory: MemoryAccess) -> SoulReport:
+    """Reject a suggestion."""
+    await memory.souls.reject(AgentKey(asked.name), asked.id, asked.reason)
+    return await show_soul(asked, memory)
+
+
+async def rollback_soul(asked: SoulRollback, memory: MemoryAccess) -> SoulReport:
+    """Have the traits of an earlier version count again, as a new version."""
+    await memory.souls.roll_back(AgentKey(asked.name), asked.version, asked.reason)
+    return await show_soul(asked, memory)
+
+
+async def reflect(actor: Actor, memory: MemoryAccess) -> SoulReflectResult:
+    """See who you are: the traits that describe you, and what you suggested of them."""
+    found = await memory.souls.report(actor.agent.agent, actor.agent.space)
+    return SoulReflectResult(
+        agent=found.agent,
+        soul=found.soul,
+        version=found.version,
+        evolution=found.evolution,
+        open=tuple(one for one in found.proposals if one.state == "open"),
+    )
+
+
+async def suggest(asked: SoulSuggestRequest, actor: Actor, memory: MemoryAccess) -> SoulProposal:
+    """Suggest a trait of yours that you observed in how you work. A person decides, as a rule."""
+    assert actor.author is not None, "this is a tool of agents"
+    return await memory.souls.suggest(actor.agent, actor.author, asked.trait, asked.value, asked.observation)
+
+
+SOUL = "/agents/<name>/soul"
+OPERATIONS = (
+    operation(show_soul, f"GET {SOUL}"),
+    operation(rollback_soul, f"POST {SOUL}/rollback", scope="approve"),
+    operation(approve_soul, f"POST {SOUL}/<id>/approve", scope="approve"),
+    operation(reject_soul, f"POST {SOUL}/<id>/reject", scope="approve"),
+    operation(reflect, team=ToolFront("soul_reflect")),
+    operation(suggest, changes=True, team=ToolFront("soul_suggest")),
+)

@@ -1,0 +1,58 @@
+"""Tokens for people's own programs. The text of a token is only in the answer that creates it."""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from kernel.operations.context import StoreAccess
+from kernel.operations.operation import CommandFront, operation
+from kernel.store import tokens
+from kernel.store.transaction import rfc3339
+from protocol.api.document import Ask
+from protocol.api.tokens import SCOPE_PATTERN, TokenList, TokenMade
+from protocol.events import Event
+
+RECHECK: Final = "recheck"
+"""Type of an event that makes each stream check its token again; no client receives it."""
+
+
+class TokenRequest(Ask, frozen=True, kw_only=True):
+    """POST /tokens. ``scope`` is ``read``, ``operate``, ``approve``, or of some agents only ``approve:alice,bob``."""
+
+    scope: Annotated[str, msgspec.Meta(pattern=SCOPE_PATTERN)]
+    name: Annotated[str, msgspec.Meta(max_length=100)] = ""
+
+
+class OneTokenRequest(Ask, frozen=True, kw_only=True):
+    """One token."""
+
+    id: str
+
+
+def list_tokens(store: StoreAccess) -> TokenList:
+    """List the tokens that are valid."""
+    return TokenList(tokens=store.reader.now(tokens.all_, store.now_ms()))
+
+
+async def create_token(asked: TokenRequest, store: StoreAccess) -> TokenMade:
+    """Create a token. Its text is in this answer only."""
+    return await store.writer.commit(tokens.create, asked.scope, asked.name, store.salt() + store.salt())
+
+
+async def revoke_token(asked: OneTokenRequest, store: StoreAccess) -> TokenList:
+    """Revoke a token: its next request is refused, and its streams end. Returns those that are left."""
+    await store.writer.commit(tokens.revoke, asked.id)
+    store.feed.live(Event(type=RECHECK, at=rfc3339(store.now_ms())))
+    return list_tokens(store)
+
+
+OPERATIONS = (
+    operation(
+        list_tokens,
+        "GET /tokens",
+        scope="admin",
+        cli=CommandFront("token list", "list the tokens that are valid", "token.tokens_lines"),
+    ),
+    operation(create_token, "POST /tokens", status=201, scope="admin"),
+    operation(revoke_token, "DELETE /tokens/<id>", scope="admin"),
+)
