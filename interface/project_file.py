@@ -50,6 +50,8 @@ def change_project_file(root: str, change: Callable[[str], str]) -> bool:
                 raise Failure("failed", f"{name}: {error}", "edit it by hand") from error
             if after == before:
                 return False
+            if not after.strip():
+                after = "{}\n"  # an empty file is no project file
             answer = json.loads(run_inspect(None, "judge-project", "--", name, given=after.encode()))
             faults = tuple(place_of(judge_error) for file in answer["files"] for judge_error in file["errors"])
             if faults:

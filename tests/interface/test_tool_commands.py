@@ -74,6 +74,9 @@ def test_tools_are_imported_and_removed(cli: Cli) -> None:
     assert (kept.code, "alice has two in tools:" in kept.err) == (1, True)
     assert cli("tool", "rm", "one").code == 0
     assert list(yaml.safe_load((cli.root / ".agents.yaml").read_text())["tools"]) == ["two"]
+    (cli.root / ".agents/alice.yaml").unlink()
+    assert cli("tool", "rm", "two").code == 0, "also the last one"
+    assert (cli("tool", "add", "one", "-d", "One.", "--", "ls").code, cli("validate").code) == (0, 0)
 
 
 @pytest.mark.parametrize("text", ["nothing", "limits: {}", "tools: { x: { mock: 1, descripton: y } }"])
