@@ -96,7 +96,7 @@ class OperationTool(msgspec.Struct, frozen=True, eq=False, dict=True):
     def asks(self) -> type[msgspec.Struct]:
         """The arguments: the fields of the request, those of a page last."""
         fields = [self._argument(one) for one in msgspec.structs.fields(self.row.request) if self._is_argument(one)]
-        fields.sort(key=lambda one: PAGING.index(one[0]) if one[0] in PAGING else -1)
+        fields.sort(key=lambda one: one[0] in PAGING)
         return struct_of("Arguments", f"Arguments of {self.name}.", fields)
 
     def _is_argument(self, field: msgspec.structs.FieldInfo) -> bool:
