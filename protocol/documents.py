@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from protocol.api.document import Ask, Body, Document, Page
+from protocol.api.document import Body, Document, Page
 from protocol.message import TEXT_LIMIT_BYTES
 
 ENTRY: Final = "notes.md"
@@ -171,16 +171,3 @@ class SuggestionMade(_Outcome, frozen=True, kw_only=True, tag_field="schema", ta
     state: SuggestionState
     accepted_version: int | None = None
     """Of the document, with what was accepted."""
-
-
-class DocumentPut(Ask, frozen=True, kw_only=True):
-    """PUT and POST /spaces/:space/documents/*path: by a person; POST adds the content at the end."""
-
-    content: str
-    reason: Reason = ""
-
-
-class SuggestionVerdict(Ask, frozen=True, kw_only=True):
-    """POST /spaces/:space/suggestions/:id/accept and reject. The members read the ``reason``."""
-
-    reason: Reason = ""

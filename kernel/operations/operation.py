@@ -81,7 +81,7 @@ class Nothing(Ask, frozen=True, kw_only=True):
     """A request without fields."""
 
 
-Space = Annotated[SpaceId, msgspec.Meta(description="Space, such as review:main or dm:alice.")]
+Space = Annotated[SpaceId, msgspec.Meta(min_length=1, description="Space, such as review:main or dm:alice.")]
 """The space of a request: people name it, agents work in it."""
 
 
@@ -298,8 +298,11 @@ class Operation(RestRoute, frozen=True, kw_only=True, eq=False, dict=True):
         """The body: what is neither in the path nor in the query. Computed at the first request."""
         if self.method not in _WITH_BODY:
             return None
-        elsewhere = {*self.variables.values(), *self.query.values()}
-        return _part(self.request, tuple(name for name in self.request.__struct_fields__ if name not in elsewhere))
+        names = [name for name in self.request.__struct_fields__ if name not in self.query.values()]
+        bases = (one for one in reversed(self.request.__mro__) if issubclass(one, msgspec.Struct))
+        # Requests that extend one another with query parameters share their body.
+        request = next(one for one in bases if set(names) <= set(one.__struct_fields__))
+        return _part(request, tuple(name for name in names if name not in self.variables.values()))
 
 
 _WITH_BODY: Final = ("POST", "PUT", "PATCH")

@@ -2,7 +2,20 @@
 
 from typing import Final
 
-from kernel.operations import audit, grants, needs, nodes, proposals, rules, souls, tasks, tokens, tray, webhooks
+from kernel.operations import (
+    audit,
+    documents,
+    grants,
+    needs,
+    nodes,
+    proposals,
+    rules,
+    souls,
+    tasks,
+    tokens,
+    tray,
+    webhooks,
+)
 from kernel.operations.operation import Operation
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -13,6 +26,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *proposals.OPERATIONS,
     *rules.OPERATIONS,
     *tasks.OPERATIONS,
+    *documents.OPERATIONS,
     *grants.OPERATIONS,
     *nodes.OPERATIONS,
     *webhooks.OPERATIONS,

@@ -3,7 +3,6 @@
 from typing import Final
 
 from kernel.api.http import (
-    documents,
     resources,
     spaces,
 )
@@ -22,19 +21,6 @@ from protocol.api.runs import (
     DiffReport,
 )
 from protocol.api.workflows import MemberList
-from protocol.documents import (
-    DocumentBlame,
-    DocumentChanged,
-    DocumentDiff,
-    DocumentHistory,
-    DocumentInfo,
-    DocumentList,
-    DocumentPut,
-    SuggestionInfo,
-    SuggestionList,
-    SuggestionMade,
-    SuggestionVerdict,
-)
 from protocol.spaces import SpaceDocument, SpaceList, SpaceMembersRequest
 
 SPACE_ROUTES: Final[tuple[Route, ...]] = (
@@ -66,49 +52,4 @@ SPACE_ROUTES: Final[tuple[Route, ...]] = (
         scope="approve",
     ),
     Route("DELETE", "/spaces/<space>", spaces.close_space, SpaceDocument, people_only=True),
-    Route("GET", "/spaces/<space>/documents", documents.list_documents, DocumentList),
-    Route("GET", "/spaces/<space>/documents/<path:path>", documents.read_document, DocumentInfo),
-    Route(
-        "PUT",
-        "/spaces/<space>/documents/<path:path>",
-        documents.write_document,
-        DocumentChanged,
-        asks=DocumentPut,
-        people_only=True,
-    ),
-    Route(
-        "POST",
-        "/spaces/<space>/documents/<path:path>",
-        documents.append_document,
-        DocumentChanged,
-        asks=DocumentPut,
-        people_only=True,
-    ),
-    Route(
-        "DELETE", "/spaces/<space>/documents/<path:path>", documents.delete_document, DocumentChanged, people_only=True
-    ),
-    Route("GET", "/spaces/<space>/document-history/<path:path>", documents.document_history, DocumentHistory),
-    Route("GET", "/spaces/<space>/document-blame/<path:path>", documents.document_blame, DocumentBlame),
-    Route("GET", "/spaces/<space>/document-diff/<path:path>", documents.document_diff, DocumentDiff),
-    Route("GET", "/spaces/<space>/suggestions", documents.list_suggestions, SuggestionList),
-    Route("GET", "/spaces/<space>/suggestions/<id>", documents.show_suggestion, SuggestionInfo),
-    Route(
-        "POST",
-        "/spaces/<space>/suggestions/<id>/accept",
-        documents.accept_suggestion,
-        SuggestionMade,
-        asks=SuggestionVerdict,
-        body_optional=True,
-        people_only=True,
-        scope="approve",
-    ),
-    Route(
-        "POST",
-        "/spaces/<space>/suggestions/<id>/reject",
-        documents.reject_suggestion,
-        SuggestionMade,
-        asks=SuggestionVerdict,
-        body_optional=True,
-        people_only=True,
-    ),
 )

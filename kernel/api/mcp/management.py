@@ -4,7 +4,7 @@ Handlers, checks and answers are those of the REST API; the scope of the token i
 route gives in one answer is put together here: a run that is begun and not streamed, its end, a page of events.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
@@ -17,9 +17,10 @@ from kernel.api.http.route import Handler, Request, Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.fast_path import described
 from kernel.api.mcp.tool import AnyPeopleTool, ManagementTool, PeopleTool, ToolArguments
+from kernel.operations import documents, needs
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.operation import Operation
 from kernel.operations.places import run_asked
-from kernel.operations.table import OPERATIONS
 from kernel.policy.access import Access
 from kernel.store import feed
 from kernel.store.feed import EventFilter
@@ -29,7 +30,6 @@ from protocol.api.approvals import ApprovalInfo, ApproveRequest, DenyRequest
 from protocol.api.messages import SendReceipt
 from protocol.api.runs import Accepted, RunReport, RunRequest
 from protocol.api.workflows import WorkflowRow
-from protocol.documents import DocumentInfo
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.instruction import LARGEST
@@ -162,19 +162,6 @@ class EventsAsked(ToolArguments, frozen=True, kw_only=True):
     instruction: str | None = None
 
 
-class DocumentsAsked(ToolArguments, frozen=True, kw_only=True):
-    """The documents of a space."""
-
-    space: Space
-
-
-class DocumentAsked(DocumentsAsked, frozen=True, kw_only=True):
-    """One document."""
-
-    path: Annotated[str, msgspec.Meta(min_length=1)]
-    version: Annotated[int, msgspec.Meta(ge=1, le=LARGEST)] | None = None
-
-
 class WorkflowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The workflows that run; ``report`` is of the run that was asked for, without its messages."""
 
@@ -291,10 +278,14 @@ def _row(
     )
 
 
+def _tools_of(rows: tuple[Operation, ...]) -> Iterator[PeopleTool]:
+    return (PeopleTool(row, row.manage) for row in rows if row.manage is not None)
+
+
 _ROWS: Final[tuple[AnyPeopleTool, ...]] = (
     _row("agents_list", "List the agents, and what state they are in.", NothingAsked, "GET /agents"),
     _row("agents_info", "See one agent: its definition, state and workspaces.", AgentAsked, "GET /agents/<name>"),
-    *(PeopleTool(row, row.manage) for row in OPERATIONS if row.manage is not None),
+    *_tools_of(needs.OPERATIONS),
     _row(
         "workflow_run",
         "Begin a run of a workflow that ends by itself. Answers at once; workflow_wait tells its end. What needs a "
@@ -370,16 +361,7 @@ _ROWS: Final[tuple[AnyPeopleTool, ...]] = (
         EventPage,
         waits=True,
     ),
-    _row(
-        "document_list", "List the documents of a workflow's agents.", DocumentsAsked, "GET /spaces/<space>/documents"
-    ),
-    _row(
-        "document_read",
-        "Read a document: its newest version, or an older one.",
-        DocumentAsked,
-        "GET /spaces/<space>/documents/<path:path>",
-        gives=DocumentInfo,
-    ),
+    *_tools_of(documents.OPERATIONS),
 )
 
 MANAGEMENT: Final[Mapping[str, AnyPeopleTool]] = MappingProxyType({row.name: row for row in _ROWS})

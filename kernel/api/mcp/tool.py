@@ -96,8 +96,11 @@ class OperationTool(msgspec.Struct, frozen=True, eq=False, dict=True):
     def asks(self) -> type[msgspec.Struct]:
         """The arguments: the fields of the request, those of a page last."""
         fields = [self._argument(one) for one in msgspec.structs.fields(self.row.request) if self._is_argument(one)]
-        fields.sort(key=lambda one: one[0] in PAGING)
+        fields.sort(key=lambda one: self._rank(one[0]))
         return struct_of("Arguments", f"Arguments of {self.name}.", fields)
+
+    def _rank(self, name: str) -> int:
+        return 1 if name in PAGING else 0
 
     def _is_argument(self, field: msgspec.structs.FieldInfo) -> bool:
         return field.name not in self.front.without
@@ -135,6 +138,9 @@ class OperationTool(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 class TeamTool(OperationTool, frozen=True, eq=False):
     """An operation as a tool of agents, which work in a space."""
+
+    def _rank(self, name: str) -> int:
+        return 2 if name == "space" else super()._rank(name)
 
     def _is_argument(self, field: msgspec.structs.FieldInfo) -> bool:
         return super()._is_argument(field) and (field.name != "space" or self.front.in_space)

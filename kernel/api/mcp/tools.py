@@ -6,7 +6,6 @@ from typing import Final
 
 from kernel.api.mcp import (
     approvals,
-    documents,
     messaging,
     resources,
     spaces,
@@ -17,7 +16,6 @@ from kernel.api.mcp.tool import AnyTeamTool, TeamTool, Tool
 from kernel.operations.table import OPERATIONS
 from kernel.store.attempts import Identity
 from kernel.store.transitions.threads import ASK_AGENT
-from protocol.documents import DocumentChanged, DocumentHistory, SuggestionMade
 from protocol.spaces import SpaceInfo
 from protocol.tools import AUTH_REQUEST, CONTEXT_SCOPES, ToolScope
 
@@ -99,88 +97,6 @@ _ROWS: Final[tuple[AnyTeamTool, ...]] = (
         asks=resources.ResourceReadArguments,
         gives=resources.ResourceReadResult,
         handler=resources.resource_read,
-    ),
-    Tool(
-        name="team_doc_read",
-        description="Read a document of your workspace: the entry document, another, an older version, a suggestion.",
-        asks=documents.DocReadArguments,
-        gives=documents.DocReadResult,
-        handler=documents.team_doc_read,
-    ),
-    Tool(
-        name="team_doc_write",
-        description="Write the whole text of a document. Give if_version: what others changed since is merged with it.",
-        asks=documents.DocWriteArguments,
-        gives=DocumentChanged,
-        handler=documents.team_doc_write,
-        mutating=True,
-        idempotent=False,
-    ),
-    Tool(
-        name="team_doc_append",
-        description="Add lines to the end of a document.",
-        asks=documents.DocAppendArguments,
-        gives=DocumentChanged,
-        handler=documents.team_doc_append,
-        mutating=True,
-        idempotent=False,
-    ),
-    Tool(
-        name="team_doc_create",
-        description="Make a new document. Keep the entry document an index of what there is.",
-        asks=documents.DocCreateArguments,
-        gives=DocumentChanged,
-        handler=documents.team_doc_create,
-        mutating=True,
-        idempotent=False,
-    ),
-    Tool(
-        name="team_doc_list",
-        description="List the documents of your workspace with their versions and owners, and open suggestions.",
-        asks=documents.DocListArguments,
-        gives=documents.DocListResult,
-        handler=documents.team_doc_list,
-    ),
-    Tool(
-        name="team_doc_delete",
-        description="Delete a document. Its history stays.",
-        asks=documents.DocDeleteArguments,
-        gives=DocumentChanged,
-        handler=documents.team_doc_delete,
-        mutating=True,
-        idempotent=False,
-    ),
-    Tool(
-        name="team_doc_history",
-        description="See who made which version of a document, in which instruction, and why.",
-        asks=documents.DocHistoryArguments,
-        gives=DocumentHistory,
-        handler=documents.team_doc_history,
-    ),
-    Tool(
-        name="team_doc_suggest",
-        description="Suggest another text for a document that you do not own. Its owner decides, or a vote.",
-        asks=documents.DocSuggestArguments,
-        gives=SuggestionMade,
-        handler=documents.team_doc_suggest,
-        mutating=True,
-        idempotent=False,
-    ),
-    Tool(
-        name="team_doc_accept",
-        description="Accept a suggestion: it becomes the newest version, merged with what changed since it was made.",
-        asks=documents.DocAcceptArguments,
-        gives=SuggestionMade,
-        handler=documents.team_doc_accept,
-        mutating=True,
-    ),
-    Tool(
-        name="team_doc_reject",
-        description="Reject a suggestion, or take back one of your own, and say why.",
-        asks=documents.DocRejectArguments,
-        gives=SuggestionMade,
-        handler=documents.team_doc_reject,
-        mutating=True,
     ),
     *(TeamTool(row, row.team) for row in OPERATIONS if row.team is not None),
     Tool(

@@ -1,0 +1,369 @@
+"""Documents of a space: read, written and compared, and what is suggested for them, by people and by agents."""
+
+from typing import Annotated, Literal
+
+import apsw
+import msgspec
+
+from kernel.operations.answer import Response
+from kernel.operations.operation import (
+    Actor,
+    BackwardInSpace,
+    ForwardInSpace,
+    InSpace,
+    ToolFront,
+    operation,
+    page_of,
+)
+from kernel.policy.documents import Change
+from kernel.store import documents
+from kernel.store.rows import Page
+from kernel.store.transaction import Transaction
+from kernel.store.transitions import documents as transitions
+from protocol.documents import (
+    REASON_LIMIT,
+    Content,
+    DocumentBlame,
+    DocumentChanged,
+    DocumentDiff,
+    DocumentHistory,
+    DocumentInfo,
+    DocumentList,
+    DocumentRow,
+    Reason,
+    SuggestionInfo,
+    SuggestionList,
+    SuggestionMade,
+    SuggestionRow,
+)
+from protocol.errors import Refused
+from protocol.instruction import LARGEST
+from protocol.names import place_of
+
+File = Annotated[str, msgspec.Meta(max_length=400, description="Its path: notes.md, findings/auth.md.")]
+OptionalFile = Annotated[str, msgspec.Meta(max_length=400, description="Its path; unset: the entry document.")] | None
+Version = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+OlderVersion = Annotated[int, msgspec.Meta(ge=1, le=LARGEST, description="An older version; unset: the newest.")] | None
+Suggestion = Annotated[str, msgspec.Meta(min_length=1, max_length=20, description="Its id: s1, ...")]
+HISTORY_LIMIT = 100
+"""Versions in an answer to an agent."""
+
+
+class DocumentRequest(InSpace, frozen=True, kw_only=True):
+    """One document."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, description="Path of the document.")]
+
+
+class DocumentVersionRequest(DocumentRequest, frozen=True, kw_only=True):
+    """One document, or an older version of it."""
+
+    version: OlderVersion = None
+
+
+class DocumentReadRequest(InSpace, frozen=True, kw_only=True):
+    """One document, an older version of it, or a suggestion."""
+
+    file: OptionalFile = None
+    version: OlderVersion = None
+    suggestion: (
+        Annotated[Suggestion, msgspec.Meta(description="Read this suggestion in place of a document.")] | None
+    ) = None
+
+
+class DocumentPut(InSpace, frozen=True, kw_only=True):
+    """The text of a document, or what is added to its end."""
+
+    content: str
+    file: OptionalFile = msgspec.field(default=None, name="path")
+    reason: Reason = ""
+
+
+class DocumentWriteRequest(DocumentPut, frozen=True, kw_only=True):
+    """The text of a document."""
+
+    content: Content
+    if_version: (
+        Annotated[
+            Version,
+            msgspec.Meta(description="The version you made it from: changes since then are merged with yours."),
+        ]
+        | None
+    ) = msgspec.field(default=None, name="from")
+
+
+class DocumentAppendRequest(DocumentPut, frozen=True, kw_only=True):
+    """What is added to a document."""
+
+    content: Annotated[str, msgspec.Meta(description="What is added at the end, on a line of its own.")]
+
+
+class DocumentCreateRequest(InSpace, frozen=True, kw_only=True):
+    """A document to create."""
+
+    file: File
+    content: Content
+    reason: Reason = ""
+
+
+class DocumentDeleteRequest(DocumentRequest, frozen=True, kw_only=True):
+    """A document to delete, as a person."""
+
+    reason: Annotated[str, msgspec.Meta(description="Reason, for the history.")] = ""
+
+
+class OwnDocumentDeleteRequest(InSpace, frozen=True, kw_only=True):
+    """A document to delete, as the agent has read it."""
+
+    file: File
+    if_version: Annotated[Version, msgspec.Meta(description="The version that you have read.")]
+    reason: Reason = ""
+
+
+class DocumentHistoryRequest(BackwardInSpace, frozen=True, kw_only=True):
+    """The versions of a document."""
+
+    file: File = msgspec.field(name="path")
+
+
+class DocumentDiffRequest(DocumentRequest, frozen=True, kw_only=True):
+    """Two versions of a document."""
+
+    since: Annotated[Version, msgspec.Meta(description="Version to start from.")] | None = msgspec.field(
+        default=None, name="from"
+    )
+    until: Annotated[Version, msgspec.Meta(description="Version to end with.")] | None = msgspec.field(
+        default=None, name="to"
+    )
+
+
+class SuggestionsRequest(ForwardInSpace, frozen=True, kw_only=True):
+    """The suggestions to list."""
+
+    state: Annotated[Literal["open"], msgspec.Meta(description="Only those that are open.")] | None = None
+
+
+class DocumentSuggestRequest(InSpace, frozen=True, kw_only=True):
+    """A suggestion."""
+
+    suggestion: Annotated[str, msgspec.Meta(description="The whole text of the document as it should be.")]
+    file: OptionalFile = None
+    reason: Reason = ""
+    if_version: (
+        Annotated[Version, msgspec.Meta(description="The version you made it from; unset: the newest.")] | None
+    ) = None
+
+
+class SuggestionRequest(InSpace, frozen=True, kw_only=True):
+    """One suggestion."""
+
+    suggestion: Suggestion = msgspec.field(name="id")
+
+
+class SuggestionVerdict(SuggestionRequest, frozen=True, kw_only=True):
+    """A decision about a suggestion."""
+
+    reason: Annotated[Reason, msgspec.Meta(description="Why, or why not; its author reads it.")] = ""
+
+
+class DocReadResult(DocumentInfo, frozen=True, kw_only=True):
+    """A document. ``suggested``: the text is that of this suggestion."""
+
+    suggested: SuggestionInfo | None = None
+
+
+class DocListResult(msgspec.Struct, frozen=True, kw_only=True):
+    """All documents, and the suggestions that are open. ``electing``: the vote that decides who owns them."""
+
+    space: str
+    entry: str
+    electing: str | None
+    documents: tuple[DocumentRow, ...]
+    suggestions: tuple[SuggestionRow, ...]
+
+
+def list_documents(conn: apsw.Connection, asked: ForwardInSpace, actor: Actor) -> DocumentList | DocListResult:
+    """List the documents in the order of their names, with their versions and owners."""
+    found = documents.listing(conn, asked.space)
+    if actor.identity is not None:
+        return DocListResult(
+            space=place_of(asked.space),
+            entry=found.entry,
+            electing=found.electing,
+            documents=found.documents,
+            suggestions=documents.suggestions(conn, asked.space, Page(), open_only=True).suggestions,
+        )
+    rows = [row for row in found.documents if row.file > (asked.after or "")]
+    following = rows[asked.limit - 1].file if len(rows) > asked.limit else None
+    return msgspec.structs.replace(found, documents=tuple(rows[: asked.limit]), next=following)
+
+
+def read_document(conn: apsw.Connection, asked: DocumentVersionRequest) -> Response:
+    """Read a document: its newest version, or an older one. Its ETag goes into If-Match."""
+    found = documents.read(conn, asked.space, asked.path, asked.version)
+    return Response(200, msgspec.json.encode(found), headers=((b"etag", b'"%d"' % found.version),))
+
+
+def read(conn: apsw.Connection, asked: DocumentReadRequest) -> DocReadResult:
+    """Read a document of your workspace: the entry document, another, an older version, a suggestion."""
+    if asked.suggestion is None:
+        found = documents.read(conn, asked.space, asked.file, asked.version)
+        return DocReadResult(**msgspec.structs.asdict(found))
+    if asked.version is not None or asked.file is not None:
+        raise Refused("bad_request", "a suggestion is read by its id alone", "leave file and version out")
+    one = documents.suggestion_info(conn, asked.space, asked.suggestion)
+    here = documents.settings(conn, asked.space)
+    return DocReadResult(
+        file=one.file,
+        version=one.since,
+        owner=here.owner(one.file),
+        size=len(one.content.encode()),
+        author=one.author,
+        at=one.at,
+        entry=one.file == here.entry,
+        space=one.space,
+        content=one.content,
+        suggested=one,
+    )
+
+
+def write(tx: Transaction, asked: DocumentWriteRequest, actor: Actor) -> DocumentChanged:
+    """Write the whole text of a document. Give if_version: what others changed since is merged with it.
+
+    A person's If-Match refuses every other version (412), and ``If-None-Match: *`` a document that is there.
+    """
+    strict = actor.if_match is not None
+    if strict and asked.if_version is not None:
+        raise Refused("bad_request", "from and If-Match exclude each other", "If-Match refuses what from merges")
+    if actor.if_none_match:
+        return _change(tx, asked, actor, Change("create", asked.content))
+    since = actor.if_match if strict else asked.if_version
+    return _change(tx, asked, actor, Change("write", asked.content, since, strict))
+
+
+def append(tx: Transaction, asked: DocumentAppendRequest, actor: Actor) -> DocumentChanged:
+    """Add lines to the end of a document."""
+    return _change(tx, asked, actor, Change("append", asked.content))
+
+
+def create(tx: Transaction, asked: DocumentCreateRequest, actor: Actor) -> DocumentChanged:
+    """Make a new document. Keep the entry document an index of what there is."""
+    return _change(tx, asked, actor, Change("create", asked.content))
+
+
+def delete_document(tx: Transaction, asked: DocumentDeleteRequest, actor: Actor) -> DocumentChanged:
+    """Delete a document: with If-Match only where that is the newest version."""
+    change = Change("delete", since=actor.if_match)
+    return transitions.change(tx, asked.space, asked.path, change, asked.reason[:REASON_LIMIT])
+
+
+def delete(tx: Transaction, asked: OwnDocumentDeleteRequest, actor: Actor) -> DocumentChanged:
+    """Delete a document. Its history stays."""
+    return _change(tx, asked, actor, Change("delete", since=asked.if_version))
+
+
+def _change(
+    tx: Transaction, asked: DocumentPut | DocumentCreateRequest | OwnDocumentDeleteRequest, actor: Actor, change: Change
+) -> DocumentChanged:
+    author, key = actor.author, actor.call_key
+    return transitions.change(tx, asked.space, asked.file, change, asked.reason, author=author, call_key=key)
+
+
+def history(conn: apsw.Connection, asked: DocumentHistoryRequest, actor: Actor) -> DocumentHistory:
+    """See who made which version of a document, in which instruction, and why."""
+    if actor.identity is not None:
+        asked = msgspec.structs.replace(asked, limit=HISTORY_LIMIT)
+    return documents.history(conn, asked.space, asked.file, page_of(asked, "v"))
+
+
+def blame(conn: apsw.Connection, asked: DocumentRequest) -> DocumentBlame:
+    """Show every line, with who brought it in which version."""
+    return documents.blame_of(conn, asked.space, asked.path)
+
+
+def diff(conn: apsw.Connection, asked: DocumentDiffRequest) -> DocumentDiff:
+    """Compare two versions: the newest and the one before, unless given."""
+    return documents.diff(conn, asked.space, asked.path, asked.since, asked.until)
+
+
+def list_suggestions(conn: apsw.Connection, asked: SuggestionsRequest) -> SuggestionList:
+    """List suggestions, the oldest first."""
+    return documents.suggestions(conn, asked.space, page_of(asked, "s"), open_only=asked.state is not None)
+
+
+def show_suggestion(conn: apsw.Connection, asked: SuggestionRequest) -> SuggestionInfo:
+    """Return one suggestion."""
+    return documents.suggestion_info(conn, asked.space, asked.suggestion)
+
+
+def suggest(tx: Transaction, asked: DocumentSuggestRequest, actor: Actor) -> SuggestionMade:
+    """Suggest another text for a document that you do not own. Its owner decides, or a vote."""
+    return transitions.suggest(
+        tx,
+        asked.space,
+        asked.file,
+        asked.suggestion,
+        asked.reason,
+        since=asked.if_version,
+        author=actor.author,
+        call_key=actor.call_key,
+    )
+
+
+def accept(tx: Transaction, asked: SuggestionVerdict, actor: Actor) -> SuggestionMade:
+    """Accept a suggestion: it becomes the newest version, merged with what changed since it was made."""
+    author, key = actor.author, actor.call_key
+    return transitions.accept(tx, asked.space, asked.suggestion, reason=asked.reason, author=author, call_key=key)
+
+
+def reject(tx: Transaction, asked: SuggestionVerdict, actor: Actor) -> SuggestionMade:
+    """Reject a suggestion, or take back one of your own, and say why."""
+    author, key = actor.author, actor.call_key
+    return transitions.reject(tx, asked.space, asked.suggestion, asked.reason, author=author, call_key=key)
+
+
+DOCUMENTS = "/spaces/<space>/documents"
+SUGGESTIONS = "/spaces/<space>/suggestions"
+_OF_ONE = "<path:path>"
+OPERATIONS = (
+    operation(
+        list_documents,
+        f"GET {DOCUMENTS}",
+        team=ToolFront(
+            "team_doc_list",
+            "List the documents of your workspace with their versions and owners, and open suggestions.",
+            in_space=True,
+            without=("limit", "after"),
+        ),
+        manage=ToolFront("document_list", "List the documents of a workflow's agents.", without=("limit", "after")),
+    ),
+    operation(
+        read_document,
+        f"GET {DOCUMENTS}/{_OF_ONE}",
+        answers=DocumentInfo,
+        manage=ToolFront("document_read", "Read a document: its newest version, or an older one."),
+    ),
+    operation(read, team=ToolFront("team_doc_read", in_space=True)),
+    operation(write, f"PUT {DOCUMENTS}/{_OF_ONE}?from", team=ToolFront("team_doc_write", idempotent=False)),
+    operation(append, f"POST {DOCUMENTS}/{_OF_ONE}", team=ToolFront("team_doc_append", idempotent=False)),
+    operation(create, team=ToolFront("team_doc_create", idempotent=False)),
+    operation(delete_document, f"DELETE {DOCUMENTS}/{_OF_ONE}"),
+    operation(delete, team=ToolFront("team_doc_delete", idempotent=False)),
+    operation(
+        history,
+        f"GET /spaces/<space>/document-history/{_OF_ONE}",
+        team=ToolFront("team_doc_history", without=("limit",)),
+    ),
+    operation(blame, f"GET /spaces/<space>/document-blame/{_OF_ONE}"),
+    operation(diff, f"GET /spaces/<space>/document-diff/{_OF_ONE}"),
+    operation(list_suggestions, f"GET {SUGGESTIONS}"),
+    operation(show_suggestion, f"GET {SUGGESTIONS}/<id>"),
+    operation(suggest, team=ToolFront("team_doc_suggest", idempotent=False)),
+    operation(
+        accept,
+        f"POST {SUGGESTIONS}/<id>/accept",
+        scope="approve",
+        team=ToolFront("team_doc_accept", without=("reason",)),
+    ),
+    operation(reject, f"POST {SUGGESTIONS}/<id>/reject", team=ToolFront("team_doc_reject")),
+)
