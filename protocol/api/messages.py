@@ -166,13 +166,6 @@ class ResourceList(Page, frozen=True, kw_only=True):
     schema: str = "awk/resource-list/1"
 
 
-class ResourceRequest(Ask, frozen=True, kw_only=True):
-    """POST /spaces/:space/resources."""
-
-    content: str
-    type: MediaType = "text/plain"
-
-
 class InboxRow(Body, frozen=True, kw_only=True):
     """One delivery that is not handled yet."""
 

@@ -3,7 +3,6 @@
 from typing import Final
 
 from kernel.api.http import (
-    resources,
     spaces,
 )
 from kernel.api.http.route import Route
@@ -12,10 +11,6 @@ from protocol.api.agents import (
 )
 from protocol.api.messages import (
     Channel,
-    ResourceInfo,
-    ResourceList,
-    ResourceRequest,
-    ResourceText,
 )
 from protocol.api.runs import (
     DiffReport,
@@ -24,19 +19,6 @@ from protocol.api.workflows import MemberList
 from protocol.spaces import SpaceDocument, SpaceList, SpaceMembersRequest
 
 SPACE_ROUTES: Final[tuple[Route, ...]] = (
-    Route("GET", "/resources", resources.list_all, ResourceList),
-    Route("GET", "/resources/<id>", resources.show, ResourceText),
-    Route("GET", "/spaces/<space>/resources", resources.list_in_space, ResourceList),
-    Route(
-        "POST",
-        "/spaces/<space>/resources",
-        resources.create,
-        ResourceInfo,
-        asks=ResourceRequest,
-        status=201,
-        people_only=True,
-    ),
-    Route("GET", "/spaces/<space>/resources/<id>", resources.show_in_space, ResourceText),
     Route("GET", "/spaces/<space>/channel", spaces.channel, Channel),
     Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True, scope="admin"),
     Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from kernel.api.http.parameters import fields_of
 from kernel.api.http.route import Route
 from kernel.operations.operation import PAGING, Declared, Operation, ToolFront, declared, struct_of
 from kernel.rule.draft import Author
@@ -109,7 +110,9 @@ class OperationTool(msgspec.Struct, frozen=True, eq=False, dict=True):
         changed: dict[str, Any] = {"name": field.name.rstrip("_")}
         if field.name == "limit" and self.front.limits is not None:
             default, most = self.front.limits
-            changed |= {"type": Annotated[int, msgspec.Meta(ge=1, le=most)], "default": default}
+            description = fields_of(self.row.request)["limit"].description
+            kind = Annotated[int, msgspec.Meta(ge=1, le=most, description=description)]
+            changed |= {"type": kind, "default": default}
         elif field.name in self.front.needs:
             given: Any = field.type
             changed |= {"type": Annotated[given, msgspec.Meta(min_length=1)], "default": msgspec.NODEFAULT}

@@ -7,7 +7,6 @@ from typing import Final
 from kernel.api.mcp import (
     approvals,
     messaging,
-    resources,
     spaces,
     trees,
 )
@@ -82,21 +81,6 @@ _ROWS: Final[tuple[AnyTeamTool, ...]] = (
         handler=messaging.ask_agent,
         mutating=True,
         idempotent=False,
-    ),
-    Tool(
-        name="resource_create",
-        description="Keep a long text for your workspace, and get a short reference that you can put into messages.",
-        asks=resources.ResourceCreateArguments,
-        gives=resources.ResourceCreateResult,
-        handler=resources.resource_create,
-        mutating=True,
-    ),
-    Tool(
-        name="resource_read",
-        description="Read a text that a message refers to as resource:ID. Unless next is null there is more.",
-        asks=resources.ResourceReadArguments,
-        gives=resources.ResourceReadResult,
-        handler=resources.resource_read,
     ),
     *(TeamTool(row, row.team) for row in OPERATIONS if row.team is not None),
     Tool(
