@@ -1,13 +1,12 @@
 """Spaces below that of a run as the API and Daemon MCP show them."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
-from protocol.api.document import Ask, Body, Document
+from protocol.api.document import Body, Document
 
 SpaceState = Literal["open", "closed"]
-Names = Annotated[tuple[Annotated[str, msgspec.Meta(min_length=1, max_length=64)], ...], msgspec.Meta(max_length=64)]
 
 
 class SpaceRow(Body, frozen=True, kw_only=True):
@@ -38,13 +37,6 @@ class SpaceList(Document, frozen=True, kw_only=True):
     spaces: tuple[SpaceRow, ...]
     total: int
     schema: str = "awk/spaces/1"
-
-
-class SpaceMembersRequest(Ask, frozen=True, kw_only=True):
-    """A person changes who is in a space that an agent opened."""
-
-    add: Names = ()
-    remove: Names = ()
 
 
 class SpaceInfo(msgspec.Struct, frozen=True, kw_only=True):

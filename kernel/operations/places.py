@@ -8,7 +8,17 @@ from kernel.store import agents, messages, workflows
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows.find import workflow_names
 from protocol.errors import Refused
-from protocol.names import DEFAULT_TAG, AgentKey, SpaceId, inline_key, is_below, is_personal, number_of, split_space
+from protocol.names import (
+    DEFAULT_TAG,
+    AgentKey,
+    SpaceId,
+    base_space,
+    inline_key,
+    is_below,
+    is_personal,
+    number_of,
+    split_space,
+)
 
 
 def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str = "") -> Refused:
@@ -78,3 +88,19 @@ def unknown_run(asked: str) -> Refused:
     """Return the refusal of a run that does not exist."""
     hint = "awk runs lists those that are kept; they are called like r12, the last one of a workflow like review:main"
     return Refused("not_found", f"there is no run {asked[:100]!r}", hint)
+
+
+def run_at(store: StoreAccess, files: ProjectFiles, text: str, asked: str | None) -> WorkflowRecord:
+    """The run ``asked`` (r12) of those at the space ``text``; None: the newest there. Raises Refused."""
+    place = base_space(":".join(split_space(text)))
+    if asked is None:
+        record = store.reader.now(workflows.newest_at, place)
+        if record is None:
+            raise not_running(store, files, place, f"nothing was ever started as {place[:100]!r}")
+        return record
+    record = store.reader.now(workflows.by_id, number_of(asked, "r") or 0)
+    if record is None:
+        raise unknown_run(asked)
+    if record.place != place:
+        raise Refused("not_found", f"{asked} is no run of {place[:100]}: it is one of {record.place}")
+    return record

@@ -96,7 +96,6 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "before/number": Parameter("Sequence number: only what comes before it.", low=0),
         "by": Parameter(f"Group by one or two of {', '.join(GROUPED_BY)}, with a comma between them."),
         "follow": Parameter("Whether the stream stays open for new events.", words=_BOOLEAN),
-        "force": Parameter("Also remove what would be lost.", words=_BOOLEAN),
         "format": Parameter("Format of the archive.", words=("jsonl", "md")),
         "id": Parameter("Id of a merge, such as g3."),
         "instruction": Parameter("Id of an instruction, such as i7."),
@@ -152,12 +151,9 @@ _OF_ROUTES: Final = {
     "GET /feedback": "limit before",
     "GET /approvals": "limit after",
     "GET /approvals/rules": "limit after",
-    "GET /spaces": "run",
     "GET /spaces/<space>/channel": "run agent limit since/number before/number",
-    "POST /spaces/<space>/clear": "run force",
     "GET /spaces/<space>/diff": "agent run patch",
     "GET /spaces/<space>/export": "format",
-    "GET /worktrees": "run",
     "GET /events": "space agent type instruction since/number follow",
 }
 ROUTE_PARAMETERS: Final[Mapping[str, Parameters]] = MappingProxyType(

@@ -18,7 +18,6 @@ from kernel.api.http import (
     openapi,
     page,
     runs,
-    spaces,
     system,
     workflows,
 )
@@ -92,12 +91,9 @@ from protocol.api.messages import (
 from protocol.api.page import PageKey, PageKeyRequest, PageToken, PageTokenRequest
 from protocol.api.processes import Ps
 from protocol.api.runs import (
-    RemovedWorktrees,
-    RemoveWorktrees,
     RunList,
     RunReport,
     RunRequest,
-    WorktreeList,
 )
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.memory_eval import VectorTrial, VectorTrialRequest
@@ -322,18 +318,6 @@ ROUTES: Final[tuple[AnyRoute, ...]] = (
     *(row for row in OPERATIONS if row.path),
     *SPACE_ROUTES,
     Route("GET", "/spaces/<space>/export", archives.of_space, None),
-    Route("GET", "/worktrees", spaces.list_worktrees, WorktreeList),
-    Route(
-        "POST",
-        "/worktrees/remove",
-        spaces.remove_worktrees,
-        RemovedWorktrees,
-        asks=RemoveWorktrees,
-        body_optional=True,
-        people_only=True,
-        waits=True,
-        scope="admin",
-    ),
     Route(
         "POST",
         "/prune",

@@ -17,7 +17,7 @@ from kernel.api.http.route import Request, page_of
 from kernel.api.http.workflows import check_works, launch
 from kernel.operations.answer import Stream
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
-from kernel.operations.places import not_running, run_asked, unknown_run
+from kernel.operations.places import run_asked
 from kernel.policy.run_completion import Choice
 from kernel.store import feed, instructions, landings, messages, run_outcomes, voting, workflows, worktrees
 from kernel.store.feed import EventFilter
@@ -32,7 +32,7 @@ from protocol.api.runs import Accepted, RunList, RunReport, RunRequest, RunRow
 from protocol.errors import Refused
 from protocol.events import LIVE, Event
 from protocol.instruction import ENDED
-from protocol.names import InstructionId, base_space, number_of, run_id, split_space
+from protocol.names import InstructionId, run_id
 from protocol.target import parse_target
 
 
@@ -78,23 +78,6 @@ async def show(call: Request[None], store: StoreAccess) -> RunReport:
 def report_of_asked(conn: apsw.Connection, asked: str, now_ms: int) -> RunReport:
     """The report of the run ``asked``. Raises Refused (not_found)."""
     return report_of(conn, run_asked(conn, asked), now_ms)
-
-
-def run_at(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRecord:
-    """The run that ``?run=`` names of those at the path's space; without it the newest there. Raises Refused."""
-    place = base_space(":".join(split_space(call.args["space"])))
-    asked = call.query.get("run")
-    if asked is None:
-        record = store.reader.now(workflows.newest_at, place)
-        if record is None:
-            raise not_running(store, files, place, f"nothing was ever started as {place[:100]!r}")
-        return record
-    record = store.reader.now(workflows.by_id, number_of(asked, "r") or 0)
-    if record is None:
-        raise unknown_run(asked)
-    if record.place != place:
-        raise Refused("not_found", f"{asked} is no run of {place[:100]}: it is one of {record.place}")
-    return record
 
 
 def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int, *, said: bool = True) -> RunReport:

@@ -7,7 +7,6 @@ from typing import Final
 from kernel.api.mcp import (
     approvals,
     messaging,
-    spaces,
     trees,
 )
 from kernel.api.mcp.memory_tools import KEEPING
@@ -15,7 +14,6 @@ from kernel.api.mcp.tool import AnyTeamTool, TeamTool, Tool
 from kernel.operations.table import OPERATIONS
 from kernel.store.attempts import Identity
 from kernel.store.transitions.threads import ASK_AGENT
-from protocol.spaces import SpaceInfo
 from protocol.tools import AUTH_REQUEST, CONTEXT_SCOPES, ToolScope
 
 _ROWS: Final[tuple[AnyTeamTool, ...]] = (
@@ -115,23 +113,6 @@ _ROWS: Final[tuple[AnyTeamTool, ...]] = (
         handler=messaging.feedback_submit,
         mutating=True,
         idempotent=False,
-    ),
-    Tool(
-        name="space_create",
-        description="Open a space for some of your workspace: its channel, documents, tasks and votes only they see.",
-        asks=spaces.SpaceCreateArguments,
-        gives=SpaceInfo,
-        handler=spaces.space_create,
-        mutating=True,
-        idempotent=False,
-    ),
-    Tool(
-        name="space_members",
-        description="See who is in a space; in one that you opened, let others in or have them leave.",
-        asks=spaces.SpaceMembersArguments,
-        gives=SpaceInfo,
-        handler=spaces.space_members,
-        mutating=True,
     ),
     Tool(
         name=AUTH_REQUEST,

@@ -1,0 +1,235 @@
+"""Spaces: those that agents open, their members and working trees, and the erasing of what was said there."""
+
+from typing import Annotated
+
+import apsw
+import msgspec
+import trio
+
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.operation import Actor, InSpace, ToolFront, operation
+from kernel.operations.places import run_asked, run_at
+from kernel.policy.spaces import MOST_MEMBERS, Change
+from kernel.store import agents, work_notes, workflows, worktrees
+from kernel.store import spaces as subspaces
+from kernel.store.transaction import Transaction
+from kernel.store.transitions import spaces as transitions
+from kernel.store.transitions.clear import clear as clear_spaces
+from kernel.store.transitions.spaces import Opened
+from kernel.store.worktrees import Worktree
+from protocol.api.agents import Cleared
+from protocol.api.document import Ask
+from protocol.api.runs import RemovedWorktrees, RemoveWorktrees, WorktreeList, WorktreeRow
+from protocol.api.workflows import MemberList, MemberRow
+from protocol.errors import Refused
+from protocol.names import (
+    NameRejected,
+    SpaceId,
+    check_name,
+    is_below,
+    is_personal,
+    number_of,
+    place_of,
+    run_id,
+    split_below,
+    split_space,
+)
+from protocol.spaces import SpaceDocument, SpaceInfo, SpaceList
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_MEMBERS)]
+Run = Annotated[str, msgspec.Meta(description="Id of a run, such as r12; without it the newest, or all.")] | None
+
+
+class OfRun(Ask, frozen=True, kw_only=True):
+    """What is of one run, or of all."""
+
+    run: Run = None
+
+
+class SpaceMembersRequest(InSpace, frozen=True, kw_only=True):
+    """A person changes who is in a space that an agent opened."""
+
+    add: Names = ()
+    remove: Names = ()
+
+
+class ClearRequest(InSpace, frozen=True, kw_only=True):
+    """What to erase."""
+
+    run: Run = None
+    force: Annotated[bool, msgspec.Meta(description="Also remove what would be lost.")] = False
+
+
+class SpaceCreateRequest(InSpace, frozen=True, kw_only=True):
+    """A space to open."""
+
+    name: Annotated[Name, msgspec.Meta(description="What it is called: lower-case letters, digits, - and _.")]
+    members: Annotated[Names, msgspec.Meta(description="Who is in it beside you: members of your workspace.")]
+
+
+class OwnSpaceRequest(InSpace, frozen=True, kw_only=True):
+    """A space below that of the run. Without a change it is asked who is in it."""
+
+    name: Annotated[Name, msgspec.Meta(description="The space.")]
+    add: Annotated[Names, msgspec.Meta(description="Who joins; they can read all that was said there.")] = ()
+    remove: Annotated[Names, msgspec.Meta(description="Who leaves; their work there is cancelled.")] = ()
+
+
+def create(tx: Transaction, asked: SpaceCreateRequest, actor: Actor) -> SpaceInfo:
+    """Open a space for some of your workspace: its channel, documents, tasks and votes only they see."""
+    assert actor.author is not None, "this is a tool of agents"
+    try:
+        wanted = Opened(check_name(asked.name), _called(asked.members))
+    except NameRejected as error:
+        raise Refused("bad_request", str(error)) from error
+    return transitions.open_space(tx, asked.space, wanted, author=actor.author, call_key=actor.call_key)
+
+
+def own_members(tx: Transaction, asked: OwnSpaceRequest, actor: Actor) -> SpaceInfo:
+    """See who is in a space; in one that you opened, let others in or have them leave."""
+    change, author, key = Change(_called(asked.add), _called(asked.remove)), actor.author, actor.call_key
+    return transitions.change_members(tx, asked.space, asked.name, change, author=author, call_key=key)
+
+
+def _called(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.removeprefix("@").lower() for name in names)
+
+
+def list_spaces(conn: apsw.Connection, asked: OfRun) -> SpaceList:
+    """List what agents opened in all runs that are going on, or in one run; closed ones too."""
+    return subspaces.listed(conn, None if asked.run is None else run_asked(conn, asked.run).id)
+
+
+def change_members(tx: Transaction, asked: SpaceMembersRequest) -> SpaceDocument:
+    """Change who is in a space that an agent opened."""
+    _check_below(asked.space)
+    transitions.change_members(tx, asked.space, split_below(asked.space)[1], Change(asked.add, asked.remove))
+    return subspaces.document(tx.conn, asked.space)
+
+
+def close(tx: Transaction, asked: InSpace) -> SpaceDocument:
+    """Close a space that an agent opened; the work in it is cancelled."""
+    _check_below(asked.space)
+    transitions.close_by_person(tx, asked.space)
+    return subspaces.document(tx.conn, asked.space)
+
+
+def _check_below(space: SpaceId) -> None:
+    if not is_below(space):
+        text = f"{place_of(space)} is a run's own space: its workflow's file says who is in it"
+        raise Refused("conflict", text, "awk space list shows those that agents opened")
+
+
+def members(conn: apsw.Connection, asked: InSpace, now_ms: int) -> MemberList:
+    """List the members of a space. A personal space has one: its agent."""
+    space = asked.space
+    if is_personal(space):
+        name = split_space(space)[1]
+        one = agents.process(conn, name, now_ms)
+        found = [] if one is None else [(name, one.key, one.shown.state)]
+    else:
+        states = {process.key: process.shown.state for process in agents.ps(conn, now_ms)}
+        found = [(one.name, one.key, states.get(one.key, one.state)) for one in agents.members(conn, space)]
+    rows = tuple(
+        MemberRow(name=name, state=state, agent=place_of(key), status=work_notes.status(conn, key, space))
+        for name, key, state in found
+    )
+    return MemberList(space=place_of(space), members=rows)
+
+
+async def clear(asked: ClearRequest, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Cleared:
+    """Remove from the disk the words of what was said and done there.
+
+    Of a workflow those of all its runs with that tag, or of the one that is named (r12). Working trees of ended runs go
+    along; those with work that is nowhere else only by ``force``.
+    """
+    space, place = asked.space, place_of(asked.space)
+    if is_below(space):
+        only = run_at(store, files, place, asked.run).id if asked.run is not None else None
+        spaces = tuple(row.space for row in store.reader.now(subspaces.named, place, only))
+    elif asked.run is not None:
+        spaces = (run_at(store, files, place, asked.run).space,)
+    else:
+        spaces = (space,) if is_personal(space) else store.reader.now(workflows.spaces_at, place)
+    going = tuple(tree for tree in store.reader.now(worktrees.all_) if tree.space in spaces)
+    if any(record.space in spaces for record in store.reader.now(workflows.running)):
+        going = ()  # its agents work there: nothing can be cleared either
+    removed, kept = await files.worktrees.removal.remove(going, force=asked.force)
+
+    (done,) = await store.writer.commit(lambda tx: (clear_spaces(tx, *spaces),))  # answered when all of it is gone
+    for one in store.reader.now(subspaces.with_those_below, spaces):
+        await store.homes.forget(None, one)
+        for key in await trio.to_thread.run_sync(files.contexts.kept_for):
+            if key.endswith(f"@{one}"):
+                await trio.to_thread.run_sync(files.contexts.forget, key)
+    await memory.history.redo()
+    await store.mirror.redo()
+    return msgspec.structs.replace(done, worktrees=len(removed), worktrees_kept=len(kept))
+
+
+def list_worktrees(conn: apsw.Connection, asked: OfRun) -> WorktreeList:
+    """List all working trees, or those of one run."""
+    found = _trees_of(conn, asked.run)
+    return WorktreeList(worktrees=tuple(map(_row_of, found)), total=len(found))
+
+
+async def remove_worktrees(asked: RemoveWorktrees, store: StoreAccess, files: ProjectFiles) -> RemovedWorktrees:
+    """Remove working trees with nothing to lose, or with ``force`` whatever is in them.
+
+    A run that has not ended keeps its trees: named, it is refused. Asked again it says what is left.
+    """
+    if asked.run is None and (asked.force or asked.agents):
+        raise Refused("bad_request", "force, and names of agents, are for one run", "say which: --run r12")
+    trees = store.reader.now(_trees_of, asked.run)
+    unknown = sorted(set(asked.agents) - {tree.name for tree in trees})
+    if unknown:
+        text = f"{unknown[0][:60]!r} has no working tree in {str(asked.run)[:20]}"
+        raise Refused("not_found", text, "awk worktree list")
+    ended = tuple(tree for tree in trees if not asked.agents or tree.name in asked.agents)
+    running = {record.id for record in store.reader.now(workflows.running)}
+    if asked.run is not None and any(tree.run in running for tree in ended):
+        raise Refused("conflict", f"{asked.run} has not ended: its agents work there", "stop its workflow first")
+    removed, kept = await files.worktrees.removal.remove(
+        tuple(tree for tree in ended if tree.run not in running), force=asked.force
+    )
+    return RemovedWorktrees(removed=tuple(map(_row_of, removed)), kept=tuple(map(_row_of, kept)))
+
+
+def _row_of(tree: Worktree) -> WorktreeRow:
+    assert tree.state != "gone", tree
+    return WorktreeRow(
+        run=run_id(tree.run),
+        workflow=place_of(tree.space),
+        agent=tree.name,
+        state=tree.state,
+        branch=tree.branch,
+        base=tree.base,
+        commit=tree.head,
+        ahead=tree.ahead,
+        path=tree.path,
+        kept_because=tree.why or None,
+    )
+
+
+def _trees_of(conn: apsw.Connection, run: str | None) -> tuple[Worktree, ...]:
+    if run is None:
+        return worktrees.all_(conn)
+    number = number_of(run, "r")
+    if number is None or workflows.by_id(conn, number) is None:
+        raise Refused("not_found", f"there is no run {run[:100]!r}", "awk runs lists them; they are called like r12")
+    return worktrees.of_run(conn, number)
+
+
+MEMBERS = "/spaces/<space>/members"
+OPERATIONS = (
+    operation(list_spaces, "GET /spaces", people_only=True),
+    operation(close, "DELETE /spaces/<space>"),
+    operation(members, f"GET {MEMBERS}"),
+    operation(change_members, f"POST {MEMBERS}", scope="approve", body_optional=False),
+    operation(clear, "POST /spaces/<space>/clear?run&force", scope="admin"),
+    operation(create, team=ToolFront("space_create", idempotent=False)),
+    operation(own_members, team=ToolFront("space_members")),
+    operation(list_worktrees, "GET /worktrees"),
+    operation(remove_worktrees, "POST /worktrees/remove", waits=True, scope="admin"),
+)
