@@ -2,7 +2,20 @@
 
 from typing import Final
 
-from kernel.operations import audit, grants, needs, nodes, proposals, rules, souls, tasks, tokens, tray, webhooks
+from kernel.operations import (
+    audit,
+    grants,
+    history,
+    needs,
+    nodes,
+    proposals,
+    rules,
+    souls,
+    tasks,
+    tokens,
+    tray,
+    webhooks,
+)
 from kernel.operations.operation import Operation
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -14,6 +27,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *rules.OPERATIONS,
     *tasks.OPERATIONS,
     *grants.OPERATIONS,
+    *history.OPERATIONS,
     *nodes.OPERATIONS,
     *webhooks.OPERATIONS,
     *tokens.OPERATIONS,

@@ -9,10 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from kernel.api.http.route import AnyRoute, Route
-from kernel.api.recalled import QUERY_CHARACTERS, READ_LIMIT, SEARCH_LIMIT
+from kernel.operations.history import QUERY_CHARACTERS
 from kernel.operations.operation import Operation
 from kernel.store.messages import DELIVERIES_LIMIT
-from kernel.store.recall_index import CANDIDATES
 from kernel.store.rows import LONGEST
 from protocol.api.kernel import GROUPED_BY
 from protocol.errors import Refused
@@ -91,7 +90,6 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "after/number": Parameter("Number of the last entry that was read.", low=0),
         "agent": Parameter("Name of an agent."),
         "all": Parameter("Include agents of workflows that have ended.", words=_BOOLEAN),
-        "archive": Parameter("Search the archive tier as well.", words=_BOOLEAN),
         "before": Parameter("Value of next on the previous page: start before it."),
         "before/number": Parameter("Sequence number: only what comes before it.", low=0),
         "by": Parameter(f"Group by one or two of {', '.join(GROUPED_BY)}, with a comma between them."),
@@ -104,10 +102,7 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "key": Parameter("Key of one entry."),
         "limit": _limit(),
         "limit/characters": Parameter("Maximum number of characters.", low=1),
-        "limit/found": _limit(SEARCH_LIMIT),
         "limit/inbox": _limit(DELIVERIES_LIMIT),
-        "limit/kept": _limit(CANDIDATES),
-        "limit/turns": _limit(READ_LIMIT),
         "nonce": Parameter("Text that the kernel proves the knowledge of the token with."),
         "offset": Parameter("Number of results or characters to skip.", low=0),
         "patch": Parameter("Include the changed lines.", words=_BOOLEAN),
@@ -117,7 +112,6 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "signal": Parameter("Signal that ended the client.", words=("INT", "TERM", "HUP", "PIPE")),
         "since/ms": Parameter("Start of the period, in milliseconds since 1970.", low=0),
         "since/number": Parameter("Sequence number: only what comes after it.", low=0),
-        "since/time": Parameter("Start of the period, such as 2026-11-21 or 2026-11-21T08:00:00Z."),
         "space": Parameter("Space, such as review:main or dm:alice."),
         "state/open": Parameter("Only those that are open.", words=("open",)),
         "status": Parameter("Status of the runs, such as done."),
@@ -126,8 +120,6 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "token": Parameter("Number of a token that was created: 3 of k3.", low=0),
         "type": Parameter("Types of events, with commas between them."),
         "until/ms": Parameter("End of the period, in milliseconds since 1970.", low=0),
-        "until/time": Parameter("End of the period, such as 2026-11-21 or 2026-11-21T08:00:00Z."),
-        "vectors": Parameter("Search with vectors, or without them.", words=_BOOLEAN),
         "version": Parameter("Version of the document.", low=1),
         "wait": Parameter("Whether the answer waits until the work has ended.", words=_BOOLEAN),
         "workflow": Parameter("Name of a workflow."),
@@ -142,10 +134,7 @@ _OF_ROUTES: Final = {
     "POST /agents/<name>/stop": "wait",
     "GET /agents/<name>/queue": "limit after",
     "GET /agents/<name>/inbox": "space limit/inbox after",
-    "GET /agents/<name>/thread": "space since/time until/time limit/turns before/number",
-    "GET /agents/<name>/thread/search": "query since/time until/time limit/found offset vectors",
     "GET /agents/<name>/memory": "key query limit after",
-    "GET /agents/<name>/memory/search": "query limit/kept archive",
     "GET /ps": "all",
     "DELETE /workflows/<name>": "wait signal",
     "DELETE /workflows/<name>/<tag>": "wait signal",

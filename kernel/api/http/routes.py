@@ -8,7 +8,6 @@ from kernel.api.http import (
     approvals,
     archives,
     events,
-    history,
     hooks,
     instructions,
     memory,
@@ -47,7 +46,6 @@ from protocol.api.agents import (
     AgentRow,
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
-from protocol.api.history import HistoryFound, HistoryPage, Reindexed
 from protocol.api.instructions import (
     AnswerRequest,
     BulkReport,
@@ -100,7 +98,6 @@ from protocol.api.runs import (
     WorktreeList,
 )
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
-from protocol.memory_eval import VectorTrial, VectorTrialRequest
 from protocol.trust import TrustList
 
 
@@ -158,19 +155,6 @@ ROUTES: Final[tuple[AnyRoute, ...]] = (
     Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True, scope="approve"),
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
-    Route("GET", "/agents/<name>/thread", history.thread, HistoryPage, people_only=True),
-    Route("GET", "/agents/<name>/thread/search", history.search_thread, HistoryFound, people_only=True),
-    Route(
-        "POST",
-        "/agents/<name>/thread/trial",
-        history.keep_trial,
-        VectorTrial,
-        asks=VectorTrialRequest,
-        people_only=True,
-    ),
-    Route("GET", "/agents/<name>/memory/search", history.search_memory, MemoryReport, people_only=True),
-    Route("POST", "/agents/<name>/reindex", history.reindex_agent, Reindexed, people_only=True, waits=True),
-    Route("POST", "/reindex", history.reindex, Reindexed, people_only=True, waits=True),
     Route("GET", "/agents/<name>/memory", memory.read_memory, MemoryReport, people_only=True),
     Route(
         "PUT",

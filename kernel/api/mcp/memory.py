@@ -16,6 +16,7 @@ from kernel.agents.personal_context import ContextPlace
 from kernel.api.mcp.curation import judged
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.history import counts_in
 from kernel.policy.provenance import source_of
 from kernel.store import agents, trust
 from kernel.store import memory as log
@@ -350,11 +351,6 @@ async def todo_done(
     number = min(same, key=lambda number: abs(number - asked.id))
     item = after[number - 1]
     return TodoChangedResult(id=number, text=item.text, done=item.done, written=begun.message_id)
-
-
-def counts_in(entry: Entry, space: str) -> bool:
-    """Return whether an entry is for ``space``, and not only for another one."""
-    return entry.space_only is None or entry.space_only == place_of(space)
 
 
 def unknown(key: str) -> Refused:

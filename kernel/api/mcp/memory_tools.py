@@ -2,33 +2,11 @@
 
 from typing import Final
 
-from kernel.api.mcp import history, mediation, memory
+from kernel.api.mcp import mediation, memory
 from kernel.api.mcp.tool import Tool
 from kernel.store.transitions.sharing import MemoryShared
-from protocol.api.history import HistoryFound, HistoryPage
 
 KEEPING: Final = (
-    Tool(
-        name="history_search",
-        description="Find by words what was said to you, what you said and what you did, with what stood beside it.",
-        asks=history.HistorySearchArguments,
-        gives=HistoryFound,
-        handler=history.history_search,
-    ),
-    Tool(
-        name="history_read",
-        description="Read what was said to you, what you said and did, the newest. Unless next is null there is more.",
-        asks=history.HistoryReadArguments,
-        gives=HistoryPage,
-        handler=history.history_read,
-    ),
-    Tool(
-        name="memory_recall",
-        description="Find what you keep in memory by words, the best first. What is newer counts more.",
-        asks=history.MemoryRecallArguments,
-        gives=history.MemoryRecallResult,
-        handler=history.memory_recall,
-    ),
     Tool(
         name="memory_read",
         description="Read what you know: all of it that counts here, or one key. Unless next is null there is more.",
