@@ -9,7 +9,7 @@ import trio
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, OfAgent, ToolFront, operation
-from kernel.operations.places import agent_key, known_space
+from kernel.operations.places import agent_key, context_of, known_space
 from kernel.store import agents
 from kernel.store.recall_index import CANDIDATES
 from kernel.store.turn_index import END, TurnFilter
@@ -146,7 +146,7 @@ async def recall(
 ) -> MemoryRecallResult:
     """Find what you keep in memory by words, the best first. What is newer counts more."""
     space = actor.agent.space
-    place = files.contexts.place(actor.agent.agent, store.reader.now(agents.row, actor.agent.agent))
+    place = context_of(store, files, actor.agent.agent)
     found = await _recalled(memory, files.contexts, place, asked, lambda entry: counts_in(entry, space))
     return MemoryRecallResult(entries=found.entries, total=found.total, skipped=found.skipped)
 
@@ -157,8 +157,7 @@ async def search_memory(
     """Search what an agent keeps: the entries that answer the query best."""
     key = _known(asked.name, store, files)
     _check_query(asked.query)
-    place = files.contexts.place(key, store.reader.now(agents.row, key))
-    return await _recalled(memory, files.contexts, place, asked)
+    return await _recalled(memory, files.contexts, context_of(store, files, key), asked)
 
 
 async def reindex(memory: MemoryAccess) -> Reindexed:

@@ -9,7 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from kernel.api.http.route import AnyRoute, Route
-from kernel.operations.history import QUERY_CHARACTERS
 from kernel.operations.operation import Operation
 from kernel.store.messages import DELIVERIES_LIMIT
 from kernel.store.rows import LONGEST
@@ -99,14 +98,12 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "from": Parameter("Version to start from.", low=0),
         "id": Parameter("Id of a merge, such as g3."),
         "instruction": Parameter("Id of an instruction, such as i7."),
-        "key": Parameter("Key of one entry."),
         "limit": _limit(),
         "limit/characters": Parameter("Maximum number of characters.", low=1),
         "limit/inbox": _limit(DELIVERIES_LIMIT),
         "nonce": Parameter("Text that the kernel proves the knowledge of the token with."),
         "offset": Parameter("Number of results or characters to skip.", low=0),
         "patch": Parameter("Include the changed lines.", words=_BOOLEAN),
-        "query": Parameter(f"Words to search for, at most {QUERY_CHARACTERS} characters."),
         "reason": Parameter("Reason, for the history."),
         "run": Parameter("Id of a run, such as r12; without it the newest, or all."),
         "signal": Parameter("Signal that ended the client.", words=("INT", "TERM", "HUP", "PIPE")),
@@ -134,7 +131,6 @@ _OF_ROUTES: Final = {
     "POST /agents/<name>/stop": "wait",
     "GET /agents/<name>/queue": "limit after",
     "GET /agents/<name>/inbox": "space limit/inbox after",
-    "GET /agents/<name>/memory": "key query limit after",
     "GET /ps": "all",
     "DELETE /workflows/<name>": "wait signal",
     "DELETE /workflows/<name>/<tag>": "wait signal",

@@ -10,7 +10,6 @@ from kernel.api.http import (
     events,
     hooks,
     instructions,
-    memory,
     merges,
     messages,
     metrics,
@@ -24,17 +23,6 @@ from kernel.api.http import (
 from kernel.api.http.route import AnyRoute, Request, Route
 from kernel.api.http.space_routes import SPACE_ROUTES
 from kernel.operations.table import OPERATIONS
-from protocol.agent_files import (
-    MemoryPurged,
-    MemoryPut,
-    MemoryReport,
-    NotePut,
-    NotesReport,
-    PurgeRequest,
-    TodoPut,
-    TodoReport,
-    TodoState,
-)
 from protocol.api.agents import (
     AgentChanged,
     AgentInfo,
@@ -155,40 +143,6 @@ ROUTES: Final[tuple[AnyRoute, ...]] = (
     Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True, scope="approve"),
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
-    Route("GET", "/agents/<name>/memory", memory.read_memory, MemoryReport, people_only=True),
-    Route(
-        "PUT",
-        "/agents/<name>/memory/<path:path>",
-        memory.write_memory,
-        MemoryReport,
-        asks=MemoryPut,
-        people_only=True,
-        scope="approve",
-    ),
-    Route(
-        "DELETE",
-        "/agents/<name>/memory/<path:path>",
-        memory.forget_memory,
-        MemoryReport,
-        people_only=True,
-        scope="admin",
-    ),
-    Route(
-        "POST",
-        "/agents/<name>/memory/purge",
-        memory.purge,
-        MemoryPurged,
-        asks=PurgeRequest,
-        people_only=True,
-        scope="admin",
-    ),
-    Route("GET", "/agents/<name>/notes", memory.read_notes, NotesReport, people_only=True),
-    Route("POST", "/agents/<name>/notes", memory.write_note, NotesReport, asks=NotePut, people_only=True),
-    Route("DELETE", "/agents/<name>/notes/<file>", memory.forget_note, NotesReport, people_only=True, scope="admin"),
-    Route("GET", "/agents/<name>/todo", memory.read_todo, TodoReport, people_only=True),
-    Route("POST", "/agents/<name>/todo", memory.write_todo, TodoReport, asks=TodoPut, people_only=True),
-    Route("PUT", "/agents/<name>/todo/<n>", memory.finish_todo, TodoReport, asks=TodoState, people_only=True),
-    Route("DELETE", "/agents/<name>/todo/<n>", memory.forget_todo, TodoReport, people_only=True),
     Route("GET", "/ps", agents.ps, Ps),
     Route("GET", "/workflows", workflows.list_, WorkflowList),
     Route(
