@@ -1,7 +1,7 @@
 """Histories of agents, and what they keep, searched and read by themselves and by people; and the index of both."""
 
 from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 import trio
@@ -23,13 +23,13 @@ from protocol.instruction import LARGEST
 from protocol.memory_eval import VectorTrial
 from protocol.names import AgentKey, place_of
 
-SEARCH_LIMIT: Final = 50
-READ_LIMIT: Final = 100
-QUERY_CHARACTERS: Final = 1000
-SEARCHED_TIERS: Final[tuple[Tier, ...]] = ("core", "working")
+_SEARCH_LIMIT = 50
+_READ_LIMIT = 100
+_QUERY_CHARACTERS = 1000
+_SEARCHED_TIERS: tuple[Tier, ...] = ("core", "working")
 """Archive is searched only on demand."""
 
-Query = Annotated[str, msgspec.Meta(max_length=QUERY_CHARACTERS, description="Words that were probably used.")]
+Query = Annotated[str, msgspec.Meta(max_length=_QUERY_CHARACTERS, description="Words that were probably used.")]
 Since = Annotated[
     str,
     msgspec.Meta(max_length=40, description="Start of the period in UTC, such as 2026-11-21 or 2026-11-21T08:00:00Z."),
@@ -44,7 +44,7 @@ class HistorySearchRequest(Ask, frozen=True, kw_only=True):
     """A search of a history."""
 
     query: Query = ""
-    limit: Annotated[int, msgspec.Meta(ge=1, le=SEARCH_LIMIT, description="At most this many, the best.")] = 20
+    limit: Annotated[int, msgspec.Meta(ge=1, le=_SEARCH_LIMIT, description="At most this many, the best.")] = 20
     offset: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Value of next in the previous answer.")] = 0
     since: Since | None = None
     until: Until | None = None
@@ -65,7 +65,7 @@ class HistoryReadRequest(Ask, frozen=True, kw_only=True):
     before: (
         Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Value of next in the previous answer.")] | None
     ) = None
-    limit: Annotated[int, msgspec.Meta(ge=1, le=READ_LIMIT, description="At most this many, the newest.")] = 20
+    limit: Annotated[int, msgspec.Meta(ge=1, le=_READ_LIMIT, description="At most this many, the newest.")] = 20
 
 
 class ThreadRequest(HistoryReadRequest, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class RecallRequest(Ask, frozen=True, kw_only=True):
     """A search of what an agent keeps."""
 
     query: Query = ""
-    limit: Annotated[int, msgspec.Meta(ge=1, le=SEARCH_LIMIT, description="At most this many, the best.")] = 10
+    limit: Annotated[int, msgspec.Meta(ge=1, le=_SEARCH_LIMIT, description="At most this many, the best.")] = 10
     archive: Annotated[bool, msgspec.Meta(description="Search the archive tier as well.")] = False
 
 
@@ -199,7 +199,7 @@ async def _recalled(
     counts: Callable[[Entry], bool] = lambda _entry: True,
 ) -> MemoryReport:
     """Return the entries at ``place`` that count, ranked; ``total`` of them have a word of the query."""
-    tiers = TIERS if asked.archive else SEARCHED_TIERS
+    tiers = TIERS if asked.archive else _SEARCHED_TIERS
     kept = await trio.to_thread.run_sync(contexts.memory, place)
     found = await memory.history.find(place.agent, kept, asked.query, asked.limit, tiers, counts=counts)
     return MemoryReport(
@@ -221,8 +221,8 @@ def _time_ms(text: str | None, default: int) -> int:
 
 
 def _check_query(text: str) -> None:
-    if not text.strip() or len(text) > QUERY_CHARACTERS:
-        raise Refused("bad_request", f"query must be 1 to {QUERY_CHARACTERS} characters", "?query=what+was+said")
+    if not text.strip() or len(text) > _QUERY_CHARACTERS:
+        raise Refused("bad_request", f"query must be 1 to {_QUERY_CHARACTERS} characters", "?query=what+was+said")
 
 
 def _known(name: str, store: StoreAccess, files: ProjectFiles) -> AgentKey:

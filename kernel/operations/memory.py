@@ -25,15 +25,7 @@ from kernel.store.idempotency import BEGUN, find_response, record_response
 from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.purge import purge as purge_log
-from protocol.agent_files import (
-    MemoryPurged,
-    MemoryReport,
-    NotesReport,
-    TodoReport,
-    memory_rows,
-    note_rows,
-    todo_rows,
-)
+from protocol.agent_files import MemoryPurged, MemoryReport, NotesReport, TodoReport, memory_rows, note_rows, todo_rows
 from protocol.agent_memory import (
     BY_HAND,
     CLASSES,
@@ -200,9 +192,8 @@ async def purge(asked: PurgeRequest, store: StoreAccess, files: ProjectFiles, me
     """
     what = asked.source
     if what not in CLASSES and number_of(what, "m") is None:
-        raise Refused(
-            "bad_request", f"{what!r} is no source", f"name a message (m12), or a class: {', '.join(CLASSES)}"
-        )
+        hint = f"name a message (m12), or a class: {', '.join(CLASSES)}"
+        raise Refused("bad_request", f"{what!r} is no source", hint)
     place = _place(asked, store, files)
     key = AgentKey(place.agent)
     known = await trio.to_thread.run_sync(files.contexts.memory, place)
