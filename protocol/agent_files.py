@@ -1,21 +1,17 @@
 """Answers of the commands on agents' files with ``--json``, and of the routes of the same names."""
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
 from protocol.agent_memory import (
-    TEXT_LIMIT,
-    TODO_TEXT_LIMIT,
-    VALUE_LIMIT,
     Entry,
     Item,
     Note,
     Source,
     SourceClass,
     Tier,
-    Visibility,
 )
 from protocol.memory_files import StoredEntry
 
@@ -142,41 +138,6 @@ class AgentDeleted(_Document, frozen=True, kw_only=True):
     restore: str | None
     remarks: tuple[str, ...] = ()
     schema: str = "awk/agent-delete/1"
-
-
-class MemoryPut(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Words for a key. What is left out stays as it is."""
-
-    value: Annotated[str, msgspec.Meta(min_length=1, max_length=VALUE_LIMIT, description="What is known, in short.")]
-    tier: (
-        Annotated[Tier, msgspec.Meta(description="core: always before your eyes. archive: only when asked for.")] | None
-    ) = None
-    visibility: Annotated[Visibility, msgspec.Meta(description="private: you. public: any colleague.")] | None = None
-
-
-class NotePut(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A note to be kept."""
-
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=TEXT_LIMIT)]
-    title: Annotated[str, msgspec.Meta(max_length=200)] | None = None
-
-
-class TodoPut(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An item to be added."""
-
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=TODO_TEXT_LIMIT)]
-
-
-class TodoState(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The new state of an item."""
-
-    done: Literal[True]
-
-
-class PurgeRequest(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``source``: the id of a message, or a class. What has it as a source is purged."""
-
-    source: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
 
 
 class MemoryPurged(_Document, frozen=True, kw_only=True):

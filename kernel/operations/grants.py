@@ -80,8 +80,7 @@ def give_scope(tx: Transaction, asked: GrantRequest) -> GrantInfo:
 
 def pass_on(tx: Transaction, asked: PassOnRequest, actor: Actor) -> Granted:
     """Give a colleague a scope that you have, within your own bounds; or let a call that waits be made."""
-    author, key = actor.author, actor.call_key
-    assert author is not None, "this is a tool of agents"
+    author, key = actor.attempt, actor.call_key
     if asked.request is not None:
         if asked.scope is not None or asked.until is not None or (asked.uses or 1) != 1:
             raise Refused("bad_request", "a request is for one call: it goes without scope, until and uses")

@@ -63,7 +63,12 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def author(self) -> Author | None:
         """The attempt, as commits take it; None: a person."""
-        return None if self.identity is None else Author(self.identity.instruction, self.identity.epoch)
+        return None if self.identity is None else self.attempt
+
+    @property
+    def attempt(self) -> Author:
+        """The same, where the request is an attempt's."""
+        return Author(self.agent.instruction, self.agent.epoch)
 
     @property
     def agent(self) -> Identity:

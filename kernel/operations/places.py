@@ -2,6 +2,7 @@
 
 import apsw
 
+from kernel.agents.personal_context import ContextPlace
 from kernel.operations.context import ProjectFiles, StoreAccess
 from kernel.source.diagnostics import suggest
 from kernel.store import agents, messages, workflows
@@ -72,6 +73,11 @@ def agent_key(store: StoreAccess, text: str) -> AgentKey:
     """The key of the agent that people call ``text``: ``bob@review:main`` is the one in the newest run there."""
     name, at, place = text.partition("@")
     return inline_key(name, space_of(store, place)) if at else AgentKey(text)
+
+
+def context_of(store: StoreAccess, files: ProjectFiles, key: AgentKey) -> ContextPlace:
+    """The place of what an agent keeps."""
+    return files.contexts.place(key, store.reader.now(agents.row, key))
 
 
 def run_asked(conn: apsw.Connection, asked: str) -> WorkflowRecord:

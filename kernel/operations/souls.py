@@ -89,8 +89,7 @@ async def reflect(actor: Actor, memory: MemoryAccess) -> SoulReflectResult:
 
 async def suggest(asked: SoulSuggestRequest, actor: Actor, memory: MemoryAccess) -> SoulProposal:
     """Suggest a trait of yours that you observed in how you work. A person decides, as a rule."""
-    assert actor.author is not None, "this is a tool of agents"
-    return await memory.souls.suggest(actor.agent, actor.author, asked.trait, asked.value, asked.observation)
+    return await memory.souls.suggest(actor.agent, actor.attempt, asked.trait, asked.value, asked.observation)
 
 
 SOUL = "/agents/<name>/soul"

@@ -9,10 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from kernel.api.http.route import AnyRoute, Route
-from kernel.api.recalled import QUERY_CHARACTERS, READ_LIMIT, SEARCH_LIMIT
 from kernel.operations.operation import Operation
 from kernel.store.messages import DELIVERIES_LIMIT
-from kernel.store.recall_index import CANDIDATES
 from kernel.store.rows import LONGEST
 from protocol.api.kernel import GROUPED_BY
 from protocol.errors import Refused
@@ -91,7 +89,6 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "after/number": Parameter("Number of the last entry that was read.", low=0),
         "agent": Parameter("Name of an agent."),
         "all": Parameter("Include agents of workflows that have ended.", words=_BOOLEAN),
-        "archive": Parameter("Search the archive tier as well.", words=_BOOLEAN),
         "before": Parameter("Value of next on the previous page: start before it."),
         "before/number": Parameter("Sequence number: only what comes before it.", low=0),
         "by": Parameter(f"Group by one or two of {', '.join(GROUPED_BY)}, with a comma between them."),
@@ -99,29 +96,21 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "format": Parameter("Format of the archive.", words=("jsonl", "md")),
         "id": Parameter("Id of a merge, such as g3."),
         "instruction": Parameter("Id of an instruction, such as i7."),
-        "key": Parameter("Key of one entry."),
         "limit": _limit(),
-        "limit/found": _limit(SEARCH_LIMIT),
         "limit/inbox": _limit(DELIVERIES_LIMIT),
-        "limit/kept": _limit(CANDIDATES),
-        "limit/turns": _limit(READ_LIMIT),
         "nonce": Parameter("Text that the kernel proves the knowledge of the token with."),
         "offset": Parameter("Number of results or characters to skip.", low=0),
         "patch": Parameter("Include the changed lines.", words=_BOOLEAN),
-        "query": Parameter(f"Words to search for, at most {QUERY_CHARACTERS} characters."),
         "run": Parameter("Id of a run, such as r12; without it the newest, or all."),
         "signal": Parameter("Signal that ended the client.", words=("INT", "TERM", "HUP", "PIPE")),
         "since/ms": Parameter("Start of the period, in milliseconds since 1970.", low=0),
         "since/number": Parameter("Sequence number: only what comes after it.", low=0),
-        "since/time": Parameter("Start of the period, such as 2026-11-21 or 2026-11-21T08:00:00Z."),
         "space": Parameter("Space, such as review:main or dm:alice."),
         "status": Parameter("Status of the runs, such as done."),
         "tag": Parameter("Tag of a workflow."),
         "token": Parameter("Number of a token that was created: 3 of k3.", low=0),
         "type": Parameter("Types of events, with commas between them."),
         "until/ms": Parameter("End of the period, in milliseconds since 1970.", low=0),
-        "until/time": Parameter("End of the period, such as 2026-11-21 or 2026-11-21T08:00:00Z."),
-        "vectors": Parameter("Search with vectors, or without them.", words=_BOOLEAN),
         "wait": Parameter("Whether the answer waits until the work has ended.", words=_BOOLEAN),
         "workflow": Parameter("Name of a workflow."),
     }
@@ -135,10 +124,6 @@ _OF_ROUTES: Final = {
     "POST /agents/<name>/stop": "wait",
     "GET /agents/<name>/queue": "limit after",
     "GET /agents/<name>/inbox": "space limit/inbox after",
-    "GET /agents/<name>/thread": "space since/time until/time limit/turns before/number",
-    "GET /agents/<name>/thread/search": "query since/time until/time limit/found offset vectors",
-    "GET /agents/<name>/memory": "key query limit after",
-    "GET /agents/<name>/memory/search": "query limit/kept archive",
     "GET /ps": "all",
     "DELETE /workflows/<name>": "wait signal",
     "DELETE /workflows/<name>/<tag>": "wait signal",

@@ -8,10 +8,8 @@ from kernel.api.http import (
     approvals,
     archives,
     events,
-    history,
     hooks,
     instructions,
-    memory,
     merges,
     messages,
     metrics,
@@ -24,17 +22,6 @@ from kernel.api.http import (
 from kernel.api.http.route import AnyRoute, Request, Route
 from kernel.api.http.space_routes import SPACE_ROUTES
 from kernel.operations.table import OPERATIONS
-from protocol.agent_files import (
-    MemoryPurged,
-    MemoryPut,
-    MemoryReport,
-    NotePut,
-    NotesReport,
-    PurgeRequest,
-    TodoPut,
-    TodoReport,
-    TodoState,
-)
 from protocol.api.agents import (
     AgentChanged,
     AgentInfo,
@@ -46,7 +33,6 @@ from protocol.api.agents import (
     AgentRow,
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
-from protocol.api.history import HistoryFound, HistoryPage, Reindexed
 from protocol.api.instructions import (
     AnswerRequest,
     BulkReport,
@@ -96,7 +82,6 @@ from protocol.api.runs import (
     RunRequest,
 )
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
-from protocol.memory_eval import VectorTrial, VectorTrialRequest
 from protocol.trust import TrustList
 
 
@@ -154,53 +139,6 @@ ROUTES: Final[tuple[AnyRoute, ...]] = (
     Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True, scope="approve"),
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
-    Route("GET", "/agents/<name>/thread", history.thread, HistoryPage, people_only=True),
-    Route("GET", "/agents/<name>/thread/search", history.search_thread, HistoryFound, people_only=True),
-    Route(
-        "POST",
-        "/agents/<name>/thread/trial",
-        history.keep_trial,
-        VectorTrial,
-        asks=VectorTrialRequest,
-        people_only=True,
-    ),
-    Route("GET", "/agents/<name>/memory/search", history.search_memory, MemoryReport, people_only=True),
-    Route("POST", "/agents/<name>/reindex", history.reindex_agent, Reindexed, people_only=True, waits=True),
-    Route("POST", "/reindex", history.reindex, Reindexed, people_only=True, waits=True),
-    Route("GET", "/agents/<name>/memory", memory.read_memory, MemoryReport, people_only=True),
-    Route(
-        "PUT",
-        "/agents/<name>/memory/<path:path>",
-        memory.write_memory,
-        MemoryReport,
-        asks=MemoryPut,
-        people_only=True,
-        scope="approve",
-    ),
-    Route(
-        "DELETE",
-        "/agents/<name>/memory/<path:path>",
-        memory.forget_memory,
-        MemoryReport,
-        people_only=True,
-        scope="admin",
-    ),
-    Route(
-        "POST",
-        "/agents/<name>/memory/purge",
-        memory.purge,
-        MemoryPurged,
-        asks=PurgeRequest,
-        people_only=True,
-        scope="admin",
-    ),
-    Route("GET", "/agents/<name>/notes", memory.read_notes, NotesReport, people_only=True),
-    Route("POST", "/agents/<name>/notes", memory.write_note, NotesReport, asks=NotePut, people_only=True),
-    Route("DELETE", "/agents/<name>/notes/<file>", memory.forget_note, NotesReport, people_only=True, scope="admin"),
-    Route("GET", "/agents/<name>/todo", memory.read_todo, TodoReport, people_only=True),
-    Route("POST", "/agents/<name>/todo", memory.write_todo, TodoReport, asks=TodoPut, people_only=True),
-    Route("PUT", "/agents/<name>/todo/<n>", memory.finish_todo, TodoReport, asks=TodoState, people_only=True),
-    Route("DELETE", "/agents/<name>/todo/<n>", memory.forget_todo, TodoReport, people_only=True),
     Route("GET", "/ps", agents.ps, Ps),
     Route("GET", "/workflows", workflows.list_, WorkflowList),
     Route(

@@ -9,7 +9,6 @@ from kernel.api.mcp import (
     messaging,
     trees,
 )
-from kernel.api.mcp.memory_tools import KEEPING
 from kernel.api.mcp.tool import AnyTeamTool, TeamTool, Tool
 from kernel.operations.table import OPERATIONS
 from kernel.store.attempts import Identity
@@ -104,7 +103,6 @@ _ROWS: Final[tuple[AnyTeamTool, ...]] = (
         handler=trees.tree_commit,
         mutating=True,
     ),
-    *KEEPING,
     Tool(
         name="feedback_submit",
         description="Tell the people who run you what gets in your way here: a tool, a message, an instruction.",

@@ -1,4 +1,4 @@
-"""Routes of what agents keep: memory, notes and todo list, for the people who own the files; and its purge.
+"""What agents keep: memory, notes and todo list, for the people who own the files; and its purge.
 
 What is written here is a person's word. The files are the truth (kernel.agents.personal_context).
 """
@@ -6,7 +6,7 @@ What is written here is a person's word. The files are the truth (kernel.agents.
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Annotated, Literal
 
 import msgspec
 import trio
@@ -14,54 +14,127 @@ import trio
 from kernel.agents.context_notes import NotesPage
 from kernel.agents.context_purge import all_of, holding, purge_copies, removal, trashed
 from kernel.agents.personal_context import ContextPlace, Personal
-from kernel.api.http.route import Request
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
-from kernel.operations.places import agent_key
+from kernel.operations.operation import Actor, After, Limit, OfAgent, operation
+from kernel.operations.places import agent_key, context_of
 from kernel.policy.provenance import Traces, chosen
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import agents
 from kernel.store.agents import set_agent_state
 from kernel.store.database import saved_beside
 from kernel.store.idempotency import BEGUN, find_response, record_response
 from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.purge import purge as purge_log
-from protocol.agent_files import (
-    MemoryPurged,
-    MemoryPut,
-    MemoryReport,
-    NotePut,
-    NotesReport,
-    PurgeRequest,
-    TodoPut,
-    TodoReport,
-    TodoState,
-    memory_rows,
-    note_rows,
-    todo_rows,
+from protocol.agent_files import MemoryPurged, MemoryReport, NotesReport, TodoReport, memory_rows, note_rows, todo_rows
+from protocol.agent_memory import (
+    BY_HAND,
+    CLASSES,
+    TEXT_LIMIT,
+    TODO_TEXT_LIMIT,
+    VALUE_LIMIT,
+    Entry,
+    Tier,
+    Visibility,
+    matches,
+    with_done,
+    without,
 )
-from protocol.agent_memory import BY_HAND, CLASSES, Entry, matches, with_done, without
+from protocol.api.document import Ask
 from protocol.errors import Refused
 from protocol.memory_files import Memory, StoredEntry
 from protocol.names import AgentKey, name_of, number_of
 
 
-def _place(call: Request[Any], store: StoreAccess, files: ProjectFiles) -> ContextPlace:
-    key = agent_key(store, call.args["name"])
-    return files.contexts.place(key, store.reader.now(agents.row, key))
+class MemoryReadRequest(OfAgent, frozen=True, kw_only=True):
+    """The entries to list."""
+
+    key: Annotated[str, msgspec.Meta(description="Key of one entry.")] | None = None
+    query: Annotated[str, msgspec.Meta(description="Words that an entry has to have.")] = ""
+    limit: Limit = LONGEST
+    after: After = None
 
 
-async def read_memory(call: Request[None], store: StoreAccess, files: ProjectFiles) -> MemoryReport:
-    """GET /agents/:name/memory?query=&key=&after=: all entries, core first; those with all words, or the one."""
-    place = _place(call, store, files)
+class EntryRequest(OfAgent, frozen=True, kw_only=True):
+    """One entry."""
+
+    path: str
+
+
+class EntryWords(Ask, frozen=True, kw_only=True):
+    """Words for a key. What is left out stays as it is."""
+
+    value: Annotated[str, msgspec.Meta(min_length=1, max_length=VALUE_LIMIT, description="What is known, in short.")]
+    tier: (
+        Annotated[
+            Tier,
+            msgspec.Meta(description="core: always before your eyes. archive: only when asked for. Unset: as before."),
+        ]
+        | None
+    ) = None
+    visibility: (
+        Annotated[Visibility, msgspec.Meta(description="private: you. public: any colleague. Unset: as before.")] | None
+    ) = None
+
+
+class MemoryPut(EntryWords, frozen=True, kw_only=True):
+    """Words for a key. What is left out stays as it is."""
+
+    name: str
+    path: str
+
+
+class PurgeRequest(OfAgent, frozen=True, kw_only=True):
+    """``source``: the id of a message, or a class. What has it as a source is purged."""
+
+    source: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
+
+
+class NotePut(OfAgent, frozen=True, kw_only=True):
+    """A note to be kept."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=TEXT_LIMIT)]
+    title: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+
+class NoteRequest(OfAgent, frozen=True, kw_only=True):
+    """One note."""
+
+    file: str
+
+
+class TodoText(Ask, frozen=True, kw_only=True):
+    """An item to be added."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=TODO_TEXT_LIMIT, description="On one line.")]
+
+
+class TodoPut(TodoText, frozen=True, kw_only=True):
+    """An item to be added."""
+
+    name: str
+
+
+class TodoItemRequest(OfAgent, frozen=True, kw_only=True):
+    """One item."""
+
+    n: str
+
+
+class TodoState(TodoItemRequest, frozen=True, kw_only=True):
+    """The new state of an item."""
+
+    done: Literal[True]
+
+
+async def read_memory(asked: MemoryReadRequest, store: StoreAccess, files: ProjectFiles) -> MemoryReport:
+    """List what an agent keeps, core first: all entries, those with all words of a query, or one."""
+    place = _place(asked, store, files)
     memory = await trio.to_thread.run_sync(files.contexts.memory, place)
-    key, query = call.query.get("key"), call.query.get("query", "")
-    found = [one for one in memory.kept if key in (None, one.entry.key) and matches(one.entry, query)]
-    if key is not None and not found:
-        raise _unknown(place, key)
-    after, limit = call.query.get("after"), call.number("limit", LONGEST)
-    first = 1 + next((n for n, one in enumerate(found) if one.entry.key == after), -1)
-    shown = found[first : first + limit]
+    found = [one for one in memory.kept if asked.key in (None, one.entry.key) and matches(one.entry, asked.query)]
+    if asked.key is not None and not found:
+        raise _unknown(place, asked.key)
+    first = 1 + next((n for n, one in enumerate(found) if one.entry.key == asked.after), -1)
+    shown = found[first : first + asked.limit]
     more = first + len(shown) < len(found)
     return MemoryReport(
         agent=name_of(place.agent),
@@ -72,9 +145,9 @@ async def read_memory(call: Request[None], store: StoreAccess, files: ProjectFil
     )
 
 
-async def write_memory(call: Request[MemoryPut], store: StoreAccess, files: ProjectFiles) -> MemoryReport:
-    """PUT /agents/:name/memory/*path: a person's word; what is left out stays. Done again it changes nothing."""
-    place, key, asked = _place(call, store, files), call.args["path"], call.body
+async def write_memory(asked: MemoryPut, store: StoreAccess, files: ProjectFiles) -> MemoryReport:
+    """Write an entry, as a person's word; what is left out stays. Done again it changes nothing."""
+    place, key = _place(asked, store, files), asked.path
 
     def decide(memory: Memory) -> list[tuple[StoredEntry | None, Entry | None]]:
         old = memory.find(key)
@@ -93,9 +166,9 @@ async def write_memory(call: Request[MemoryPut], store: StoreAccess, files: Proj
     return _report(place, stored)
 
 
-async def forget_memory(call: Request[None], store: StoreAccess, files: ProjectFiles) -> MemoryReport:
-    """DELETE /agents/:name/memory/*path: in every file that has it."""
-    place, key = _place(call, store, files), call.args["path"]
+async def forget_memory(asked: EntryRequest, store: StoreAccess, files: ProjectFiles) -> MemoryReport:
+    """Delete an entry in every file that has it."""
+    place, key = _place(asked, store, files), asked.path
     gone: list[StoredEntry] = []
 
     def decide(memory: Memory) -> list[tuple[StoredEntry | None, Entry | None]]:
@@ -112,19 +185,16 @@ async def forget_memory(call: Request[None], store: StoreAccess, files: ProjectF
     return _report(place, ())
 
 
-async def purge(
-    call: Request[PurgeRequest], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess
-) -> MemoryPurged:
-    """POST /agents/:name/memory/purge {source}: remove entries of a source, and all that was derived from them.
+async def purge(asked: PurgeRequest, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> MemoryPurged:
+    """Remove entries of a source, and all that was derived from them.
 
     The log first: until the files are without them the agent is given no work, and who dies between asks again.
     """
-    what = call.body.source
+    what = asked.source
     if what not in CLASSES and number_of(what, "m") is None:
-        raise Refused(
-            "bad_request", f"{what!r} is no source", f"name a message (m12), or a class: {', '.join(CLASSES)}"
-        )
-    place = _place(call, store, files)
+        hint = f"name a message (m12), or a class: {', '.join(CLASSES)}"
+        raise Refused("bad_request", f"{what!r} is no source", hint)
+    place = _place(asked, store, files)
     key = AgentKey(place.agent)
     known = await trio.to_thread.run_sync(files.contexts.memory, place)
     meant = [one for one in all_of(known) if chosen(what, one.source)]
@@ -179,20 +249,20 @@ def _places(store: StoreAccess, files: ProjectFiles) -> list[ContextPlace]:
     found: list[ContextPlace] = []
     for key in sorted({*files.catalog.names(), *files.contexts.kept_for()}):
         with suppress(Refused, BadDefinition):
-            found.append(files.contexts.place(key, store.reader.now(agents.row, key)))
+            found.append(context_of(store, files, AgentKey(key)))
     return found
 
 
-async def read_notes(call: Request[None], store: StoreAccess, files: ProjectFiles) -> NotesReport:
-    """GET /agents/:name/notes: the oldest first."""
-    place = _place(call, store, files)
+async def read_notes(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> NotesReport:
+    """List the notes of an agent, the oldest first."""
+    place = _place(asked, store, files)
     return _notes(place, await trio.to_thread.run_sync(files.contexts.notes, place))
 
 
-async def write_note(call: Request[NotePut], store: StoreAccess, files: ProjectFiles) -> NotesReport:
-    """POST /agents/:name/notes: keep one; the answer has only that."""
-    place, asked = _place(call, store, files), call.body
-    begun = await _begin(call, store, 0)
+async def write_note(asked: NotePut, actor: Actor, store: StoreAccess, files: ProjectFiles) -> NotesReport:
+    """Write a note. The answer has only that."""
+    place = _place(asked, store, files)
+    begun = await _begin(actor, store, 0)
     note = await trio.to_thread.run_sync(
         partial(files.contexts.add_note, place, asked.text, asked.title, begun.at_ms / 1000, again=begun.again)
     )
@@ -201,38 +271,38 @@ async def write_note(call: Request[NotePut], store: StoreAccess, files: ProjectF
     return msgspec.structs.replace(report, notes=tuple(one for one in report.notes if one.file == note.file))
 
 
-async def forget_note(call: Request[None], store: StoreAccess, files: ProjectFiles) -> NotesReport:
-    """DELETE /agents/:name/notes/:file: delete a note."""
-    place = _place(call, store, files)
-    await trio.to_thread.run_sync(files.contexts.remove_note, place, call.args["file"])
+async def forget_note(asked: NoteRequest, store: StoreAccess, files: ProjectFiles) -> NotesReport:
+    """Delete a note."""
+    place = _place(asked, store, files)
+    await trio.to_thread.run_sync(files.contexts.remove_note, place, asked.file)
     return _notes(place, await trio.to_thread.run_sync(files.contexts.notes, place))
 
 
-async def read_todo(call: Request[None], store: StoreAccess, files: ProjectFiles) -> TodoReport:
-    """GET /agents/:name/todo: in the order of the file."""
-    place = _place(call, store, files)
+async def read_todo(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> TodoReport:
+    """List what an agent has to do, in the order of the file."""
+    place = _place(asked, store, files)
     return _todo(place, await trio.to_thread.run_sync(files.contexts.todos, place))
 
 
-async def write_todo(call: Request[TodoPut], store: StoreAccess, files: ProjectFiles) -> TodoReport:
-    """POST /agents/:name/todo: add an item."""
-    place, text = _place(call, store, files), " ".join(call.body.text.split())
+async def write_todo(asked: TodoPut, actor: Actor, store: StoreAccess, files: ProjectFiles) -> TodoReport:
+    """Add an item."""
+    place, text = _place(asked, store, files), " ".join(asked.text.split())
     listed = (await trio.to_thread.run_sync(files.contexts.todos, place)).todos
-    begun = await _begin(call, store, sum(one.text == text for one in listed))
+    begun = await _begin(actor, store, sum(one.text == text for one in listed))
     only_if = begun.before if begun.again else None
     return _todo(place, await trio.to_thread.run_sync(files.contexts.add_todo, place, text, only_if))
 
 
-async def finish_todo(call: Request[TodoState], store: StoreAccess, files: ProjectFiles) -> TodoReport:
-    """PUT /agents/:name/todo/:n {done: true}: tick it off."""
-    place, number = _place(call, store, files), _item(call)
+async def finish_todo(asked: TodoState, store: StoreAccess, files: ProjectFiles) -> TodoReport:
+    """Tick an item off."""
+    place, number = _place(asked, store, files), _item(asked)
     done = await trio.to_thread.run_sync(files.contexts.change_todos, place, partial(with_done, number=number))
     return _todo(place, done)
 
 
-async def forget_todo(call: Request[None], store: StoreAccess, files: ProjectFiles) -> TodoReport:
-    """DELETE /agents/:name/todo/:n: delete an item."""
-    place, number = _place(call, store, files), _item(call)
+async def forget_todo(asked: TodoItemRequest, store: StoreAccess, files: ProjectFiles) -> TodoReport:
+    """Delete an item."""
+    place, number = _place(asked, store, files), _item(asked)
     left = await trio.to_thread.run_sync(files.contexts.change_todos, place, partial(without, number=number))
     return _todo(place, left)
 
@@ -245,9 +315,9 @@ class _Begun(msgspec.Struct, frozen=True):
     again: bool = False
 
 
-async def _begin(call: Request[Any], store: StoreAccess, before: int) -> _Begun:
+async def _begin(actor: Actor, store: StoreAccess, before: int) -> _Begun:
     """Begin a write, once for each Idempotency-Key: what was begun before may have been done."""
-    key = call.request_key
+    key = actor.request_key
 
     def begin(tx: Transaction) -> _Begun:
         found = None if key is None else find_response(tx.conn, key, tx.now_ms)
@@ -261,8 +331,12 @@ async def _begin(call: Request[Any], store: StoreAccess, before: int) -> _Begun:
     return await store.writer.commit(begin)
 
 
-def _item(call: Request[Any]) -> int:
-    text = call.args["n"]
+def _place(asked: OfAgent | MemoryPut | TodoPut, store: StoreAccess, files: ProjectFiles) -> ContextPlace:
+    return context_of(store, files, agent_key(store, asked.name))
+
+
+def _item(asked: TodoItemRequest) -> int:
+    text = asked.n
     if not (text.isascii() and text.isdecimal() and len(text) < 7):
         raise Refused("not_found", f"there is no item {text[:40]!r}", "items are numbered from 1")
     return int(text)
@@ -284,3 +358,19 @@ def _todo(place: ContextPlace, found: Personal) -> TodoReport:
 def _unknown(place: ContextPlace, key: str) -> Refused:
     hint = f"see what there is: awk agent memory {name_of(place.agent)}"
     return Refused("not_found", f"{name_of(place.agent)} knows nothing of {key[:200]!r}", hint)
+
+
+MEMORY, NOTES, TODO = "/agents/<name>/memory", "/agents/<name>/notes", "/agents/<name>/todo"
+OPERATIONS = (
+    operation(read_memory, f"GET {MEMORY}", people_only=True),
+    operation(write_memory, f"PUT {MEMORY}/<path:path>", scope="approve"),
+    operation(forget_memory, f"DELETE {MEMORY}/<path:path>", scope="admin"),
+    operation(purge, f"POST {MEMORY}/purge", scope="admin"),
+    operation(read_notes, f"GET {NOTES}", people_only=True),
+    operation(write_note, f"POST {NOTES}"),
+    operation(forget_note, f"DELETE {NOTES}/<file>", scope="admin"),
+    operation(read_todo, f"GET {TODO}", people_only=True),
+    operation(write_todo, f"POST {TODO}"),
+    operation(finish_todo, f"PUT {TODO}/<n>"),
+    operation(forget_todo, f"DELETE {TODO}/<n>"),
+)

@@ -12,15 +12,17 @@ import msgspec
 import trio
 
 from kernel.agents.context_notes import NotesAsked
-from kernel.agents.personal_context import ContextPlace
-from kernel.api.mcp.curation import judged
-from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.curation import judged
+from kernel.operations.history import counts_in
+from kernel.operations.memory import EntryWords, TodoText
+from kernel.operations.operation import Actor, ToolFront, operation
+from kernel.operations.places import context_of
 from kernel.policy.provenance import source_of
-from kernel.store import agents, trust
 from kernel.store import memory as log
+from kernel.store import trust
 from kernel.store.memory import BegunWrite
-from protocol.agent_files import MemoryPut, MemoryRow, NoteRow, TodoRow, memory_rows, note_rows, todo_rows
+from protocol.agent_files import MemoryRow, NoteRow, TodoRow, memory_rows, note_rows, todo_rows
 from protocol.agent_memory import (
     KEY_LIMIT,
     SOURCES_LIMIT,
@@ -36,6 +38,7 @@ from protocol.agent_memory import (
     items_of,
     with_done,
 )
+from protocol.api.document import Ask
 from protocol.errors import Refused
 from protocol.instruction import LARGEST
 from protocol.memory_files import Memory, StoredEntry
@@ -50,8 +53,8 @@ MOST_ENTRIES: Final = 100_000
 Key = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_LIMIT, description="A few words that name it.")]
 
 
-class MemoryReadArguments(ToolArguments, frozen=True, kw_only=True):
-    """Arguments of memory_read."""
+class MemoryReadRequest(Ask, frozen=True, kw_only=True):
+    """What to read."""
 
     key: Annotated[str, msgspec.Meta(max_length=KEY_LIMIT, description="Only this one.")] | None = None
     after: Annotated[str, msgspec.Meta(max_length=KEY_LIMIT, description="Only what is behind this key.")] | None = None
@@ -76,11 +79,13 @@ class ClaimedSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     class_: SourceClass = msgspec.field(name="class", default="user")
 
 
-class MemoryWriteArguments(MemoryPut, ToolArguments, frozen=True, kw_only=True):
-    """Arguments of memory_write. What is left out stays as it is."""
+class MemoryWriteRequest(EntryWords, frozen=True, kw_only=True):
+    """What to keep under a key. What is left out stays as it is."""
 
     key: Key
-    space_only: Annotated[bool, msgspec.Meta(description="Keep it to the space you are in.")] | None = None
+    space_only: (
+        Annotated[bool, msgspec.Meta(description="Keep it to the space you are in. Unset: as before.")] | None
+    ) = None
     source: Annotated[ClaimedSource, msgspec.Meta(description="Left out: the messages of your instruction.")] | None = (
         None
     )
@@ -94,8 +99,8 @@ class MemoryWriteResult(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-class MemoryForgetArguments(ToolArguments, frozen=True, kw_only=True):
-    """Arguments of memory_forget."""
+class MemoryForgetRequest(Ask, frozen=True, kw_only=True):
+    """What to forget."""
 
     key: Key
 
@@ -108,12 +113,12 @@ class MemoryForgetResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def memory_read(
-    caller: Caller, asked: MemoryReadArguments, store: StoreAccess, files: ProjectFiles
+    asked: MemoryReadRequest, actor: Actor, store: StoreAccess, files: ProjectFiles
 ) -> MemoryReadResult:
-    """The entries of the caller that count in its space."""
-    place = _place(caller, store, files)
+    """Read what you know: all of it that counts here, or one key. Unless next is null there is more."""
+    place = context_of(store, files, actor.agent.agent)
     memory = await trio.to_thread.run_sync(files.contexts.memory, place)
-    here = [one for one in memory.kept if counts_in(one.entry, caller.identity.space)]
+    here = [one for one in memory.kept if counts_in(one.entry, actor.agent.space)]
     skipped = files.contexts.told(place, memory)
     if asked.key is not None:
         found = [one for one in here if one.entry.key == asked.key]
@@ -127,10 +132,10 @@ async def memory_read(
 
 
 async def memory_write(
-    caller: Caller, asked: MemoryWriteArguments, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess
+    asked: MemoryWriteRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess
 ) -> MemoryWriteResult:
-    """Keep something under a key, in place of what was there; where the guard judges what is written, as it says."""
-    identity, place = caller.identity, _place(caller, store, files)
+    """Keep something that you will need in later work, under a key. It is there in all your spaces."""
+    identity, place = actor.agent, context_of(store, files, actor.agent.agent)
     claimed = None if asked.source is None else Source(asked.source.messages, asked.source.class_)
     given = await store.reader.read(
         log.given, identity.agent, identity.instruction, () if claimed is None else claimed.messages
@@ -143,17 +148,17 @@ async def memory_write(
     before = await trio.to_thread.run_sync(files.contexts.memory, place)
     if len(before.kept) >= MOST_ENTRIES:
         raise Refused("too_large", f"you know {len(before.kept):,} things, and that is all you can", "forget some")
-    old = _known(before, asked.key, caller)
-    begun = await _begin(caller, store, ("memory_write", asked), _digest(old), asked.value)
+    old = _known(before, asked.key, actor)
+    begun = await _begin(actor, store, ("memory_write", asked), _digest(old), asked.value)
     done = begun.again and _digest(old) != begun.before
     entry = _wanted(asked, old, source, begun, identity.space)
-    change = None if done else await judged(caller, entry, begun.call, before, store, memory)
+    change = None if done else await judged(actor, entry, begun.call, before, store, memory)
     note = "" if change is None else change.told(entry.tier)
     if change is not None and not change.kept:
         return MemoryWriteResult(entry=None, written=begun.message_id, note=note)
 
     def decide(memory: Memory) -> list[tuple[StoredEntry | None, Entry | None]]:
-        old = _known(memory, asked.key, caller)
+        old = _known(memory, asked.key, actor)
         if begun.again and _digest(old) != begun.before:
             # It was done, and whatever stands there by now stays; who died between two files left the old one behind.
             return [(one, None) for one in memory.behind(asked.key) if _digest(one) == begun.before]
@@ -168,9 +173,7 @@ async def memory_write(
     return MemoryWriteResult(entry=memory_rows([stored])[0], written=begun.message_id, note=note)
 
 
-def _wanted(
-    asked: MemoryWriteArguments, old: StoredEntry | None, source: Source, begun: BegunWrite, space: str
-) -> Entry:
+def _wanted(asked: MemoryWriteRequest, old: StoredEntry | None, source: Source, begun: BegunWrite, space: str) -> Entry:
     was = Entry(asked.key, asked.value) if old is None else old.entry
     only = was.space_only if asked.space_only is None else place_of(space) if asked.space_only else None
     tier, visibility = asked.tier or was.tier, asked.visibility or was.visibility
@@ -178,15 +181,15 @@ def _wanted(
 
 
 async def memory_forget(
-    caller: Caller, asked: MemoryForgetArguments, store: StoreAccess, files: ProjectFiles
+    asked: MemoryForgetRequest, actor: Actor, store: StoreAccess, files: ProjectFiles
 ) -> MemoryForgetResult:
-    """Forget one key. A repeated call is answered alike."""
-    place = _place(caller, store, files)
+    """Forget what you know under a key."""
+    place = context_of(store, files, actor.agent.agent)
     before = await trio.to_thread.run_sync(files.contexts.memory, place)
     old = before.find(asked.key)
-    if old is not None and not counts_in(old.entry, caller.identity.space):
+    if old is not None and not counts_in(old.entry, actor.agent.space):
         raise unknown(asked.key)
-    begun = await _begin(caller, store, ("memory_forget", asked), _digest(old), "")
+    begun = await _begin(actor, store, ("memory_forget", asked), _digest(old), "")
     if old is None and not begun.again:
         raise unknown(asked.key)
 
@@ -195,15 +198,15 @@ async def memory_forget(
         if now is None or (begun.again and _digest(now) != begun.before):
             return []
         gone = memory.behind(asked.key) if behind else (now,)
-        return [(one, None) for one in gone if counts_in(one.entry, caller.identity.space)]
+        return [(one, None) for one in gone if counts_in(one.entry, actor.agent.space)]
 
     for behind in (True, False):  # the one that counts goes last: else the other would, to who dies between them
         await trio.to_thread.run_sync(files.contexts.change_memory, place, partial(decide, behind))
     return MemoryForgetResult(key=asked.key, written=begun.message_id)
 
 
-class NoteWriteArguments(ToolArguments, frozen=True, kw_only=True, omit_defaults=True):
-    """Arguments of note_write."""
+class NoteWriteRequest(Ask, frozen=True, kw_only=True, omit_defaults=True):
+    """A note to keep."""
 
     content: Annotated[str, msgspec.Meta(min_length=1, max_length=TEXT_LIMIT, description="Markdown.")]
     title: Annotated[str, msgspec.Meta(max_length=200)] | None = None
@@ -217,8 +220,8 @@ class NoteWriteResult(msgspec.Struct, frozen=True, kw_only=True):
     written: str
 
 
-class NoteReadArguments(ToolArguments, frozen=True, kw_only=True):
-    """Arguments of note_read."""
+class NoteReadRequest(Ask, frozen=True, kw_only=True):
+    """The notes to read."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=100, description="At most so many.")] = 5
     before: Annotated[str, msgspec.Meta(max_length=300, description="Only older ones than this file.")] | None = None
@@ -233,16 +236,14 @@ class NoteReadResult(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
 
 
-async def note_write(
-    caller: Caller, asked: NoteWriteArguments, store: StoreAccess, files: ProjectFiles
-) -> NoteWriteResult:
-    """Keep a note, with its source. A repeated call of the same key keeps no other."""
-    identity, place = caller.identity, _place(caller, store, files)
+async def note_write(asked: NoteWriteRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> NoteWriteResult:
+    """Keep a longer text for yourself, with the date: what you found out, what you did and why."""
+    identity, place = actor.agent, context_of(store, files, actor.agent.agent)
     given = await store.reader.read(log.given, identity.agent, identity.instruction, ())
     title = asked.title or "note"
     source = source_of(title, asked.content, None, given.shown, given.messages)
     kept = msgspec.structs.replace(source, messages=source.messages[:SOURCES_LIMIT])
-    begun = await _begin(caller, store, ("note_write", asked), "", asked.content)
+    begun = await _begin(actor, store, ("note_write", asked), "", asked.content)
     note = await trio.to_thread.run_sync(
         lambda: files.contexts.add_note(
             place, asked.content, asked.title, begun.at_ms / 1000, again=begun.again, source=kept
@@ -251,19 +252,13 @@ async def note_write(
     return NoteWriteResult(file=note.file, title=note.title, written=begun.message_id)
 
 
-async def note_read(
-    caller: Caller, asked: NoteReadArguments, store: StoreAccess, files: ProjectFiles
-) -> NoteReadResult:
-    """The newest notes of the caller."""
+async def note_read(asked: NoteReadRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> NoteReadResult:
+    """Read your newest notes, the newest first. Unless next is null there is more."""
     wanted = NotesAsked(asked.limit, asked.before, READ_CHARACTERS)
-    found = await trio.to_thread.run_sync(files.contexts.notes, _place(caller, store, files), wanted)
+    found = await trio.to_thread.run_sync(files.contexts.notes, context_of(store, files, actor.agent.agent), wanted)
     shown = note_rows(found.notes, found.first)[::-1]
     following = shown[-1].file if shown and found.more else None
     return NoteReadResult(notes=shown, total=found.total, next=following, skipped=found.skipped)
-
-
-class TodoListArguments(ToolArguments, frozen=True, kw_only=True):
-    """Arguments of todo_list."""
 
 
 class TodoListResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -273,17 +268,20 @@ class TodoListResult(msgspec.Struct, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
 
 
-class TodoAddArguments(ToolArguments, frozen=True, kw_only=True):
-    """Arguments of todo_add."""
-
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=TODO_TEXT_LIMIT, description="On one line.")]
-
-
-class TodoDoneArguments(ToolArguments, frozen=True, kw_only=True, omit_defaults=True):
-    """Arguments of todo_done. ``text``: as it was listed; what stands there by now instead is left alone."""
+class TodoDoneRequest(Ask, frozen=True, kw_only=True, omit_defaults=True):
+    """An item to tick off."""
 
     id: Annotated[int, msgspec.Meta(ge=1, le=LARGEST, description="n of todo_list.")]
-    text: Annotated[str, msgspec.Meta(max_length=TODO_TEXT_LIMIT, description="Its text, to be sure.")] | None = None
+    text: (
+        Annotated[
+            str,
+            msgspec.Meta(
+                max_length=TODO_TEXT_LIMIT,
+                description="Its text, as it was listed; what stands there by now instead is left alone.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class TodoChangedResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -295,25 +293,20 @@ class TodoChangedResult(msgspec.Struct, frozen=True, kw_only=True):
     written: str
 
 
-async def todo_list(
-    caller: Caller, asked: TodoListArguments, store: StoreAccess, files: ProjectFiles
-) -> TodoListResult:
-    """The todo list of the caller."""
-    del asked  # it says nothing
-    found = await trio.to_thread.run_sync(files.contexts.todos, _place(caller, store, files))
+async def todo_list(actor: Actor, store: StoreAccess, files: ProjectFiles) -> TodoListResult:
+    """List what you have to do, with the ids that todo_done takes."""
+    found = await trio.to_thread.run_sync(files.contexts.todos, context_of(store, files, actor.agent.agent))
     return TodoListResult(items=todo_rows(found.todos), skipped=found.skipped)
 
 
-async def todo_add(
-    caller: Caller, asked: TodoAddArguments, store: StoreAccess, files: ProjectFiles
-) -> TodoChangedResult:
-    """Add an item. A repeated call of the same key adds no other."""
-    place, text = _place(caller, store, files), " ".join(asked.text.split())
+async def todo_add(asked: TodoText, actor: Actor, store: StoreAccess, files: ProjectFiles) -> TodoChangedResult:
+    """Add something to what you have to do, for work to come."""
+    place, text = context_of(store, files, actor.agent.agent), " ".join(asked.text.split())
     listed = (await trio.to_thread.run_sync(files.contexts.todos, place)).todos
     count = sum(one.text == text for one in listed)
-    begun = await _begin(caller, store, ("todo_add", asked), str(count), asked.text)
+    begun = await _begin(actor, store, ("todo_add", asked), str(count), asked.text)
     was = int(begun.before) if begun.again else None
-    seen = store.reader.now(trust.of_work, number_of(caller.identity.instruction, "i"))
+    seen = store.reader.now(trust.of_work, number_of(actor.agent.instruction, "i"))
     after = await trio.to_thread.run_sync(lambda: files.contexts.add_todo(place, text, was, seen))
     number = max((n for n, one in enumerate(after.todos, 1) if one.text == text), default=0)
     if not number:
@@ -321,15 +314,13 @@ async def todo_add(
     return TodoChangedResult(id=number, text=text, done=after.todos[number - 1].done, written=begun.message_id)
 
 
-async def todo_done(
-    caller: Caller, asked: TodoDoneArguments, store: StoreAccess, files: ProjectFiles
-) -> TodoChangedResult:
-    """Tick an item off."""
-    place = _place(caller, store, files)
+async def todo_done(asked: TodoDoneRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> TodoChangedResult:
+    """Tick off something that you had to do. Name its text, too: people change the list."""
+    place = context_of(store, files, actor.agent.agent)
     listed = (await trio.to_thread.run_sync(files.contexts.todos, place)).todos
     there = listed[asked.id - 1] if asked.id <= len(listed) else None
     moved = Refused("conflict", f"item {asked.id} is not what you name any more", "see todo_list, and name its id")
-    begun = await _begin(caller, store, ("todo_done", asked), _digest(there), "")
+    begun = await _begin(actor, store, ("todo_done", asked), _digest(there), "")
     named = there is None or asked.text is None or is_item(asked.text, there)
     if not named and _digest(there) == begun.before:  # else it was done, and the list has changed since
         raise moved
@@ -352,25 +343,15 @@ async def todo_done(
     return TodoChangedResult(id=number, text=item.text, done=item.done, written=begun.message_id)
 
 
-def counts_in(entry: Entry, space: str) -> bool:
-    """Return whether an entry is for ``space``, and not only for another one."""
-    return entry.space_only is None or entry.space_only == place_of(space)
-
-
 def unknown(key: str) -> Refused:
     """The refusal of a key that nothing is known of, or nothing that counts here, or that was purged: all the same."""
     return Refused("not_found", f"you know nothing of {key[:KEY_LIMIT]!r}", "memory_read lists what you know")
 
 
-def _place(caller: Caller, store: StoreAccess, files: ProjectFiles) -> ContextPlace:
-    key = caller.identity.agent
-    return files.contexts.place(key, store.reader.now(agents.row, key))
-
-
-def _known(memory: Memory, key: str, caller: Caller) -> StoredEntry | None:
+def _known(memory: Memory, key: str, actor: Actor) -> StoredEntry | None:
     """The entry of ``key``. Raises Refused (conflict) where it is only for another space."""
     found = memory.find(key)
-    if found is not None and not counts_in(found.entry, caller.identity.space):
+    if found is not None and not counts_in(found.entry, actor.agent.space):
         raise Refused("conflict", f"the key {key!r} is in use in another space of yours", "take another key")
     return found
 
@@ -381,10 +362,8 @@ def _digest(there: StoredEntry | Item | None) -> str:
     return "" if there is None else hashlib.sha256(there.text.encode()).hexdigest()
 
 
-async def _begin(
-    caller: Caller, store: StoreAccess, words: tuple[str, ToolArguments], before: str, text: str
-) -> BegunWrite:
-    return await store.writer.commit(log.begin_write, caller.author, caller.call_key, words, before, text)
+async def _begin(actor: Actor, store: StoreAccess, words: tuple[str, Ask], before: str, text: str) -> BegunWrite:
+    return await store.writer.commit(log.begin_write, actor.attempt, actor.call_key, words, before, text)
 
 
 def _fitting(sizes: list[int]) -> int:
@@ -394,3 +373,15 @@ def _fitting(sizes: list[int]) -> int:
         if count and total > READ_CHARACTERS:
             return count
     return len(sizes)
+
+
+OPERATIONS = (
+    operation(memory_read, team=ToolFront("memory_read")),
+    operation(memory_write, changes=True, team=ToolFront("memory_write")),
+    operation(memory_forget, changes=True, team=ToolFront("memory_forget")),
+    operation(note_write, changes=True, team=ToolFront("note_write", idempotent=False)),
+    operation(note_read, team=ToolFront("note_read")),
+    operation(todo_list, team=ToolFront("todo_list")),
+    operation(todo_add, changes=True, team=ToolFront("todo_add", idempotent=False)),
+    operation(todo_done, changes=True, team=ToolFront("todo_done")),
+)

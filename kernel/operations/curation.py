@@ -4,8 +4,8 @@ Neither holds a commit meanwhile, and without an answer each goes on as if there
 """
 
 from kernel.agents.memory_search import QUERY_CHARACTERS
-from kernel.api.mcp.tool import Caller
 from kernel.operations.context import MemoryAccess, StoreAccess
+from kernel.operations.operation import Actor
 from kernel.policy.curation import (
     NEAR,
     Summary,
@@ -27,13 +27,13 @@ from protocol.names import place_of
 
 
 async def judged(
-    caller: Caller, entry: Entry, call: str, known: Memory, store: StoreAccess, memory: MemoryAccess
+    actor: Actor, entry: Entry, call: str, known: Memory, store: StoreAccess, memory: MemoryAccess
 ) -> Verdict | None:
     """The change that the guard's model makes of ``entry``, which is in the audit then. None: it is written as asked.
 
     It is shown what of ``known`` the agent itself may see here, and trusts no less. The same ``call`` has one answer.
     """
-    identity = caller.identity
+    identity = actor.agent
     settings = memory.guard.settings(identity.space)
     if settings.model is None or not settings.llm_curation:
         return None
@@ -51,16 +51,16 @@ async def judged(
     job = await memory.guard.ask(identity, settings, question)
     change = None if job is None else verdict(job.text, entry)
     if job is not None and change is not None:
-        await store.writer.commit(audit.record_verdict, job.id, change, entry, author=caller.author)
+        await store.writer.commit(audit.record_verdict, job.id, change, entry, author=actor.attempt)
     return change
 
 
-async def summary_of(caller: Caller, query: str, given: tuple[Given, ...], memory: MemoryAccess) -> Summary | None:
+async def summary_of(actor: Actor, query: str, given: tuple[Given, ...], memory: MemoryAccess) -> Summary | None:
     """The words of the guard's model for the first of ``given``, as many as it can be shown. None: there are none."""
-    settings = memory.guard.settings(caller.identity.space)
+    settings = memory.guard.settings(actor.agent.space)
     shown = given[: summable(given)]
     if settings.model is None or not shown:
         return None
     question = Question(purpose="ask", text=ask_question(query, shown))
-    job = await memory.guard.ask(caller.identity, settings, question)
+    job = await memory.guard.ask(actor.agent, settings, question)
     return summed_up(None if job is None else job.text, shown)
