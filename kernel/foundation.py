@@ -13,7 +13,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
-from kernel.agents.trust import GrantSource, TrustStore
+from kernel.agents.trust import ProjectTrust, TrustStore
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.log_file import log_as_json
@@ -60,7 +60,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     project: ProjectDefinition
     """As its file was when the kernel started."""
     identity: KernelIdentity
-    trust_store: GrantSource
+    trust: ProjectTrust
     homes: CliHomes
     logins: Logins
     in_flight: InFlight
@@ -109,7 +109,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
             project=boot.arguments.project,
             term=reader.now(next_term),
         ),
-        trust_store=TrustStore(boot.arguments.state, boot.arguments.project),
+        trust=ProjectTrust(boot.arguments.trusted, TrustStore(boot.arguments.state, boot.arguments.project)),
         homes=CliHomes(state_dir / SESSIONS),
         logins=Logins(Path(boot.arguments.home) / LOGINS, environ),
         in_flight=InFlight(state_dir / IN_FLIGHT),

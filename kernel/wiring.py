@@ -29,7 +29,6 @@ from kernel.operations.context import (
     NodeAccess,
     ProcessControl,
     ProjectFiles,
-    ProjectTrust,
     Services,
     StoreAccess,
     TreeServices,
@@ -276,8 +275,7 @@ def _timers(base: Foundation) -> tuple[Deadlines, Schedules]:
         now_ms=base.clock.now_ms,
         wall_ms=base.clock.wall_ms,
         local=base.environ.get("TZ"),
-        trusted=base.boot.arguments.trusted,
-        kept=base.trust_store,
+        trust=base.trust,
         trust_dir=base.state_dir,
     )
     return deadlines, schedules
@@ -302,8 +300,7 @@ def _traces(base: Foundation) -> Traces:
         wake=base.feed.new_wake(traces.WAKING),
         environ=base.environ,
         project=base.identity.project,
-        trusted=base.boot.arguments.trusted,
-        kept=base.trust_store,
+        trust=base.trust,
     )
 
 
@@ -316,8 +313,7 @@ def _standby(base: Foundation, database: str) -> Standby:
         state_dir=base.state_dir,
         environ=base.environ,
         term=base.identity.term,
-        trusted=base.boot.arguments.trusted,
-        kept=base.trust_store,
+        trust=base.trust,
     )
 
 
@@ -331,8 +327,7 @@ def _webhooks(base: Foundation) -> Webhooks:
         environ=base.environ,
         url=base.identity.url,
         project=hashlib.sha256(base.identity.project.encode()).hexdigest()[:8],
-        trusted=base.boot.arguments.trusted,
-        kept=base.trust_store,
+        trust=base.trust,
     )
 
 
@@ -344,8 +339,7 @@ def _nodes(base: Foundation, door: NodeDoor) -> Nodes:
         environ=base.environ,
         state_dir=base.state_dir,
         now_ms=base.clock.now_ms,
-        trusted=base.boot.arguments.trusted,
-        kept=base.trust_store,
+        trust=base.trust,
         new_session=partial(session_with, base.identity.term, door.enter),
         chance=random.SystemRandom().random,
     )
@@ -358,8 +352,7 @@ def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
         environ=base.environ,
         asking=asking,
         state_dir=base.state_dir,
-        trusted=base.boot.arguments.trusted,
-        kept=base.trust_store,
+        trust=base.trust,
         now=time.monotonic,
     )
     found_again = Recall(
@@ -415,9 +408,8 @@ def _attempts(
         environ=base.environ,
         own_bin=base.own_bin,
         url=f"{base.identity.url}/mcp",
-        trusted=base.boot.arguments.trusted,
+        trust=base.trust,
         paths=paths,
-        kept=base.trust_store,
         memories=base.memories,
         working_directory=trees.working_directory,
         confine=confinement.of,
@@ -517,7 +509,7 @@ def _project_files(
         catalog=base.catalog,
         contexts=base.contexts,
         definitions=reload.current,
-        trust=ProjectTrust(everything=base.boot.arguments.trusted, kept=base.trust_store),
+        trust=base.trust,
         remotes=Remotes(
             base.state_dir, base.catalog.root, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
         ),

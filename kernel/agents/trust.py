@@ -30,6 +30,7 @@ HINT: Final = "repeat with --trust (or AGENT_WORKER_TRUST=1) for this once, or l
 REMOTE_HINT: Final = (
     "repeat with --trust (or AGENT_WORKER_TRUST=1) for this once, or run it on a terminal to look at it and keep it"
 )
+UNTRUSTED: Final = "it is not trusted yet: look at it and keep it with awk trust"
 _SHOWN: Final = 5
 _SHOWN_CHARACTERS: Final = 140
 
@@ -62,6 +63,21 @@ class TrustRequest(msgspec.Struct, frozen=True):
     everything: bool = False
     granted_digests: frozenset[str] = frozenset()
     grants: GrantSource = tuple
+
+
+class ProjectTrust(msgspec.Struct, frozen=True):
+    """The trust in the project's files: for all of them (``awk start --trust``), and as granted (``awk trust``)."""
+
+    everything: bool = False
+    kept: GrantSource = tuple
+
+    def request(self, everything: bool, agreed: Iterable[str]) -> TrustRequest:
+        """The trust that one request may rely on: the kernel's, and what the request itself brings."""
+        return TrustRequest(everything or self.everything, frozenset(agreed), self.kept)
+
+    def fault(self, *wanted: TrustUnit) -> str | None:
+        """Why a setting that demands ``wanted`` is not used now; None: it is trusted."""
+        return UNTRUSTED if not self.everything and missing_grants(wanted, self.kept) else None
 
 
 def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources = NOTHING) -> tuple[str, ...]:

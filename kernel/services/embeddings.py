@@ -26,7 +26,7 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.agents.embeddings import EmbeddingEndpoint, embedding_units, endpoint_of
 from kernel.agents.providers import CauseError, ModelRejected
-from kernel.agents.trust import GrantSource, missing_grants
+from kernel.agents.trust import ProjectTrust
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient, Spec
@@ -111,17 +111,15 @@ class Embeddings:
         environ: Mapping[str, str],
         asking: Asking,
         state_dir: Path,
-        trusted: bool,
-        kept: GrantSource,
+        trust: ProjectTrust,
         now: Callable[[], float],
     ) -> None:
-        """``trusted``: every file is; ``now``: seconds, of a clock that nobody sets."""
+        """``now``: seconds, of a clock that nobody sets."""
         self._catalog = catalog
         self._environ = environ
         self._asking = asking
         self._state_dir = state_dir
-        self._trusted = trusted
-        self._grants = kept
+        self._trust = trust
         self._now = now
         self._rests_until = -math.inf
         self._told = ""
@@ -144,7 +142,7 @@ class Embeddings:
             raise NoVectors(error.text) from error
         if found is None:
             raise NoEndpoint("the project file has no embeddings: {model: ...}")
-        if not self._trusted and missing_grants(embedding_units(project), self._grants):
+        if self._trust.fault(*embedding_units(project)):
             raise NoVectors("embeddings are not trusted yet: awk trust")
         return found
 

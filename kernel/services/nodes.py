@@ -19,7 +19,7 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.agents.engines import hello_seconds
 from kernel.agents.nodes import LISTEN_DEFAULT, address_of, listen_unit, node_unit
-from kernel.agents.trust import GrantSource, missing_grants
+from kernel.agents.trust import ProjectTrust
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeSession
@@ -43,7 +43,6 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 10.0
 """Until the project file and the trust in it are looked at again."""
 LISTENS_SECONDS: Final = 10.0
-UNTRUSTED: Final = "it is not trusted yet: look at it and keep it with awk trust"
 SessionMaker = Callable[[str, str, float], NodeSession]
 """Makes a session with a node of this name, for the project of this id; in so many seconds it answers, if at all."""
 
@@ -71,21 +70,19 @@ class Nodes:
         environ: Mapping[str, str],
         state_dir: Path,
         now_ms: Callable[[], int],
-        trusted: bool,
-        kept: GrantSource,
+        trust: ProjectTrust,
         new_session: SessionMaker,
         chance: Callable[[], float],
         running: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        """``trusted``: every file is; ``running``: how many attempts run on each node."""
+        """``running``: how many attempts run on each node."""
         self._catalog = catalog
         self._reader = reader
         self._writer = writer
         self._environ = environ
         self._state_dir = state_dir
         self._now_ms = now_ms
-        self._trusted = trusted
-        self._granted = kept
+        self._trust = trust
         self._new_session = new_session
         self._chance = chance
         self.running = running
@@ -233,10 +230,8 @@ class Nodes:
         kept = {one.name: one for one in self._reader.now(nodes.all_)}
         single: dict[str, Wanted] = {}
         for name, settings in project.nodes.items():
-            why = None
-            if (fault := self._fault(name, settings)) is not None:
-                why = fault
-            elif settings.via == "join" and not (name in kept and kept[name].joins):
+            why = self._fault(name, settings)
+            if why is None and settings.via == "join" and not (name in kept and kept[name].joins):
                 why = f"it has no word yet: awk node add {name} --join prints the command to type there"
             single[name] = Wanted(settings, name in kept and kept[name].draining, added=False, why=why)
         for one in kept.values():
@@ -254,11 +249,9 @@ class Nodes:
 
     def _fault(self, name: str, settings: NodeSettings) -> str | None:
         try:
-            if not self._trusted and missing_grants((node_unit(name, settings, self._catalog.root),), self._granted):
-                return UNTRUSTED
+            return self._trust.fault(node_unit(name, settings, self._catalog.root))
         except BadDefinition as error:
             return error.text
-        return None
 
     def _opened(self, name: str, wanted: Wanted) -> AbstractAsyncContextManager[Transport]:
         """A transport by the engine's program. Raises CommandMissing where it is not what was trusted any more."""
@@ -320,7 +313,7 @@ class Nodes:
 
     def _new_listener(self) -> NodeListener:
         asked = self._catalog.kept_project().nodes_listen
-        if asked is not None and not self._trusted and missing_grants((listen_unit(asked),), self._granted):
+        if asked is not None and self._trust.fault(listen_unit(asked)):
             logger.warning("nodes.unusable nodes_listen: it is not trusted yet; look at it and keep it with awk trust")
             asked = None
         return NodeListener(

@@ -19,7 +19,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.standby import standby_unit
-from kernel.agents.trust import GrantSource, missing_grants
+from kernel.agents.trust import ProjectTrust
 from kernel.fault_injection import AT, LOG
 from kernel.store.history import log_name
 from kernel.store.log_tap import LogTap, newest_event
@@ -72,10 +72,9 @@ class Standby:
         state_dir: Path,
         environ: Mapping[str, str],
         term: int,
-        trusted: bool,
-        kept: GrantSource,
+        trust: ProjectTrust,
     ) -> None:
-        """``database`` is the path of the log; ``trusted``: every file is."""
+        """``database`` is the path of the log."""
         self._catalog = catalog
         self._reader = reader
         self._writer = writer
@@ -83,8 +82,7 @@ class Standby:
         self._state_dir = state_dir
         self._environ = {name: environ[name] for name in _PASSED_ON if name in environ}
         self._term = term
-        self._trusted = trusted
-        self._kept = kept
+        self._trust = trust
         self._settings: StandbySettings | None = None
         self._waits_for_trust = False
         self._heard = Heard()
@@ -145,9 +143,8 @@ class Standby:
 
     def _usable(self) -> StandbySettings | None:
         settings = self._catalog.kept_project().standby
-        wants = () if settings is None or self._trusted else missing_grants((standby_unit(settings),), self._kept)
-        self._waits_for_trust = bool(wants)
-        return None if wants else settings
+        self._waits_for_trust = settings is not None and self._trust.fault(standby_unit(settings)) is not None
+        return None if self._waits_for_trust else settings
 
     async def flush(self) -> None:
         """Bring what is left, for FLUSH_SECONDS at most: the kernel stops."""

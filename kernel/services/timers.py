@@ -14,7 +14,7 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import Known, refresh, take_over
 from kernel.agents.schedule import DEFAULT_PROMPT, Every, ScheduleRejected, parse_wakeup
-from kernel.agents.trust import GrantSource
+from kernel.agents.trust import ProjectTrust
 from kernel.policy.wakeup_schedule import rearmed_ms, sought_from_ms
 from kernel.services.reload import MOVED, CannotWatch, watch_directories
 from kernel.source.diagnostics import BadDefinition
@@ -76,11 +76,10 @@ class Schedules:
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
         local: str | None,
-        trusted: bool = False,
-        kept: GrantSource = tuple,
+        trust: ProjectTrust,
         trust_dir: Path | None = None,
     ) -> None:
-        """``trusted``: every file is. Else only schedules among what is ``kept``, in ``trust_dir``, count."""
+        """Unless every file is trusted, only schedules among what is kept, in ``trust_dir``, count."""
         self._reader = reader
         self._writer = writer
         self._catalog = catalog
@@ -88,10 +87,9 @@ class Schedules:
         self._now_ms = now_ms
         self._wall_ms = wall_ms
         self._local = local
-        self._trusted = trusted
-        self._kept = kept
+        self._trust = trust
         self._trust_dir = trust_dir
-        self._agreed = kept()
+        self._agreed = trust.kept()
         self._warned: frozenset[Scheduled] = frozenset()
         self._offset_ms = wall_ms() - now_ms()
         self._stamp = catalog.stamp()
@@ -109,14 +107,14 @@ class Schedules:
 
     async def _watch_trust(self) -> None:
         """Wake when trust was granted or taken back. Where the system cannot tell of it, it is seen once a minute."""
-        if self._trust_dir is None or self._trusted:
+        if self._trust_dir is None or self._trust.everything:
             return
         try:
             with watch_directories() as watch:
                 watch.cover((self._trust_dir,), MOVED)
                 while True:
                     await watch.changed()
-                    if self._kept() != self._agreed:
+                    if self._trust.kept() != self._agreed:
                         self._wake.set()
         except CannotWatch as error:
             logger.warning("schedule.unwatched %s: consent is noticed once a minute", error)
@@ -136,7 +134,7 @@ class Schedules:
             offset_ms = self._wall_ms() - self._now_ms()
             if abs(offset_ms - self._offset_ms) >= CLOCK_SET_MS:
                 self._offset_ms, changed = offset_ms, True
-            trusted_before, self._agreed = self._agreed, self._kept()
+            trusted_before, self._agreed = self._agreed, self._trust.kept()
             if trusted_before != self._agreed or self._wake.clear() or changed:
                 await self._arm()
             for timer in self._reader.now(timers.due, self._now_ms(), self._wall_ms()):
@@ -160,7 +158,7 @@ class Schedules:
         declared = await self._reader.read(timers.declared)
         armed = {(timer.agent, timer.home): timer for timer in declared.armed}
         found = schedules(declared.agents, declared.workflows)
-        untrusted = frozenset(() if self._trusted else (one for one in found if not one.trusted(self._agreed)))
+        untrusted = frozenset(() if self._trust.everything else (one for one in found if not one.trusted(self._agreed)))
         await self._warn_untrusted(untrusted)
         wanted: dict[tuple[AgentKey, str], Timer] = {}
         for one in found:
@@ -216,7 +214,7 @@ class Schedules:
         except BadDefinition as error:  # a file that is wrong now changes nothing
             logger.debug("wakeup.as_before %s: %s", timer.agent, error.text)
             known = "same"
-        if known == "changed" or self._kept() != self._agreed:
+        if known == "changed" or self._trust.kept() != self._agreed:
             self._wake.set()
             return
         schedule = _decoder.decode(timer.schedule)

@@ -8,12 +8,13 @@ other. A server may be told an event twice (with the same id), and late, but it 
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Final
 
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.trust import GrantSource, missing_grants
+from kernel.agents.trust import ProjectTrust
 from kernel.agents.webhooks import EVERY, host_of, outgoing_unit, signing_key
 from kernel.policy.webhooks import Verdict, is_public, payload, signature_of, verdict_of
 from kernel.services.signed_post import Asked, Post, Unreached, post
@@ -52,11 +53,10 @@ class Webhooks:
         environ: Mapping[str, str],
         url: str,
         project: str,
-        trusted: bool,
-        kept: GrantSource,
+        trust: ProjectTrust,
         deliver: Post = post,
     ) -> None:
-        """``project`` tells ids of this log from those of others; ``trusted``: every file is."""
+        """``project`` tells ids of this log from those of others."""
         self._catalog = catalog
         self._reader = reader
         self._writer = writer
@@ -65,13 +65,12 @@ class Webhooks:
         self._environ = environ
         self._url = url
         self._project = project
-        self._trusted = trusted
-        self._kept = kept
+        self._trust = trust
         self._deliver = deliver
         self._busy: set[str] = set()
         self._again: set[str] = set()
         """Of those that are busy: something came meanwhile."""
-        self._told: set[tuple[str, str]] = set()
+        self._warn_once = cache(lambda url, why: logger.warning("webhook.unusable %s: %s", host_of(url), why))
         self._seen: dict[str, int] = {}
         """Of each webhook the event up to which nothing is left for it; the store is told with the next delivery."""
 
@@ -113,21 +112,14 @@ class Webhooks:
         found: dict[str, tuple[OutgoingHook, bytes]] = {}
         for hook in self._catalog.kept_project().webhooks:
             wanted = outgoing_unit(hook)
-            key = signing_key(hook.secret, self._environ)
-            if not self._trusted and missing_grants((wanted,), self._kept):
-                self._tell_once(hook.url, "it is not trusted yet: look at it and keep it with awk trust")
-            elif isinstance(key, str):
-                self._tell_once(hook.url, key)
+            key = self._trust.fault(wanted) or signing_key(hook.secret, self._environ)
+            if isinstance(key, str):
+                self._warn_once(hook.url, key)
             else:
                 found[wanted.digest] = (hook, key)
         if self._reader.now(webhooks.known) != found.keys():
             await self._writer.commit(webhooks.keep, tuple(found))
         return found
-
-    def _tell_once(self, url: str, why: str) -> None:
-        if (url, why) not in self._told:
-            self._told.add((url, why))
-            logger.warning("webhook.unusable %s: %s", host_of(url), why)
 
     def _rest_seconds(self, hooks: Mapping[str, object]) -> float:
         now_ms = self._now_ms()

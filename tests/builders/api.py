@@ -17,6 +17,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
+from kernel.agents.trust import ProjectTrust
 from kernel.api.server import serve
 from kernel.operations.context import (
     AttemptActivity,
@@ -30,7 +31,6 @@ from kernel.operations.context import (
     NodeAccess,
     ProcessControl,
     ProjectFiles,
-    ProjectTrust,
     Services,
     StoreAccess,
     TreeServices,
@@ -461,8 +461,7 @@ async def serve_kernel(
                 environ=environ or {},
                 asking=EmbeddingProcess(launcher, dict),
                 state_dir=root / "state",
-                trusted=False,
-                kept=lambda: kept(grants),
+                trust=ProjectTrust(kept=lambda: kept(grants)),
                 now=lambda: 0.0,
             ),
             derived=(recall,),

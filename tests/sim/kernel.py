@@ -12,6 +12,7 @@ from typing import cast
 import trio
 
 from kernel.agents.registration import register
+from kernel.agents.trust import ProjectTrust
 from kernel.operations.context import Services
 from kernel.policy.scheduling import STARVATION_MS, Limits
 from kernel.procs.launcher import Launcher
@@ -103,7 +104,7 @@ class Kernel:
                 environ=project_folder.environ,
                 own_bin=frozenset(),
                 url="http://kernel/mcp",
-                trusted=True,
+                trust=ProjectTrust(everything=True),
                 paths=AttemptPaths(state=project_folder.root / ".state", home=project_folder.root / ".state"),
             ),
             completer=Completer(writer=self.writer, now_ms=nature.now_ms, jitter=nature.chance.random),
@@ -133,7 +134,7 @@ class Kernel:
             now_ms=nature.now_ms,
             wall_ms=nature.wall_ms,
             local="UTC",
-            trusted=True,
+            trust=ProjectTrust(everything=True),
         )
         self.retention = Retention(
             reader=self.reader,

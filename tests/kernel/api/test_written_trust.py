@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from kernel.agents.trust import ProjectTrust
 from kernel.rule.draft import Draft
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.working_directory import AttemptPaths
@@ -49,7 +50,7 @@ class Team:
             environ={"PATH": str(programs), "HOME": str(folder), "ANTHROPIC_API_KEY": "dummy"},
             own_bin=frozenset(),
             url="",
-            trusted=True,
+            trust=ProjectTrust(everything=True),
             paths=AttemptPaths(state=folder / "state", home=folder),
             memories=kernel.services.memory.prompts,
         )

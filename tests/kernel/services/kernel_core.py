@@ -12,6 +12,7 @@ import trio.testing
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
+from kernel.agents.trust import ProjectTrust
 from kernel.policy.scheduling import Limits
 from kernel.procs.launcher import Launcher
 from kernel.procs.procfs import ProcessId
@@ -166,9 +167,8 @@ class Core:
                 environ={},
                 own_bin=frozenset(),
                 url="http://x",
-                trusted=False,
+                trust=ProjectTrust(kept=lambda: self.kept),
                 paths=AttemptPaths(state=root / ".state", home=root / ".state"),
-                kept=lambda: self.kept,
             ),
             completer=Completer(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
             now_text=lambda: "",

@@ -12,6 +12,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.embeddings import embedding_units
+from kernel.agents.trust import ProjectTrust
 from kernel.inspect.trust import trust_demands
 from kernel.policy.recall import fused
 from kernel.procs.exec import ExecLauncher
@@ -87,8 +88,7 @@ class Ground:
             environ=self.environ,
             asking=self.asking,
             state_dir=self.folder,
-            trusted=False,
-            kept=lambda: self.grants,
+            trust=ProjectTrust(kept=lambda: self.grants),
             now=lambda: self.now,
         )
         self.archive.recall = Recall(

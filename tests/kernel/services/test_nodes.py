@@ -14,6 +14,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.nodes import node_units
+from kernel.agents.trust import ProjectTrust
 from kernel.policy import node_states
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
@@ -165,8 +166,7 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         environ={"PATH": "/usr/bin:/bin"},
         state_dir=tmp_path,
         now_ms=lambda: START_MS,
-        trusted=False,
-        kept=lambda: kept(grants),
+        trust=ProjectTrust(kept=lambda: kept(grants)),
         new_session=new_session,
         chance=lambda: 0.0,
         running=at_work,

@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
 from kernel.agents.schedule import DEFAULT_PROMPT, wakes_text
-from kernel.agents.trust import GrantSource, schedule_units
+from kernel.agents.trust import GrantSource, ProjectTrust, schedule_units
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services.runs import Runs
 from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Schedules
@@ -61,8 +61,7 @@ class Scene:
     ) -> Schedules:
         """What the next kernel would have."""
         return Schedules(
-            trusted=trusted,
-            kept=kept,
+            trust=ProjectTrust(trusted, kept),
             trust_dir=trust_dir,
             reader=self.store.reader,
             writer=self.store.writer,
@@ -403,7 +402,7 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
 
         it.schedules = Schedules(
             reader=it.store.reader, writer=it.store.writer, catalog=it.catalog, wake=it.store.feed.new_wake(WAKING),
-            now_ms=now_ms, wall_ms=lambda: now_ms() + 5, local=None, trusted=True,
+            now_ms=now_ms, wall_ms=lambda: now_ms() + 5, local=None, trust=ProjectTrust(everything=True),
         )  # fmt: skip
         await it.schedules.run_once()
         async with trio.open_nursery() as nursery:

@@ -10,6 +10,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.telemetry import otel_unit
+from kernel.agents.trust import ProjectTrust
 from kernel.policy.needs import needs
 from kernel.policy.otlp import CLIENT, INTERNAL, Span, Value, export_request
 from kernel.services.signed_post import Asked, Post, post
@@ -60,8 +61,7 @@ class Bench:
             wake=self.store.feed.new_wake(WAKING),
             environ=self.environ,
             project="/srv/project",
-            trusted=False,
-            kept=lambda: kept(self.grants),
+            trust=ProjectTrust(kept=lambda: kept(self.grants)),
             deliver=deliver,
         )
 

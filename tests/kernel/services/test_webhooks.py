@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.trust import ProjectTrust
 from kernel.agents.webhooks import outgoing_unit
 from kernel.policy.webhooks import PAUSES_SECONDS, Signed, is_genuine, key_of
 from kernel.services.signed_post import Asked, Unreached, post
@@ -129,8 +130,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         environ={"S": SECRET},
         url="http://kernel",
         project="ab12",
-        trusted=False,
-        kept=lambda: kept(grants),
+        trust=ProjectTrust(kept=lambda: kept(grants)),
     )
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
