@@ -203,14 +203,12 @@ def build(boot: Boot, database: Database) -> Kernel:
         shutdown=shutdown,
         boundary=Boundary(writer=writer, shutdown=shutdown, now_ms=clock.now_ms),
         watchdog=watchdog,
-        runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=clock.now_ms),
+        runs=Runs(log=base.log, wake=feed.new_wake(unless=concerns_no_run)),
         retention=_retention(base, files_mirror),
         mirror=files_mirror,
         recall=found_again,
         embeddings=asking,
-        memory_spaces=MemorySpaceCleanup(
-            reader=reader, writer=writer, wake=feed.new_wake(retention.WAKING), now_ms=clock.now_ms
-        ),
+        memory_spaces=MemorySpaceCleanup(log=base.log, wake=feed.new_wake(retention.WAKING)),
         worktrees=trees,
         worktree_sweep=sweep,
         landings=queue,
@@ -251,7 +249,7 @@ def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNum
         return room.f_bavail * room.f_frsize
 
     return KernelNumbers(
-        counters=EventCounters(reader=base.reader, writer=base.writer, now_ms=base.clock.now_ms),
+        counters=EventCounters(base.log),
         commits=base.writer.commits,
         turns=watchdog.ticks.turns,
         retention_seconds=lambda: base.catalog.kept_project().retention,
@@ -261,21 +259,15 @@ def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNum
 
 def _timers(base: Foundation) -> tuple[Deadlines, Schedules]:
     deadlines = Deadlines(
-        reader=base.reader,
-        writer=base.writer,
+        log=base.log,
         wake=base.feed.new_wake(unless=leads_to_nothing),
-        now_ms=base.clock.now_ms,
         starvation_ms=int(base.project.starvation * 1000),
     )
     schedules = Schedules(
-        reader=base.reader,
-        writer=base.writer,
-        catalog=base.catalog,
+        log=base.log,
+        files=base.files,
         wake=base.feed.new_wake(timers.WAKING),
-        now_ms=base.clock.now_ms,
         wall_ms=base.clock.wall_ms,
-        local=base.environ.get("TZ"),
-        trust=base.trust,
         trust_dir=base.state_dir,
     )
     return deadlines, schedules
@@ -283,63 +275,33 @@ def _timers(base: Foundation) -> tuple[Deadlines, Schedules]:
 
 def _retention(base: Foundation, files_mirror: Mirror) -> Retention:
     return Retention(
-        reader=base.reader,
-        writer=base.writer,
-        now_ms=base.clock.now_ms,
-        kept_seconds=lambda: base.catalog.project().retention,
-        homes=base.homes,
-        redo=files_mirror.redo,
+        log=base.log, kept_seconds=lambda: base.catalog.project().retention, homes=base.homes, redo=files_mirror.redo
     )
 
 
 def _traces(base: Foundation) -> Traces:
-    return Traces(
-        catalog=base.catalog,
-        reader=base.reader,
-        writer=base.writer,
-        wake=base.feed.new_wake(traces.WAKING),
-        environ=base.environ,
-        project=base.identity.project,
-        trust=base.trust,
-    )
+    return Traces(log=base.log, files=base.files, wake=base.feed.new_wake(traces.WAKING), project=base.identity.project)
 
 
 def _standby(base: Foundation, database: str) -> Standby:
-    return Standby(
-        catalog=base.catalog,
-        reader=base.reader,
-        writer=base.writer,
-        database=database,
-        state_dir=base.state_dir,
-        environ=base.environ,
-        term=base.identity.term,
-        trust=base.trust,
-    )
+    return Standby(log=base.log, files=base.files, database=database, state_dir=base.state_dir, term=base.identity.term)
 
 
 def _webhooks(base: Foundation) -> Webhooks:
     return Webhooks(
-        catalog=base.catalog,
-        reader=base.reader,
-        writer=base.writer,
+        log=base.log,
+        files=base.files,
         wake=base.feed.new_wake(webhooks.WAKING),
-        now_ms=base.clock.now_ms,
-        environ=base.environ,
         url=base.identity.url,
         project=hashlib.sha256(base.identity.project.encode()).hexdigest()[:8],
-        trust=base.trust,
     )
 
 
 def _nodes(base: Foundation, door: NodeDoor) -> Nodes:
     return Nodes(
-        catalog=base.catalog,
-        reader=base.reader,
-        writer=base.writer,
-        environ=base.environ,
+        log=base.log,
+        files=base.files,
         state_dir=base.state_dir,
-        now_ms=base.clock.now_ms,
-        trust=base.trust,
         new_session=partial(session_with, base.identity.term, door.enter),
         chance=random.SystemRandom().random,
     )
@@ -347,14 +309,7 @@ def _nodes(base: Foundation, door: NodeDoor) -> Nodes:
 
 def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
     asking = EmbeddingProcess(base.launcher, partial(worker_environment, base.environ, (), base.own_bin))
-    vectors = Embeddings(
-        catalog=base.catalog,
-        environ=base.environ,
-        asking=asking,
-        state_dir=base.state_dir,
-        trust=base.trust,
-        now=time.monotonic,
-    )
+    vectors = Embeddings(files=base.files, asking=asking, state_dir=base.state_dir, now=time.monotonic)
     found_again = Recall(
         path=str(base.state_dir / recall.FILE),
         reader=base.reader,
@@ -403,12 +358,10 @@ def _attempts(
         away=work.away,
     )
     start_frames = StartFrameBuilder(
-        catalog=catalog,
+        files=base.files,
         reader=reader,
-        environ=base.environ,
         own_bin=base.own_bin,
         url=f"{base.identity.url}/mcp",
-        trust=base.trust,
         paths=paths,
         memories=base.memories,
         working_directory=trees.working_directory,
@@ -491,8 +444,7 @@ def _mirror(base: Foundation) -> Mirror:
             return base.project.conversations
 
     return Mirror(
-        reader=base.reader,
-        writer=base.writer,
+        log=base.log,
         wake=base.feed.new_wake(mirror.WAKING),
         files=MirrorFiles(base.identity.project),
         conversations=conversations,
@@ -509,7 +461,7 @@ def _project_files(
         catalog=base.catalog,
         contexts=base.contexts,
         definitions=reload.current,
-        trust=base.trust,
+        trust=base.files.trust,
         remotes=Remotes(
             base.state_dir, base.catalog.root, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
         ),

@@ -9,11 +9,12 @@ nothing.
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
 import msgspec
 
+from kernel.agents.catalog import Catalog
 from kernel.agents.cli_extras import extras_demands
 from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, login_demand, route
 from kernel.agents.resources import NOTHING, AgentResources
@@ -78,6 +79,14 @@ class ProjectTrust(msgspec.Struct, frozen=True):
     def fault(self, *wanted: TrustUnit) -> str | None:
         """Why a setting that demands ``wanted`` is not used now; None: it is trusted."""
         return UNTRUSTED if not self.everything and missing_grants(wanted, self.kept) else None
+
+
+class TrustedFiles(NamedTuple):
+    """The files of a project, the environment that they refer to, and the trust in them."""
+
+    catalog: Catalog
+    environ: Mapping[str, str]
+    trust: ProjectTrust
 
 
 def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources = NOTHING) -> tuple[str, ...]:

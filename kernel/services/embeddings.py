@@ -23,10 +23,9 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 import trio
 
-from kernel.agents.catalog import Catalog
 from kernel.agents.embeddings import EmbeddingEndpoint, embedding_units, endpoint_of
 from kernel.agents.providers import CauseError, ModelRejected
-from kernel.agents.trust import ProjectTrust
+from kernel.agents.trust import TrustedFiles
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient, Spec
@@ -104,22 +103,11 @@ class Asking(Protocol):
 class Embeddings:
     """Asks the endpoint of the project file, where there is one that is trusted."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        environ: Mapping[str, str],
-        asking: Asking,
-        state_dir: Path,
-        trust: ProjectTrust,
-        now: Callable[[], float],
-    ) -> None:
+    def __init__(self, *, files: TrustedFiles, asking: Asking, state_dir: Path, now: Callable[[], float]) -> None:
         """``now``: seconds, of a clock that nobody sets."""
-        self._catalog = catalog
-        self._environ = environ
         self._asking = asking
         self._state_dir = state_dir
-        self._trust = trust
+        self._catalog, self._environ, self._trust = files
         self._now = now
         self._rests_until = -math.inf
         self._told = ""

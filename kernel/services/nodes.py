@@ -16,10 +16,9 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
-from kernel.agents.catalog import Catalog
 from kernel.agents.engines import hello_seconds
 from kernel.agents.nodes import LISTEN_DEFAULT, address_of, listen_unit, node_unit
-from kernel.agents.trust import ProjectTrust
+from kernel.agents.trust import TrustedFiles
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeSession
@@ -31,9 +30,8 @@ from kernel.services.node_scaling import NodeScaling
 from kernel.services.node_transports import Transport, engine_transport
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import nodes
-from kernel.store.reader import Reader
 from kernel.store.transaction import emit_log
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.node import NodeFacts
 from protocol.project import NodeSettings
@@ -64,25 +62,17 @@ class Nodes:
     def __init__(
         self,
         *,
-        catalog: Catalog,
-        reader: Reader,
-        writer: Writer,
-        environ: Mapping[str, str],
+        log: Log,
+        files: TrustedFiles,
         state_dir: Path,
-        now_ms: Callable[[], int],
-        trust: ProjectTrust,
         new_session: SessionMaker,
         chance: Callable[[], float],
         running: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         """``running``: how many attempts run on each node."""
-        self._catalog = catalog
-        self._reader = reader
-        self._writer = writer
-        self._environ = environ
+        self._reader, self._writer, self._now_ms = log
         self._state_dir = state_dir
-        self._now_ms = now_ms
-        self._trust = trust
+        self._catalog, self._environ, self._trust = files
         self._new_session = new_session
         self._chance = chance
         self.running = running
@@ -97,8 +87,8 @@ class Nodes:
         """What was wanted before is there; another event each time."""
         self.listener: NodeListener | None = None
         """None where nobody dials home."""
-        self._scaling = NodeScaling(reader, now_ms)
-        self._since_ms = now_ms()
+        self._scaling = NodeScaling(log.reader, log.now_ms)
+        self._since_ms = log.now_ms()
         self._watching: list[Callable[[], None]] = []
 
     # -- for others -------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import logging
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,14 +16,12 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
-from kernel.agents.catalog import Catalog
 from kernel.agents.standby import standby_unit
-from kernel.agents.trust import ProjectTrust
+from kernel.agents.trust import TrustedFiles
 from kernel.fault_injection import AT, LOG
 from kernel.store.history import log_name
 from kernel.store.log_tap import LogTap, newest_event
-from kernel.store.reader import Reader
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.project import StandbySettings
 from protocol.standby import StandbyState
@@ -62,27 +59,14 @@ class _Looked(NamedTuple):
 class Standby:
     """Copies the log to where the project file says."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        reader: Reader,
-        writer: Writer,
-        database: str,
-        state_dir: Path,
-        environ: Mapping[str, str],
-        term: int,
-        trust: ProjectTrust,
-    ) -> None:
+    def __init__(self, *, log: Log, files: TrustedFiles, database: str, state_dir: Path, term: int) -> None:
         """``database`` is the path of the log."""
-        self._catalog = catalog
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer, _ = log
+        self._catalog, environ, self._trust = files
         self._database = database
         self._state_dir = state_dir
         self._environ = {name: environ[name] for name in _PASSED_ON if name in environ}
         self._term = term
-        self._trust = trust
         self._settings: StandbySettings | None = None
         self._waits_for_trust = False
         self._heard = Heard()

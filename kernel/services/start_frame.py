@@ -9,14 +9,13 @@ anew, with a ledger of what was done.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 import trio
 
 from kernel.agents.backends import command_of
-from kernel.agents.catalog import Catalog
 from kernel.agents.cli_extras import Extras, extras_of
 from kernel.agents.environment import worker_environment
 from kernel.agents.mcp_servers import filled
@@ -26,7 +25,7 @@ from kernel.agents.prompt import Prompt, prior_work
 from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve, sdks_for
 from kernel.agents.resources import NOTHING, AgentResources, has_resources, resources_of
 from kernel.agents.skills import skills_prompt
-from kernel.agents.trust import ProjectTrust, agent_units, demands_text, missing_grants
+from kernel.agents.trust import TrustedFiles, agent_units, demands_text, missing_grants
 from kernel.policy.circuit_breaker import Endpoint
 from kernel.policy.prompt_budget import tokens
 from kernel.services.call_command import CallCommand
@@ -152,12 +151,10 @@ class StartFrameBuilder:
     def __init__(
         self,
         *,
-        catalog: Catalog,
+        files: TrustedFiles,
         reader: Reader,
-        environ: Mapping[str, str],
         own_bin: frozenset[str],
         url: str,
-        trust: ProjectTrust,
         paths: AttemptPaths,
         memories: Memories | None = None,
         working_directory: Callable[[Leased], WorkingDirectory] | None = None,
@@ -171,15 +168,13 @@ class StartFrameBuilder:
         ``memories`` None: no agent knows anything.
         """
         self._memories = memories
-        self._working_directory = working_directory or in_project(catalog.root)
+        self._working_directory = working_directory or in_project(files.catalog.root)
         self._confine = confine
         self._paths = paths
-        self._catalog = catalog
         self._reader = reader
-        self._environ = environ
         self._own_bin = own_bin
         self._url = url
-        self._trust = trust
+        self._catalog, self._environ, self._trust = files
         self._call_command = call_command
 
     async def build(self, leased: Leased, token: str) -> StartFrame:

@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 
 import trio
 
-from kernel.agents.catalog import Catalog
 from kernel.agents.telemetry import header_fields, may_reach, otel_unit, traces_url
-from kernel.agents.trust import ProjectTrust
+from kernel.agents.trust import TrustedFiles
 from kernel.agents.webhooks import host_of
 from kernel.fault_injection import fault_point
 from kernel.policy.otlp import CONTENT_TYPE, export_request
@@ -24,8 +23,7 @@ from kernel.policy.traces import SCHEMA
 from kernel.services.signed_post import Asked, Post, Unreached, post
 from kernel.store import traces
 from kernel.store.feed import Wake
-from kernel.store.reader import Reader
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.project import OtelSettings
 from protocol.version import VERSION
@@ -61,27 +59,13 @@ class Collector(NamedTuple):
 class Traces:
     """Delivers spans to the collector of the project file."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        reader: Reader,
-        writer: Writer,
-        wake: Wake,
-        environ: Mapping[str, str],
-        project: str,
-        trust: ProjectTrust,
-        deliver: Post = post,
-    ) -> None:
+    def __init__(self, *, log: Log, files: TrustedFiles, wake: Wake, project: str, deliver: Post = post) -> None:
         """``project`` is the path that its log is of."""
-        self._catalog = catalog
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer, _ = log
         self._wake = wake
-        self._environ = environ
         self._project = project
         self._namespace = os.path.basename(project)
-        self._trust = trust
+        self._catalog, self._environ, self._trust = files
         self._deliver = deliver
         self._one = trio.Lock()
         self._warn_once = cache(lambda url, why: logger.warning("otel.unusable %s: %s", host_of(url), why))

@@ -6,23 +6,21 @@ other. A server may be told an event twice (with the same id), and late, but it 
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Final
 
 import trio
 
-from kernel.agents.catalog import Catalog
-from kernel.agents.trust import ProjectTrust
+from kernel.agents.trust import TrustedFiles
 from kernel.agents.webhooks import EVERY, host_of, outgoing_unit, signing_key
 from kernel.policy.webhooks import Verdict, is_public, payload, signature_of, verdict_of
 from kernel.services.signed_post import Asked, Post, Unreached, post
 from kernel.store import feed, webhooks
 from kernel.store.feed import EVERYTHING, EventFilter, Wake
-from kernel.store.reader import Reader
 from kernel.store.webhooks import Due, Outcome, Standing
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.events import DURABLE, Event
 from protocol.project import OutgoingHook
@@ -43,29 +41,14 @@ class Webhooks:
     """Delivers events to the webhooks of the project file that are trusted. A slow server holds up only itself."""
 
     def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        reader: Reader,
-        writer: Writer,
-        wake: Wake,
-        now_ms: Callable[[], int],
-        environ: Mapping[str, str],
-        url: str,
-        project: str,
-        trust: ProjectTrust,
-        deliver: Post = post,
+        self, *, log: Log, files: TrustedFiles, wake: Wake, url: str, project: str, deliver: Post = post
     ) -> None:
         """``project`` tells ids of this log from those of others."""
-        self._catalog = catalog
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer, self._now_ms = log
         self._wake = wake
-        self._now_ms = now_ms
-        self._environ = environ
         self._url = url
         self._project = project
-        self._trust = trust
+        self._catalog, self._environ, self._trust = files
         self._deliver = deliver
         self._busy: set[str] = set()
         self._again: set[str] = set()

@@ -17,7 +17,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
-from kernel.agents.trust import ProjectTrust
+from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.api.server import serve
 from kernel.operations.context import (
     AttemptActivity,
@@ -70,7 +70,7 @@ from kernel.store.transitions.landings import MergePlan
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
-from kernel.store.writer import Writer
+from kernel.store.writer import Log, Writer
 from kernel.workflows.branches import Standing, TakeMode, Tip
 from kernel.workflows.instruction_prompt import settings_of
 from kernel.workflows.remote import Remotes
@@ -444,7 +444,7 @@ async def serve_kernel(
             ),
             rules=InstalledRules(),
             numbers=KernelNumbers(
-                counters=EventCounters(reader=reader, writer=writer, now_ms=lambda: 1_700_000_000_000),
+                counters=EventCounters(Log(reader, writer, lambda: 1_700_000_000_000)),
                 commits=writer.commits,
                 turns=Durations(),
                 retention_seconds=lambda: 60.0,
@@ -457,11 +457,9 @@ async def serve_kernel(
         memory=MemoryAccess(
             history=recall,
             vectors=Embeddings(
-                catalog=catalog,
-                environ=environ or {},
+                files=TrustedFiles(catalog, environ or {}, ProjectTrust(kept=lambda: kept(grants))),
                 asking=EmbeddingProcess(launcher, dict),
                 state_dir=root / "state",
-                trust=ProjectTrust(kept=lambda: kept(grants)),
                 now=lambda: 0.0,
             ),
             derived=(recall,),

@@ -12,7 +12,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.embeddings import embedding_units
-from kernel.agents.trust import ProjectTrust
+from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.inspect.trust import trust_demands
 from kernel.policy.recall import fused
 from kernel.procs.exec import ExecLauncher
@@ -84,11 +84,9 @@ class Ground:
     def restart(self) -> None:
         """As the next kernel has it."""
         self.embeddings = Embeddings(
-            catalog=self.catalog,
-            environ=self.environ,
+            files=TrustedFiles(self.catalog, self.environ, ProjectTrust(kept=lambda: self.grants)),
             asking=self.asking,
             state_dir=self.folder,
-            trust=ProjectTrust(kept=lambda: self.grants),
             now=lambda: self.now,
         )
         self.archive.recall = Recall(

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.trust import ProjectTrust
+from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.agents.webhooks import outgoing_unit
 from kernel.policy.webhooks import PAUSES_SECONDS, Signed, is_genuine, key_of
 from kernel.services.signed_post import Asked, Unreached, post
@@ -22,7 +22,7 @@ from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transaction import emit_log
 from kernel.store.webhooks import standing
-from kernel.store.writer import Writer
+from kernel.store.writer import Log, Writer
 from protocol.trust import TrustUnit
 from tests.builders.api import kept
 from tests.kernel.store.migrated import open_migrated
@@ -122,15 +122,11 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     writer = Writer(database=database, clock_ms=lambda: clock[0], publish=published.publish)
     reader, catalog = Reader(database=database), Catalog(tmp_path)
     service = Webhooks(
-        catalog=catalog,
-        reader=reader,
-        writer=writer,
+        log=Log(reader, writer, lambda: clock[0]),
+        files=TrustedFiles(catalog, {"S": SECRET}, ProjectTrust(kept=lambda: kept(grants))),
         wake=published.new_wake(WAKING),
-        now_ms=lambda: clock[0],
-        environ={"S": SECRET},
         url="http://kernel",
         project="ab12",
-        trust=ProjectTrust(kept=lambda: kept(grants)),
     )
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
