@@ -342,8 +342,6 @@ def _attempts(
         writer=writer,
         feed=base.feed,
         launcher=base.launcher,
-        environ=base.environ,
-        own_bin=base.own_bin,
         confine=partial(confinement.of_tree, hidden=paths.hidden),
     )
     work = TreeWork(trees=trees, branches=Branches(repository), reader=reader, writer=writer)
@@ -412,8 +410,6 @@ def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Lan
         writer=base.writer,
         wake=base.feed.new_wake(landings.WAKING),
         launcher=base.launcher,
-        environ=base.environ,
-        own_bin=base.own_bin,
     )
 
 

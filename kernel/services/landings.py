@@ -17,7 +17,6 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.agents.environment import worker_environment
 from kernel.fault_injection import fault_point
 from kernel.policy.landing import TOGETHER, TRIES, limit_after, settle, tightest, together
 from kernel.policy.tasks import claim_on
@@ -111,8 +110,6 @@ class Landings:
         writer: Writer,
         wake: Wake,
         launcher: Launcher,
-        environ: Mapping[str, str],
-        own_bin: frozenset[str],
     ) -> None:
         """``box`` says how what runs over the work of a tree is confined, also of one that is gone."""
         self._root = root
@@ -123,7 +120,7 @@ class Landings:
         self._writer = writer
         self._wake = wake
         self._launcher = launcher
-        self._env = worker_environment(environ, own_bin=own_bin)
+        self._env = git.environment
         self._limit = TOGETHER
 
     async def run(self) -> None:

@@ -15,10 +15,10 @@ from typing import Final, Literal
 import msgspec
 import trio
 
-from kernel.agents.environment import worker_environment
 from kernel.agents.providers import CauseError
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
+from kernel.services.timers import reconcile
 from kernel.services.working_directory import WorkingDirectory
 from kernel.store import workflows, worktrees
 from kernel.store.database import has_room
@@ -70,8 +70,6 @@ class Worktrees:
         writer: Writer,
         feed: Feed,
         launcher: Launcher,
-        environ: Mapping[str, str],
-        own_bin: frozenset[str],
         confine: Callable[[Worktree], Sandbox],
     ) -> None:
         """``confine`` makes the sandbox of all that is run over a confined agent's tree. It may raise CauseError."""
@@ -82,7 +80,7 @@ class Worktrees:
         self._writer = writer
         self._feed = feed
         self._launcher = launcher
-        self._env = worker_environment(environ, own_bin=own_bin)
+        self._env = repository.git.environment
         self._turn = trio.Lock()
         self._making: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
         """By path."""
@@ -349,10 +347,7 @@ class WorktreeSweep:
 
     async def run(self) -> None:
         """Sweep until cancelled. Raises StorageFailed."""
-        while True:
-            self._wake.clear()
-            with trio.move_on_after(await self.run_once()):
-                await self._wake.wait()
+        await reconcile(self._wake, self.run_once)
 
     async def run_once(self) -> float:
         """Decide about every tree whose run has ended. Returns the seconds until there may be more to decide."""

@@ -106,14 +106,11 @@ class LandingProject:
             writer=self.writer,
             feed=self.feed,
             launcher=self.launcher,
-            environ=self.git_project.environ,
-            own_bin=frozenset(),
             confine=lambda tree: Sandbox(program=tree.name, private_bytes=1),
         )
 
     def kernel(self) -> Landings:
         """The queue's service, as a kernel has it that has just started."""
-        environ = self.git_project.environ
         return Landings(
             root=self.git_project.root,
             git=self.git(),
@@ -123,8 +120,6 @@ class LandingProject:
             writer=self.writer,
             wake=self.feed.new_wake(service.WAKING),
             launcher=self.launcher,
-            environ=environ,
-            own_bin=frozenset(),
         )
 
     async def run_of(

@@ -63,8 +63,6 @@ async def swept(tmp_path: Path) -> AsyncGenerator[Swept]:
             writer=place.writer,
             feed=place.feed,
             launcher=launcher,
-            environ=git_project.environ,
-            own_bin=frozenset(),
             confine=confine,  # type: ignore[arg-type]
         )
         sweep = WorktreeSweep(
