@@ -88,6 +88,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         lambda name, error: logger.warning("rule.raised %s", name, exc_info=error),
     )
     writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish, rules=rules.table())
+    log = Log(reader, writer, clock.now_ms)
     contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
     own_bin = frozenset({os.path.dirname(sys.executable)})
     return Foundation(
@@ -99,7 +100,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         feed=feed,
         reader=reader,
         writer=writer,
-        log=Log(reader, writer, clock.now_ms),
+        log=log,
         rules=rules,
         catalog=catalog,
         contexts=contexts,
@@ -122,8 +123,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         in_flight=InFlight(state_dir / IN_FLIGHT),
         guard=Guard(
             contexts=contexts,
-            reader=reader,
-            writer=writer,
+            log=log,
             wake=feed.new_wake(guards.WAKING),
             settings=partial(settings_of, catalog=catalog, reader=reader),
         ),

@@ -156,14 +156,13 @@ def build(boot: Boot, database: Database) -> Kernel:
     sweep = WorktreeSweep(
         repository=repository,
         trees=trees,
-        reader=reader,
-        writer=writer,
+        log=base.log,
         wake=feed.new_wake(worktrees.WAKING),
         works_in=attempts.works_in,
     )
     standby = _standby(base, database.path)
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
-    reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
+    reload, shutdown, safe_mode = Reload(catalog=catalog, log=base.log), ShutdownRequest(), trio.Event()
     upgrade = upgrade_of(
         attempts, dispatcher, base.launcher, writer, safe_mode, boot.version, boot.arguments.words, patience()
     )
@@ -311,11 +310,7 @@ def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
     asking = EmbeddingProcess(base.launcher, partial(worker_environment, base.environ, (), base.own_bin))
     vectors = Embeddings(files=base.files, asking=asking, state_dir=base.state_dir, now=time.monotonic)
     found_again = Recall(
-        path=str(base.state_dir / recall.FILE),
-        reader=base.reader,
-        wake=base.feed.new_wake(recall.WAKING),
-        now_ms=base.clock.now_ms,
-        embeddings=vectors,
+        path=str(base.state_dir / recall.FILE), log=base.log, wake=base.feed.new_wake(recall.WAKING), embeddings=vectors
     )
     return asking, vectors, found_again
 
@@ -338,8 +333,7 @@ def _attempts(
     trees = Worktrees(
         root=catalog.root,
         repository=repository,
-        reader=reader,
-        writer=writer,
+        log=base.log,
         feed=base.feed,
         launcher=base.launcher,
         confine=partial(confinement.of_tree, hidden=paths.hidden),
@@ -406,8 +400,7 @@ def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Lan
         ),
         repository=repository,
         box=partial(trees.box, gone=True),
-        reader=base.reader,
-        writer=base.writer,
+        log=base.log,
         wake=base.feed.new_wake(landings.WAKING),
         launcher=base.launcher,
     )

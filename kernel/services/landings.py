@@ -26,7 +26,6 @@ from kernel.services.timers import reconcile
 from kernel.store import landings, quotas, tasks, workflows, worktrees
 from kernel.store.feed import Wake
 from kernel.store.landings import Landing
-from kernel.store.reader import Reader
 from kernel.store.transitions.landings import (
     MergePlan,
     Return,
@@ -39,7 +38,7 @@ from kernel.store.transitions.landings import (
 )
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from kernel.workflows.checkout_move import (
     HalfMoved,
     NotClean,
@@ -106,8 +105,7 @@ class Landings:
         git: ProjectGit,
         repository: Repository,
         box: Callable[[Worktree], Sandbox | None],
-        reader: Reader,
-        writer: Writer,
+        log: Log,
         wake: Wake,
         launcher: Launcher,
     ) -> None:
@@ -116,8 +114,7 @@ class Landings:
         self._git = git
         self._repository = repository
         self._box = box
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer, _ = log
         self._wake = wake
         self._launcher = launcher
         self._env = git.environment

@@ -23,7 +23,6 @@ from kernel.services.working_directory import WorkingDirectory
 from kernel.store import workflows, worktrees
 from kernel.store.database import has_room
 from kernel.store.feed import Feed, Wake
-from kernel.store.reader import Reader
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.worktrees import (
     worktree_confined,
@@ -33,7 +32,7 @@ from kernel.store.transitions.worktrees import (
     worktree_made,
 )
 from kernel.store.worktrees import SHARED, State, Worktree
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from kernel.workflows.clone import clone_of, has_clone
 from kernel.workflows.repository import Changes, Repository, unlock
 from kernel.workflows.worktrees import WorktreeSetup, copy_included, run_steps
@@ -66,8 +65,7 @@ class Worktrees:
         *,
         root: Path,
         repository: Repository,
-        reader: Reader,
-        writer: Writer,
+        log: Log,
         feed: Feed,
         launcher: Launcher,
         confine: Callable[[Worktree], Sandbox],
@@ -76,8 +74,7 @@ class Worktrees:
         self._confine = confine
         self._root = root
         self._repository = repository
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer, _ = log
         self._feed = feed
         self._launcher = launcher
         self._env = repository.git.environment
@@ -326,19 +323,11 @@ class WorktreeSweep:
     """
 
     def __init__(
-        self,
-        *,
-        repository: Repository,
-        trees: Worktrees,
-        reader: Reader,
-        writer: Writer,
-        wake: Wake,
-        works_in: Callable[[int], bool],
+        self, *, repository: Repository, trees: Worktrees, log: Log, wake: Wake, works_in: Callable[[int], bool]
     ) -> None:
         self._repository = repository
         self._trees = trees
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer, _ = log
         self._wake = wake
         self._works_in = works_in
         self._looked_at: set[tuple[int, str]] = set()

@@ -381,11 +381,11 @@ async def serve_kernel(
 
     launcher = ExecLauncher(run_dir=root / "run", environ={})
     project = root / "project"
-    recall = Recall(path=str(root / "recall-index.db"), reader=reader, wake=Wake(), now_ms=lambda: 1_700_000_000_000)
+    log = Log(reader, writer, lambda: 1_700_000_000_000)
+    recall = Recall(path=str(root / "recall-index.db"), log=log, wake=Wake())
     guard = Guard(
         contexts=contexts,
-        reader=reader,
-        writer=writer,
+        log=log,
         wake=feed.new_wake(WAKING),
         settings=partial(settings_of, catalog=catalog, reader=reader),
         answer_seconds=answer_seconds,
@@ -404,7 +404,7 @@ async def serve_kernel(
         files=ProjectFiles(
             catalog=catalog,
             contexts=contexts,
-            definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
+            definitions=Reload(catalog=catalog, log=log).current,
             trust=ProjectTrust(everything=False, kept=lambda: kept(grants)),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             worktrees=TreeServices(
@@ -444,7 +444,7 @@ async def serve_kernel(
             ),
             rules=InstalledRules(),
             numbers=KernelNumbers(
-                counters=EventCounters(Log(reader, writer, lambda: 1_700_000_000_000)),
+                counters=EventCounters(log),
                 commits=writer.commits,
                 turns=Durations(),
                 retention_seconds=lambda: 60.0,

@@ -119,21 +119,14 @@ class Kernel:
             now_ms=nature.now_ms,
         )
         log = Log(self.reader, self.writer, nature.now_ms)
-        self.deadlines = Deadlines(
-            log=log,
-            wake=feed.new_wake(unless=leads_to_nothing),
-            starvation_ms=STARVATION_MS,
-        )
+        self.deadlines = Deadlines(log=log, wake=feed.new_wake(unless=leads_to_nothing), starvation_ms=STARVATION_MS)
         self.schedules = Schedules(
             log=log,
             files=TrustedFiles(project_folder.catalog, {"TZ": "UTC"}, ProjectTrust(everything=True)),
             wake=feed.new_wake(WAKING),
             wall_ms=nature.wall_ms,
         )
-        self.retention = Retention(
-            log=log,
-            kept_seconds=lambda: project_folder.catalog.project().retention,
-        )
+        self.retention = Retention(log=log, kept_seconds=lambda: project_folder.catalog.project().retention)
         self.runs = Runs(log=log, wake=feed.new_wake(unless=concerns_no_run))
         self.services = _services(self, project_folder)
         self.safe_mode = False

@@ -91,9 +91,8 @@ class Ground:
         )
         self.archive.recall = Recall(
             path=str(self.archive.path),
-            reader=self.archive.store.reader,
+            log=self.archive.store.log,
             wake=self.archive.store.feed.new_wake(WAKING),
-            now_ms=self.archive.store.clock,
             embeddings=self.embeddings,
         )
 

@@ -59,8 +59,7 @@ async def swept(tmp_path: Path) -> AsyncGenerator[Swept]:
         trees = Worktrees(
             root=git_project.root,
             repository=repository,
-            reader=place.reader,
-            writer=place.writer,
+            log=place.log,
             feed=place.feed,
             launcher=launcher,
             confine=confine,  # type: ignore[arg-type]
@@ -68,8 +67,7 @@ async def swept(tmp_path: Path) -> AsyncGenerator[Swept]:
         sweep = WorktreeSweep(
             repository=repository,
             trees=trees,
-            reader=place.reader,
-            writer=place.writer,
+            log=place.log,
             wake=place.feed.new_wake(frozenset()),
             works_in=lambda _run: False,
         )
