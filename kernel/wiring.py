@@ -160,7 +160,9 @@ def build(boot: Boot, database: Database) -> Kernel:
         wake=feed.new_wake(worktrees.WAKING),
         works_in=attempts.works_in,
     )
-    standby = _standby(base, database.path)
+    standby = Standby(
+        log=base.log, files=base.files, database=database.path, state_dir=base.state_dir, term=base.identity.term
+    )
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
     reload, shutdown, safe_mode = Reload(catalog=catalog, log=base.log), ShutdownRequest(), trio.Event()
     upgrade = upgrade_of(
@@ -222,7 +224,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         nodes=nodes,
         node_cleanup=cleanup,
         idle_exit=IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic),
-        traces=_traces(base),
+        traces=Traces(log=base.log, files=base.files, wake=feed.new_wake(traces.WAKING), project=base.identity.project),
         standby=standby,
         upgrade=upgrade,
     )
@@ -276,14 +278,6 @@ def _retention(base: Foundation, files_mirror: Mirror) -> Retention:
     return Retention(
         log=base.log, kept_seconds=lambda: base.catalog.project().retention, homes=base.homes, redo=files_mirror.redo
     )
-
-
-def _traces(base: Foundation) -> Traces:
-    return Traces(log=base.log, files=base.files, wake=base.feed.new_wake(traces.WAKING), project=base.identity.project)
-
-
-def _standby(base: Foundation, database: str) -> Standby:
-    return Standby(log=base.log, files=base.files, database=database, state_dir=base.state_dir, term=base.identity.term)
 
 
 def _webhooks(base: Foundation) -> Webhooks:

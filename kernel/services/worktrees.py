@@ -9,7 +9,6 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
@@ -52,9 +51,7 @@ BARE: Final = "awk-bare"
 """A file in the git directory of a tree whose setup was not run in it, for its agent works on a node."""
 _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 _THERE: Final = frozenset({"made", "kept"})
-_SHOWN: Final[Mapping[State, Literal["planned", "made", "kept"]]] = MappingProxyType(
-    {"planned": "planned", "made": "made", "kept": "kept"}
-)
+_SHOWN: Mapping[State, Literal["planned", "made", "kept"]] = {"planned": "planned", "made": "made", "kept": "kept"}
 
 
 class Worktrees:
