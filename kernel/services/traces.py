@@ -68,7 +68,7 @@ class Traces:
         self._catalog, self._environ, self._trust = files
         self._deliver = deliver
         self._one = trio.Lock()
-        self._warn_once = cache(lambda url, why: logger.warning("otel.unusable %s: %s", host_of(url), why))
+        self._warn_once = cache(_warn)
         self._seen = 0
         """The event up to which nothing is left to tell; the store is told with the next delivery."""
         self._limit = traces.BATCH
@@ -179,3 +179,7 @@ class Traces:
         except Unreached as unreached:
             return None, str(unreached)
         return status, f"status {status}"
+
+
+def _warn(url: str, why: str) -> None:
+    logger.warning("otel.unusable %s: %s", host_of(url), why)

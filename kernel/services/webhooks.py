@@ -53,7 +53,7 @@ class Webhooks:
         self._busy: set[str] = set()
         self._again: set[str] = set()
         """Of those that are busy: something came meanwhile."""
-        self._warn_once = cache(lambda url, why: logger.warning("webhook.unusable %s: %s", host_of(url), why))
+        self._warn_once = cache(_warn)
         self._seen: dict[str, int] = {}
         """Of each webhook the event up to which nothing is left for it; the store is told with the next delivery."""
 
@@ -174,3 +174,7 @@ class Webhooks:
         if verdict.kind != "delivered":
             logger.warning("webhook.%s %s: event %d, %s", verdict.kind, host_of(hook.url), due.event, why)
         return Outcome(due.event, due.tries, verdict, why)
+
+
+def _warn(url: str, why: str) -> None:
+    logger.warning("webhook.unusable %s: %s", host_of(url), why)
