@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.trust import ProjectTrust, TrustedFiles
+from kernel.agents.trust import UNTRUSTED, ProjectTrust, TrustedFiles
 from kernel.agents.webhooks import outgoing_unit
 from kernel.policy.webhooks import PAUSES_SECONDS, Signed, is_genuine, key_of
 from kernel.services.signed_post import Asked, Unreached, post
@@ -283,14 +283,17 @@ async def test_410_ends_a_webhook_until_its_entry_is_another(bench: Bench) -> No
 
 
 @pytest.mark.promise("P60", "P19")
-async def test_what_is_not_trusted_is_not_told_and_has_no_place_in_the_log(bench: Bench) -> None:
-    """Nor is what has no secret."""
+async def test_what_is_not_trusted_is_not_told_and_has_no_place_in_the_log(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor is what has no secret. kernel.log says why, once."""
     receiver = await bench.receiver()
     bench.write(receiver.url, trusted=False)
     await bench.look()
     await bench.happen()
     await bench.look()
     assert receiver.got == []
+    assert [one.split(": ", 1)[1] for one in caplog.messages] == [UNTRUSTED]
     assert bench.reader.now(standing, outgoing_unit(bench.catalog.project().webhooks[0]).digest, 0) is None
 
 
