@@ -13,7 +13,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
-from kernel.agents.trust import GrantSource, TrustStore
+from kernel.agents.trust import ProjectTrust, TrustedFiles, TrustStore
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.log_file import log_as_json
@@ -33,7 +33,7 @@ from kernel.store.database import Database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transitions.recovery import next_term
-from kernel.store.writer import Writer
+from kernel.store.writer import Log, Writer
 from kernel.workflows.instruction_prompt import settings_of
 from protocol.discovery import CONTEXTS, IN_FLIGHT, RUN, SESSIONS
 from protocol.project import ProjectDefinition
@@ -53,6 +53,8 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     feed: Feed
     reader: Reader
     writer: Writer
+    log: Log
+    """The same two, with the clock."""
     rules: InstalledRules
     catalog: Catalog
     contexts: PersonalContexts
@@ -60,7 +62,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     project: ProjectDefinition
     """As its file was when the kernel started."""
     identity: KernelIdentity
-    trust_store: GrantSource
+    files: TrustedFiles
     homes: CliHomes
     logins: Logins
     in_flight: InFlight
@@ -86,6 +88,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         lambda name, error: logger.warning("rule.raised %s", name, exc_info=error),
     )
     writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish, rules=rules.table())
+    log = Log(reader, writer, clock.now_ms)
     contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
     own_bin = frozenset({os.path.dirname(sys.executable)})
     return Foundation(
@@ -97,6 +100,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         feed=feed,
         reader=reader,
         writer=writer,
+        log=log,
         rules=rules,
         catalog=catalog,
         contexts=contexts,
@@ -109,14 +113,17 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
             project=boot.arguments.project,
             term=reader.now(next_term),
         ),
-        trust_store=TrustStore(boot.arguments.state, boot.arguments.project),
+        files=TrustedFiles(
+            catalog,
+            environ,
+            ProjectTrust(boot.arguments.trusted, TrustStore(boot.arguments.state, boot.arguments.project)),
+        ),
         homes=CliHomes(state_dir / SESSIONS),
         logins=Logins(Path(boot.arguments.home) / LOGINS, environ),
         in_flight=InFlight(state_dir / IN_FLIGHT),
         guard=Guard(
             contexts=contexts,
-            reader=reader,
-            writer=writer,
+            log=log,
             wake=feed.new_wake(guards.WAKING),
             settings=partial(settings_of, catalog=catalog, reader=reader),
         ),

@@ -29,7 +29,6 @@ from kernel.operations.context import (
     NodeAccess,
     ProcessControl,
     ProjectFiles,
-    ProjectTrust,
     Services,
     StoreAccess,
     TreeServices,
@@ -157,14 +156,15 @@ def build(boot: Boot, database: Database) -> Kernel:
     sweep = WorktreeSweep(
         repository=repository,
         trees=trees,
-        reader=reader,
-        writer=writer,
+        log=base.log,
         wake=feed.new_wake(worktrees.WAKING),
         works_in=attempts.works_in,
     )
-    standby = _standby(base, database.path)
+    standby = Standby(
+        log=base.log, files=base.files, database=database.path, state_dir=base.state_dir, term=base.identity.term
+    )
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
-    reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
+    reload, shutdown, safe_mode = Reload(catalog=catalog, log=base.log), ShutdownRequest(), trio.Event()
     upgrade = upgrade_of(
         attempts, dispatcher, base.launcher, writer, safe_mode, boot.version, boot.arguments.words, patience()
     )
@@ -204,14 +204,12 @@ def build(boot: Boot, database: Database) -> Kernel:
         shutdown=shutdown,
         boundary=Boundary(writer=writer, shutdown=shutdown, now_ms=clock.now_ms),
         watchdog=watchdog,
-        runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=clock.now_ms),
+        runs=Runs(log=base.log, wake=feed.new_wake(unless=concerns_no_run)),
         retention=_retention(base, files_mirror),
         mirror=files_mirror,
         recall=found_again,
         embeddings=asking,
-        memory_spaces=MemorySpaceCleanup(
-            reader=reader, writer=writer, wake=feed.new_wake(retention.WAKING), now_ms=clock.now_ms
-        ),
+        memory_spaces=MemorySpaceCleanup(log=base.log, wake=feed.new_wake(retention.WAKING)),
         worktrees=trees,
         worktree_sweep=sweep,
         landings=queue,
@@ -226,7 +224,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         nodes=nodes,
         node_cleanup=cleanup,
         idle_exit=IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic),
-        traces=_traces(base),
+        traces=Traces(log=base.log, files=base.files, wake=feed.new_wake(traces.WAKING), project=base.identity.project),
         standby=standby,
         upgrade=upgrade,
     )
@@ -252,7 +250,7 @@ def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNum
         return room.f_bavail * room.f_frsize
 
     return KernelNumbers(
-        counters=EventCounters(reader=base.reader, writer=base.writer, now_ms=base.clock.now_ms),
+        counters=EventCounters(base.log),
         commits=base.writer.commits,
         turns=watchdog.ticks.turns,
         retention_seconds=lambda: base.catalog.kept_project().retention,
@@ -262,22 +260,15 @@ def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNum
 
 def _timers(base: Foundation) -> tuple[Deadlines, Schedules]:
     deadlines = Deadlines(
-        reader=base.reader,
-        writer=base.writer,
+        log=base.log,
         wake=base.feed.new_wake(unless=leads_to_nothing),
-        now_ms=base.clock.now_ms,
         starvation_ms=int(base.project.starvation * 1000),
     )
     schedules = Schedules(
-        reader=base.reader,
-        writer=base.writer,
-        catalog=base.catalog,
+        log=base.log,
+        files=base.files,
         wake=base.feed.new_wake(timers.WAKING),
-        now_ms=base.clock.now_ms,
         wall_ms=base.clock.wall_ms,
-        local=base.environ.get("TZ"),
-        trusted=base.boot.arguments.trusted,
-        kept=base.trust_store,
         trust_dir=base.state_dir,
     )
     return deadlines, schedules
@@ -285,67 +276,25 @@ def _timers(base: Foundation) -> tuple[Deadlines, Schedules]:
 
 def _retention(base: Foundation, files_mirror: Mirror) -> Retention:
     return Retention(
-        reader=base.reader,
-        writer=base.writer,
-        now_ms=base.clock.now_ms,
-        kept_seconds=lambda: base.catalog.project().retention,
-        homes=base.homes,
-        redo=files_mirror.redo,
-    )
-
-
-def _traces(base: Foundation) -> Traces:
-    return Traces(
-        catalog=base.catalog,
-        reader=base.reader,
-        writer=base.writer,
-        wake=base.feed.new_wake(traces.WAKING),
-        environ=base.environ,
-        project=base.identity.project,
-        trusted=base.boot.arguments.trusted,
-        kept=base.trust_store,
-    )
-
-
-def _standby(base: Foundation, database: str) -> Standby:
-    return Standby(
-        catalog=base.catalog,
-        reader=base.reader,
-        writer=base.writer,
-        database=database,
-        state_dir=base.state_dir,
-        environ=base.environ,
-        term=base.identity.term,
-        trusted=base.boot.arguments.trusted,
-        kept=base.trust_store,
+        log=base.log, kept_seconds=lambda: base.catalog.project().retention, homes=base.homes, redo=files_mirror.redo
     )
 
 
 def _webhooks(base: Foundation) -> Webhooks:
     return Webhooks(
-        catalog=base.catalog,
-        reader=base.reader,
-        writer=base.writer,
+        log=base.log,
+        files=base.files,
         wake=base.feed.new_wake(webhooks.WAKING),
-        now_ms=base.clock.now_ms,
-        environ=base.environ,
         url=base.identity.url,
         project=hashlib.sha256(base.identity.project.encode()).hexdigest()[:8],
-        trusted=base.boot.arguments.trusted,
-        kept=base.trust_store,
     )
 
 
 def _nodes(base: Foundation, door: NodeDoor) -> Nodes:
     return Nodes(
-        catalog=base.catalog,
-        reader=base.reader,
-        writer=base.writer,
-        environ=base.environ,
+        log=base.log,
+        files=base.files,
         state_dir=base.state_dir,
-        now_ms=base.clock.now_ms,
-        trusted=base.boot.arguments.trusted,
-        kept=base.trust_store,
         new_session=partial(session_with, base.identity.term, door.enter),
         chance=random.SystemRandom().random,
     )
@@ -353,21 +302,9 @@ def _nodes(base: Foundation, door: NodeDoor) -> Nodes:
 
 def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
     asking = EmbeddingProcess(base.launcher, partial(worker_environment, base.environ, (), base.own_bin))
-    vectors = Embeddings(
-        catalog=base.catalog,
-        environ=base.environ,
-        asking=asking,
-        state_dir=base.state_dir,
-        trusted=base.boot.arguments.trusted,
-        kept=base.trust_store,
-        now=time.monotonic,
-    )
+    vectors = Embeddings(files=base.files, asking=asking, state_dir=base.state_dir, now=time.monotonic)
     found_again = Recall(
-        path=str(base.state_dir / recall.FILE),
-        reader=base.reader,
-        wake=base.feed.new_wake(recall.WAKING),
-        now_ms=base.clock.now_ms,
-        embeddings=vectors,
+        path=str(base.state_dir / recall.FILE), log=base.log, wake=base.feed.new_wake(recall.WAKING), embeddings=vectors
     )
     return asking, vectors, found_again
 
@@ -390,12 +327,9 @@ def _attempts(
     trees = Worktrees(
         root=catalog.root,
         repository=repository,
-        reader=reader,
-        writer=writer,
+        log=base.log,
         feed=base.feed,
         launcher=base.launcher,
-        environ=base.environ,
-        own_bin=base.own_bin,
         confine=partial(confinement.of_tree, hidden=paths.hidden),
     )
     work = TreeWork(trees=trees, branches=Branches(repository), reader=reader, writer=writer)
@@ -410,14 +344,11 @@ def _attempts(
         away=work.away,
     )
     start_frames = StartFrameBuilder(
-        catalog=catalog,
+        files=base.files,
         reader=reader,
-        environ=base.environ,
         own_bin=base.own_bin,
         url=f"{base.identity.url}/mcp",
-        trusted=base.boot.arguments.trusted,
         paths=paths,
-        kept=base.trust_store,
         memories=base.memories,
         working_directory=trees.working_directory,
         confine=confinement.of,
@@ -463,12 +394,9 @@ def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Lan
         ),
         repository=repository,
         box=partial(trees.box, gone=True),
-        reader=base.reader,
-        writer=base.writer,
+        log=base.log,
         wake=base.feed.new_wake(landings.WAKING),
         launcher=base.launcher,
-        environ=base.environ,
-        own_bin=base.own_bin,
     )
 
 
@@ -499,8 +427,7 @@ def _mirror(base: Foundation) -> Mirror:
             return base.project.conversations
 
     return Mirror(
-        reader=base.reader,
-        writer=base.writer,
+        log=base.log,
         wake=base.feed.new_wake(mirror.WAKING),
         files=MirrorFiles(base.identity.project),
         conversations=conversations,
@@ -517,7 +444,7 @@ def _project_files(
         catalog=base.catalog,
         contexts=base.contexts,
         definitions=reload.current,
-        trust=ProjectTrust(everything=base.boot.arguments.trusted, kept=base.trust_store),
+        trust=base.files.trust,
         remotes=Remotes(
             base.state_dir, base.catalog.root, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
         ),

@@ -9,11 +9,12 @@ nothing.
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
 import msgspec
 
+from kernel.agents.catalog import Catalog
 from kernel.agents.cli_extras import extras_demands
 from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, login_demand, route
 from kernel.agents.resources import NOTHING, AgentResources
@@ -30,6 +31,7 @@ HINT: Final = "repeat with --trust (or AGENT_WORKER_TRUST=1) for this once, or l
 REMOTE_HINT: Final = (
     "repeat with --trust (or AGENT_WORKER_TRUST=1) for this once, or run it on a terminal to look at it and keep it"
 )
+UNTRUSTED: Final = "it is not trusted yet: look at it and keep it with awk trust"
 _SHOWN: Final = 5
 _SHOWN_CHARACTERS: Final = 140
 
@@ -62,6 +64,29 @@ class TrustRequest(msgspec.Struct, frozen=True):
     everything: bool = False
     granted_digests: frozenset[str] = frozenset()
     grants: GrantSource = tuple
+
+
+class ProjectTrust(msgspec.Struct, frozen=True):
+    """The trust in the project's files: for all of them (``awk start --trust``), and as granted (``awk trust``)."""
+
+    everything: bool = False
+    kept: GrantSource = tuple
+
+    def request(self, everything: bool, agreed: Iterable[str]) -> TrustRequest:
+        """The trust that one request may rely on: the kernel's, and what the request itself brings."""
+        return TrustRequest(everything or self.everything, frozenset(agreed), self.kept)
+
+    def fault(self, *wanted: TrustUnit) -> str | None:
+        """Why a setting that demands ``wanted`` is not used now; None: it is trusted."""
+        return UNTRUSTED if not self.everything and missing_grants(wanted, self.kept) else None
+
+
+class TrustedFiles(NamedTuple):
+    """The files of a project, the environment that they refer to, and the trust in them."""
+
+    catalog: Catalog
+    environ: Mapping[str, str]
+    trust: ProjectTrust
 
 
 def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentResources = NOTHING) -> tuple[str, ...]:

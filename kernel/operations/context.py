@@ -5,7 +5,7 @@ Everything is handed in and nothing is looked up. A handler names the records th
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
@@ -15,7 +15,7 @@ import msgspec
 from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
-from kernel.agents.trust import GrantSource, TrustRequest
+from kernel.agents.trust import ProjectTrust
 from kernel.operations.keyed_answers import KeyedAnswers
 from kernel.operations.node_door import NodeDoor
 from kernel.operations.page_keys import PageKeys
@@ -68,19 +68,6 @@ class StoreAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Wall clock."""
     salt: Callable[[], str]
     """Another text each time, by chance: nobody can guess it."""
-
-
-class ProjectTrust(msgspec.Struct, frozen=True, kw_only=True):
-    """The trust in the project's files: for all of them (``awk start --trust``), and as granted (``awk trust``)."""
-
-    everything: bool
-    kept: GrantSource
-
-    def request(self, everything: bool, agreed: Iterable[str]) -> TrustRequest:
-        """The trust that one request may rely on: the kernel's, and what the request itself brings."""
-        return TrustRequest(
-            everything=everything or self.everything, granted_digests=frozenset(agreed), grants=self.kept
-        )
 
 
 class TreeServices(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,10 +23,9 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 import trio
 
-from kernel.agents.catalog import Catalog
 from kernel.agents.embeddings import EmbeddingEndpoint, embedding_units, endpoint_of
 from kernel.agents.providers import CauseError, ModelRejected
-from kernel.agents.trust import GrantSource, missing_grants
+from kernel.agents.trust import TrustedFiles
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient, Spec
@@ -104,24 +103,11 @@ class Asking(Protocol):
 class Embeddings:
     """Asks the endpoint of the project file, where there is one that is trusted."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        environ: Mapping[str, str],
-        asking: Asking,
-        state_dir: Path,
-        trusted: bool,
-        kept: GrantSource,
-        now: Callable[[], float],
-    ) -> None:
-        """``trusted``: every file is; ``now``: seconds, of a clock that nobody sets."""
-        self._catalog = catalog
-        self._environ = environ
+    def __init__(self, *, files: TrustedFiles, asking: Asking, state_dir: Path, now: Callable[[], float]) -> None:
+        """``now``: seconds, of a clock that nobody sets."""
         self._asking = asking
         self._state_dir = state_dir
-        self._trusted = trusted
-        self._grants = kept
+        self._catalog, self._environ, self._trust = files
         self._now = now
         self._rests_until = -math.inf
         self._told = ""
@@ -144,7 +130,7 @@ class Embeddings:
             raise NoVectors(error.text) from error
         if found is None:
             raise NoEndpoint("the project file has no embeddings: {model: ...}")
-        if not self._trusted and missing_grants(embedding_units(project), self._grants):
+        if self._trust.fault(*embedding_units(project)):
             raise NoVectors("embeddings are not trusted yet: awk trust")
         return found
 

@@ -21,10 +21,9 @@ from kernel.store import agents, tray
 from kernel.store.agents import AgentRecord
 from kernel.store.attempts import Identity
 from kernel.store.feed import Wake
-from kernel.store.reader import Reader
 from kernel.store.transitions.guarding import Question, ask_for_call, give_up, settle
 from kernel.store.tray import GuardJob
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.agent_memory import Entry, Source
 from protocol.api.tray import TrayReport, TrayRow
 from protocol.errors import Refused
@@ -53,16 +52,14 @@ class Guard:
         self,
         *,
         contexts: PersonalContexts,
-        reader: Reader,
-        writer: Writer,
+        log: Log,
         wake: Wake,
         settings: Callable[[str], GuardSettings],
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         """``settings``: those that count in a space."""
         self._contexts = contexts
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer, _ = log
         self._wake = wake
         self._settings = settings
         self._answer_seconds = answer_seconds

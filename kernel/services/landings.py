@@ -17,7 +17,6 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.agents.environment import worker_environment
 from kernel.fault_injection import fault_point
 from kernel.policy.landing import TOGETHER, TRIES, limit_after, settle, tightest, together
 from kernel.policy.tasks import claim_on
@@ -27,7 +26,6 @@ from kernel.services.timers import reconcile
 from kernel.store import landings, quotas, tasks, workflows, worktrees
 from kernel.store.feed import Wake
 from kernel.store.landings import Landing
-from kernel.store.reader import Reader
 from kernel.store.transitions.landings import (
     MergePlan,
     Return,
@@ -40,7 +38,7 @@ from kernel.store.transitions.landings import (
 )
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from kernel.workflows.checkout_move import (
     HalfMoved,
     NotClean,
@@ -107,23 +105,19 @@ class Landings:
         git: ProjectGit,
         repository: Repository,
         box: Callable[[Worktree], Sandbox | None],
-        reader: Reader,
-        writer: Writer,
+        log: Log,
         wake: Wake,
         launcher: Launcher,
-        environ: Mapping[str, str],
-        own_bin: frozenset[str],
     ) -> None:
         """``box`` says how what runs over the work of a tree is confined, also of one that is gone."""
         self._root = root
         self._git = git
         self._repository = repository
         self._box = box
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer, _ = log
         self._wake = wake
         self._launcher = launcher
-        self._env = worker_environment(environ, own_bin=own_bin)
+        self._env = git.environment
         self._limit = TOGETHER
 
     async def run(self) -> None:

@@ -1,7 +1,7 @@
 """Counts events behind the writer: for whom asks, from where it was, and keeps what it counted now and then."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -10,8 +10,7 @@ import trio
 from kernel.policy.metrics import COUNTED, CounterKey, count
 from kernel.store import metrics
 from kernel.store.metrics import Counted
-from kernel.store.reader import Reader
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.text import encode_json
 
@@ -27,10 +26,8 @@ _TYPES: Final = encode_json(sorted(COUNTED)).decode()
 class EventCounters:
     """The counts of events since the log began, or since it was first asked for."""
 
-    def __init__(self, *, reader: Reader, writer: Writer, now_ms: Callable[[], int]) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._now_ms = now_ms
+    def __init__(self, log: Log) -> None:
+        self._reader, self._writer, self._now_ms = log
         self._one = trio.Lock()
         self._counted: Counted | None = None
         self._changed: set[CounterKey] = set()

@@ -23,11 +23,10 @@ from kernel.services.mirror_files import CHANNEL, DOCUMENTS, DocumentFile, Docum
 from kernel.store import agents, documents, mirrors
 from kernel.store.feed import Wake
 from kernel.store.mirrors import Batch, DocumentFolder, Line, Place, redone, set_written
-from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.documents import change
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.agent_layout import default_dir, dir_fault
 from protocol.documents import CONTENT_BYTES
 from protocol.errors import Refused
@@ -76,15 +75,13 @@ class Mirror:
     def __init__(
         self,
         *,
-        reader: Reader,
-        writer: Writer,
+        log: Log,
         wake: Wake,
         files: MirrorFiles,
         conversations: Callable[[], bool],
         document_files: DocumentFiles,
     ) -> None:
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer, _ = log
         self._wake = wake
         self._files = files
         self._conversations = conversations

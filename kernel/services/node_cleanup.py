@@ -15,6 +15,7 @@ from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles
 from kernel.services.node_trees import LENT, NodeTrees, private_box
 from kernel.services.nodes import Nodes
+from kernel.services.timers import reconcile
 from kernel.store import workflows, worktrees
 from kernel.store.feed import Wake
 from kernel.store.workflows import WorkflowRecord
@@ -78,10 +79,7 @@ class NodeCleanup:
         """Clean until cancelled, whenever a run ends or a node is connected."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch)
-            while True:
-                self._wake.clear()
-                with trio.move_on_after(await self.run_once()):
-                    await self._wake.wait()
+            await reconcile(self._wake, self.run_once)
 
     async def _watch(self) -> None:
         known = frozenset[str]()

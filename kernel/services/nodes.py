@@ -16,10 +16,9 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
-from kernel.agents.catalog import Catalog
 from kernel.agents.engines import hello_seconds
 from kernel.agents.nodes import LISTEN_DEFAULT, address_of, listen_unit, node_unit
-from kernel.agents.trust import GrantSource, missing_grants
+from kernel.agents.trust import TrustedFiles
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeSession
@@ -31,9 +30,8 @@ from kernel.services.node_scaling import NodeScaling
 from kernel.services.node_transports import Transport, engine_transport
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import nodes
-from kernel.store.reader import Reader
 from kernel.store.transaction import emit_log
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.node import NodeFacts
 from protocol.project import NodeSettings
@@ -43,7 +41,6 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS: Final = 10.0
 """Until the project file and the trust in it are looked at again."""
 LISTENS_SECONDS: Final = 10.0
-UNTRUSTED: Final = "it is not trusted yet: look at it and keep it with awk trust"
 SessionMaker = Callable[[str, str, float], NodeSession]
 """Makes a session with a node of this name, for the project of this id; in so many seconds it answers, if at all."""
 
@@ -65,27 +62,17 @@ class Nodes:
     def __init__(
         self,
         *,
-        catalog: Catalog,
-        reader: Reader,
-        writer: Writer,
-        environ: Mapping[str, str],
+        log: Log,
+        files: TrustedFiles,
         state_dir: Path,
-        now_ms: Callable[[], int],
-        trusted: bool,
-        kept: GrantSource,
         new_session: SessionMaker,
         chance: Callable[[], float],
         running: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        """``trusted``: every file is; ``running``: how many attempts run on each node."""
-        self._catalog = catalog
-        self._reader = reader
-        self._writer = writer
-        self._environ = environ
+        """``running``: how many attempts run on each node."""
+        self._reader, self._writer, self._now_ms = log
         self._state_dir = state_dir
-        self._now_ms = now_ms
-        self._trusted = trusted
-        self._granted = kept
+        self._catalog, self._environ, self._trust = files
         self._new_session = new_session
         self._chance = chance
         self.running = running
@@ -100,8 +87,8 @@ class Nodes:
         """What was wanted before is there; another event each time."""
         self.listener: NodeListener | None = None
         """None where nobody dials home."""
-        self._scaling = NodeScaling(reader, now_ms)
-        self._since_ms = now_ms()
+        self._scaling = NodeScaling(log.reader, log.now_ms)
+        self._since_ms = log.now_ms()
         self._watching: list[Callable[[], None]] = []
 
     # -- for others -------------------------------------------------------------------------------------
@@ -233,10 +220,8 @@ class Nodes:
         kept = {one.name: one for one in self._reader.now(nodes.all_)}
         single: dict[str, Wanted] = {}
         for name, settings in project.nodes.items():
-            why = None
-            if (fault := self._fault(name, settings)) is not None:
-                why = fault
-            elif settings.via == "join" and not (name in kept and kept[name].joins):
+            why = self._fault(name, settings)
+            if why is None and settings.via == "join" and not (name in kept and kept[name].joins):
                 why = f"it has no word yet: awk node add {name} --join prints the command to type there"
             single[name] = Wanted(settings, name in kept and kept[name].draining, added=False, why=why)
         for one in kept.values():
@@ -254,11 +239,9 @@ class Nodes:
 
     def _fault(self, name: str, settings: NodeSettings) -> str | None:
         try:
-            if not self._trusted and missing_grants((node_unit(name, settings, self._catalog.root),), self._granted):
-                return UNTRUSTED
+            return self._trust.fault(node_unit(name, settings, self._catalog.root))
         except BadDefinition as error:
             return error.text
-        return None
 
     def _opened(self, name: str, wanted: Wanted) -> AbstractAsyncContextManager[Transport]:
         """A transport by the engine's program. Raises CommandMissing where it is not what was trusted any more."""
@@ -320,7 +303,7 @@ class Nodes:
 
     def _new_listener(self) -> NodeListener:
         asked = self._catalog.kept_project().nodes_listen
-        if asked is not None and not self._trusted and missing_grants((listen_unit(asked),), self._granted):
+        if asked is not None and self._trust.fault(listen_unit(asked)):
             logger.warning("nodes.unusable nodes_listen: it is not trusted yet; look at it and keep it with awk trust")
             asked = None
         return NodeListener(

@@ -21,9 +21,9 @@ from kernel.store import history, kept_index, recall_index, turn_index
 from kernel.store.database import Connection
 from kernel.store.feed import Wake
 from kernel.store.kept_index import KeptText
-from kernel.store.reader import Reader
 from kernel.store.recall_index import Index, IndexBroken, IndexUnwritable
 from kernel.store.turn_index import Place, TurnFilter
+from kernel.store.writer import Log
 from protocol.agent_memory import Entry, Tier
 from protocol.api.history import HistoryCall, HistoryFound, HistoryHit, HistoryPage, HistoryTurn, Reindexed
 from protocol.errors import Refused
@@ -64,14 +64,11 @@ class _Known(NamedTuple):
 class Recall:
     """Follows the log into the index (one task), and answers questions from it."""
 
-    def __init__(
-        self, *, path: str, reader: Reader, wake: Wake, now_ms: Callable[[], int], embeddings: Embeddings | None = None
-    ) -> None:
+    def __init__(self, *, path: str, log: Log, wake: Wake, embeddings: Embeddings | None = None) -> None:
         self._path = path
         self._embeddings = embeddings
-        self._reader = reader
+        self._reader, _, self._now_ms = log
         self._wake = wake
-        self._now_ms = now_ms
         self._index: Index | None = None
         self._writing = trio.Lock()
         self._opening = trio.Lock()

@@ -20,9 +20,8 @@ import trio
 from kernel.agents.catalog import AGENTS, AgentScan, Catalog
 from kernel.agents.registration import forget, gone, made_at_run_time, register, take_over
 from kernel.source.safe_paths import root_fault
-from kernel.store.reader import Reader
 from kernel.store.transaction import emit_broken
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from kernel.workflows.find import WORKFLOWS
 from kernel.workflows.load import Definitions, definitions
 from protocol.api.document import FileError
@@ -108,17 +107,9 @@ START_SECONDS: Final = 0.8
 class Reload:
     """Takes over edited definitions, and knows what the files say now. One task."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        reader: Reader,
-        writer: Writer,
-        sleep: Callable[[float], Awaitable[object]] = trio.sleep,
-    ) -> None:
+    def __init__(self, *, catalog: Catalog, log: Log, sleep: Callable[[float], Awaitable[object]] = trio.sleep) -> None:
         self._catalog = catalog
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer, _ = log
         self._sleep = sleep
         self._told: frozenset[FileError] = frozenset()
         self._seen: object = None

@@ -19,7 +19,6 @@ from kernel.services.working_directory import CliHomes
 from kernel.store import idempotency
 from kernel.store.entries import UNSWEPT_MS
 from kernel.store.feed import Wake
-from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import retention
 from kernel.store.transitions.clear import clear
@@ -36,7 +35,7 @@ from kernel.store.transitions.retention import (
     sweep_messages,
     sweep_runs,
 )
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.errors import Refused
 
 logger = logging.getLogger(__name__)
@@ -69,17 +68,13 @@ class Retention:
     def __init__(
         self,
         *,
-        reader: Reader,
-        writer: Writer,
-        now_ms: Callable[[], int],
+        log: Log,
         kept_seconds: Callable[[], float],
         homes: CliHomes | None = None,
         redo: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint,
         sleep: Callable[[float], Awaitable[object]] = trio.sleep,
     ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._now_ms = now_ms
+        self._reader, self._writer, self._now_ms = log
         self._kept_seconds = kept_seconds
         self._homes = homes or CliHomes()
         self._redo = redo
@@ -171,11 +166,9 @@ class MemorySpaceCleanup:
     removed at the next start.
     """
 
-    def __init__(self, *, reader: Reader, writer: Writer, wake: Wake, now_ms: Callable[[], int]) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, *, log: Log, wake: Wake) -> None:
+        self._reader, self._writer, self._now_ms = log
         self._wake = wake
-        self._now_ms = now_ms
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Remove until cancelled. Raises StorageFailed."""

@@ -19,11 +19,10 @@ from kernel.policy.run_completion import RunCompletion, run_completion
 from kernel.services.timers import reconcile
 from kernel.store import landings, run_outcomes, workflows
 from kernel.store.feed import Wake
-from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.limits import limit
 from kernel.store.transitions.runs import RunJudgement, end_run
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.names import is_personal
@@ -80,11 +79,9 @@ def concerns_no_run(event: Event) -> bool:
 class Runs:
     """Watches every running run, also those of earlier kernels. Its ``wake`` may leave out what concerns no run."""
 
-    def __init__(self, *, reader: Reader, writer: Writer, wake: Wake, now_ms: Callable[[], int]) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, *, log: Log, wake: Wake) -> None:
+        self._reader, self._writer, self._now_ms = log
         self._wake = wake
-        self._now_ms = now_ms
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch until cancelled."""

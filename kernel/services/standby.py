@@ -9,7 +9,6 @@ import logging
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,14 +16,12 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
-from kernel.agents.catalog import Catalog
 from kernel.agents.standby import standby_unit
-from kernel.agents.trust import GrantSource, missing_grants
+from kernel.agents.trust import TrustedFiles
 from kernel.fault_injection import AT, LOG
 from kernel.store.history import log_name
 from kernel.store.log_tap import LogTap, newest_event
-from kernel.store.reader import Reader
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.project import StandbySettings
 from protocol.standby import StandbyState
@@ -62,29 +59,14 @@ class _Looked(NamedTuple):
 class Standby:
     """Copies the log to where the project file says."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        reader: Reader,
-        writer: Writer,
-        database: str,
-        state_dir: Path,
-        environ: Mapping[str, str],
-        term: int,
-        trusted: bool,
-        kept: GrantSource,
-    ) -> None:
-        """``database`` is the path of the log; ``trusted``: every file is."""
-        self._catalog = catalog
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, *, log: Log, files: TrustedFiles, database: str, state_dir: Path, term: int) -> None:
+        """``database`` is the path of the log."""
+        self._reader, self._writer, _ = log
+        self._catalog, environ, self._trust = files
         self._database = database
         self._state_dir = state_dir
         self._environ = {name: environ[name] for name in _PASSED_ON if name in environ}
         self._term = term
-        self._trusted = trusted
-        self._kept = kept
         self._settings: StandbySettings | None = None
         self._waits_for_trust = False
         self._heard = Heard()
@@ -145,9 +127,8 @@ class Standby:
 
     def _usable(self) -> StandbySettings | None:
         settings = self._catalog.kept_project().standby
-        wants = () if settings is None or self._trusted else missing_grants((standby_unit(settings),), self._kept)
-        self._waits_for_trust = bool(wants)
-        return None if wants else settings
+        self._waits_for_trust = settings is not None and self._trust.fault(standby_unit(settings)) is not None
+        return None if self._waits_for_trust else settings
 
     async def flush(self) -> None:
         """Bring what is left, for FLUSH_SECONDS at most: the kernel stops."""

@@ -9,14 +9,13 @@ anew, with a ledger of what was done.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 import trio
 
 from kernel.agents.backends import command_of
-from kernel.agents.catalog import Catalog
 from kernel.agents.cli_extras import Extras, extras_of
 from kernel.agents.environment import worker_environment
 from kernel.agents.mcp_servers import filled
@@ -26,7 +25,7 @@ from kernel.agents.prompt import Prompt, prior_work
 from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve, sdks_for
 from kernel.agents.resources import NOTHING, AgentResources, has_resources, resources_of
 from kernel.agents.skills import skills_prompt
-from kernel.agents.trust import GrantSource, agent_units, demands_text, missing_grants
+from kernel.agents.trust import TrustedFiles, agent_units, demands_text, missing_grants
 from kernel.policy.circuit_breaker import Endpoint
 from kernel.policy.prompt_budget import tokens
 from kernel.services.call_command import CallCommand
@@ -152,14 +151,11 @@ class StartFrameBuilder:
     def __init__(
         self,
         *,
-        catalog: Catalog,
+        files: TrustedFiles,
         reader: Reader,
-        environ: Mapping[str, str],
         own_bin: frozenset[str],
         url: str,
-        trusted: bool,
         paths: AttemptPaths,
-        kept: GrantSource = tuple,
         memories: Memories | None = None,
         working_directory: Callable[[Leased], WorkingDirectory] | None = None,
         confine: Callable[
@@ -172,17 +168,14 @@ class StartFrameBuilder:
         ``memories`` None: no agent knows anything.
         """
         self._memories = memories
-        self._working_directory = working_directory or in_project(catalog.root)
+        self._working_directory = working_directory or in_project(files.catalog.root)
         self._confine = confine
         self._paths = paths
-        self._catalog = catalog
         self._reader = reader
-        self._environ = environ
         self._own_bin = own_bin
         self._url = url
-        self._trusted = trusted
+        self._catalog, self._environ, self._trust = files
         self._call_command = call_command
-        self._kept = kept
 
     async def build(self, leased: Leased, token: str) -> StartFrame:
         """Build the frame of one attempt. Raises CannotStart. What an agent brings along is read in a thread."""
@@ -304,10 +297,10 @@ class StartFrameBuilder:
         self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition, own: AgentResources
     ) -> None:
         """Raise CannotStart for files that nobody trusts: edited since, never trusted, or taken back (promise P19)."""
-        if self._trusted:
+        if self._trust.everything:
             return
         found = (one for one in agent_units(definition, project, own) if not leased.vouched.issuperset(one.demands))
-        wants = missing_grants(found, self._kept)
+        wants = missing_grants(found, self._trust.kept)
         if wants:
             said = "changed since they were trusted" if leased.vouched or wants[0].before else "are not trusted"
             raise CannotStart("untrusted", f"the files {said}: {demands_text(wants)[:500]}")

@@ -11,20 +11,18 @@ from typing import Final, NoReturn
 import msgspec
 import trio
 
-from kernel.agents.catalog import Catalog
 from kernel.agents.registration import Known, refresh, take_over
 from kernel.agents.schedule import DEFAULT_PROMPT, Every, ScheduleRejected, parse_wakeup
-from kernel.agents.trust import GrantSource
+from kernel.agents.trust import TrustedFiles
 from kernel.policy.wakeup_schedule import rearmed_ms, sought_from_ms
 from kernel.services.reload import MOVED, CannotWatch, watch_directories
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import timers
 from kernel.store.feed import Wake
-from kernel.store.reader import Reader
 from kernel.store.timers import Timer, arm, fire, postpone
 from kernel.store.transaction import emit_log
 from kernel.store.transitions.due import apply_due, next_due_ms
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from kernel.workflows.schedules import Scheduled, schedules
 from protocol.agent import Schedule
 from protocol.errors import Refused
@@ -63,39 +61,24 @@ class Schedules:
     pass until it sees that the wall clock was set, or that a schedule was written into an agent's file. Else it sleeps
     (fault LF01).
 
-    ``wake`` is for events of WAKING; ``local`` is the variable TZ of the kernel's environment.
+    ``wake`` is for events of WAKING.
     """
 
     def __init__(
-        self,
-        *,
-        reader: Reader,
-        writer: Writer,
-        catalog: Catalog,
-        wake: Wake,
-        now_ms: Callable[[], int],
-        wall_ms: Callable[[], int],
-        local: str | None,
-        trusted: bool = False,
-        kept: GrantSource = tuple,
-        trust_dir: Path | None = None,
+        self, *, log: Log, files: TrustedFiles, wake: Wake, wall_ms: Callable[[], int], trust_dir: Path | None = None
     ) -> None:
-        """``trusted``: every file is. Else only schedules among what is ``kept``, in ``trust_dir``, count."""
-        self._reader = reader
-        self._writer = writer
-        self._catalog = catalog
+        """Unless every file is trusted, only schedules among what is kept, in ``trust_dir``, count."""
+        self._reader, self._writer, self._now_ms = log
+        self._catalog, environ, self._trust = files
+        self._local = environ.get("TZ")
         self._wake = wake
-        self._now_ms = now_ms
         self._wall_ms = wall_ms
-        self._local = local
-        self._trusted = trusted
-        self._kept = kept
         self._trust_dir = trust_dir
-        self._agreed = kept()
+        self._agreed = self._trust.kept()
         self._warned: frozenset[Scheduled] = frozenset()
-        self._offset_ms = wall_ms() - now_ms()
-        self._stamp = catalog.stamp()
-        self._stamped_ms = now_ms()
+        self._offset_ms = wall_ms() - log.now_ms()
+        self._stamp = self._catalog.stamp()
+        self._stamped_ms = log.now_ms()
         wake.set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -109,14 +92,14 @@ class Schedules:
 
     async def _watch_trust(self) -> None:
         """Wake when trust was granted or taken back. Where the system cannot tell of it, it is seen once a minute."""
-        if self._trust_dir is None or self._trusted:
+        if self._trust_dir is None or self._trust.everything:
             return
         try:
             with watch_directories() as watch:
                 watch.cover((self._trust_dir,), MOVED)
                 while True:
                     await watch.changed()
-                    if self._kept() != self._agreed:
+                    if self._trust.kept() != self._agreed:
                         self._wake.set()
         except CannotWatch as error:
             logger.warning("schedule.unwatched %s: consent is noticed once a minute", error)
@@ -136,7 +119,7 @@ class Schedules:
             offset_ms = self._wall_ms() - self._now_ms()
             if abs(offset_ms - self._offset_ms) >= CLOCK_SET_MS:
                 self._offset_ms, changed = offset_ms, True
-            trusted_before, self._agreed = self._agreed, self._kept()
+            trusted_before, self._agreed = self._agreed, self._trust.kept()
             if trusted_before != self._agreed or self._wake.clear() or changed:
                 await self._arm()
             for timer in self._reader.now(timers.due, self._now_ms(), self._wall_ms()):
@@ -160,7 +143,7 @@ class Schedules:
         declared = await self._reader.read(timers.declared)
         armed = {(timer.agent, timer.home): timer for timer in declared.armed}
         found = schedules(declared.agents, declared.workflows)
-        untrusted = frozenset(() if self._trusted else (one for one in found if not one.trusted(self._agreed)))
+        untrusted = frozenset(() if self._trust.everything else (one for one in found if not one.trusted(self._agreed)))
         await self._warn_untrusted(untrusted)
         wanted: dict[tuple[AgentKey, str], Timer] = {}
         for one in found:
@@ -216,7 +199,7 @@ class Schedules:
         except BadDefinition as error:  # a file that is wrong now changes nothing
             logger.debug("wakeup.as_before %s: %s", timer.agent, error.text)
             known = "same"
-        if known == "changed" or self._kept() != self._agreed:
+        if known == "changed" or self._trust.kept() != self._agreed:
             self._wake.set()
             return
         schedule = _decoder.decode(timer.schedule)
@@ -253,13 +236,9 @@ class Deadlines:
     ``starvation_ms``: the time that work of any lane waits before it is immediate.
     """
 
-    def __init__(
-        self, *, reader: Reader, writer: Writer, wake: Wake, now_ms: Callable[[], int], starvation_ms: int
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, *, log: Log, wake: Wake, starvation_ms: int) -> None:
+        self._reader, self._writer, self._now_ms = log
         self._wake = wake
-        self._now_ms = now_ms
         self._starvation_ms = starvation_ms
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -9,13 +9,13 @@ import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Final, NamedTuple
 
 import trio
 
-from kernel.agents.catalog import Catalog
 from kernel.agents.telemetry import header_fields, may_reach, otel_unit, traces_url
-from kernel.agents.trust import GrantSource, missing_grants
+from kernel.agents.trust import TrustedFiles
 from kernel.agents.webhooks import host_of
 from kernel.fault_injection import fault_point
 from kernel.policy.otlp import CONTENT_TYPE, export_request
@@ -23,8 +23,7 @@ from kernel.policy.traces import SCHEMA
 from kernel.services.signed_post import Asked, Post, Unreached, post
 from kernel.store import traces
 from kernel.store.feed import Wake
-from kernel.store.reader import Reader
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.project import OtelSettings
 from protocol.version import VERSION
@@ -60,32 +59,16 @@ class Collector(NamedTuple):
 class Traces:
     """Delivers spans to the collector of the project file."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        reader: Reader,
-        writer: Writer,
-        wake: Wake,
-        environ: Mapping[str, str],
-        project: str,
-        trusted: bool,
-        kept: GrantSource,
-        deliver: Post = post,
-    ) -> None:
-        """``project`` is the path that its log is of; ``trusted``: every file is."""
-        self._catalog = catalog
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, *, log: Log, files: TrustedFiles, wake: Wake, project: str, deliver: Post = post) -> None:
+        """``project`` is the path that its log is of."""
+        self._reader, self._writer, _ = log
         self._wake = wake
-        self._environ = environ
         self._project = project
         self._namespace = os.path.basename(project)
-        self._trusted = trusted
-        self._kept = kept
+        self._catalog, self._environ, self._trust = files
         self._deliver = deliver
         self._one = trio.Lock()
-        self._told: set[str] = set()
+        self._warn_once = cache(_warn)
         self._seen = 0
         """The event up to which nothing is left to tell; the store is told with the next delivery."""
         self._limit = traces.BATCH
@@ -133,11 +116,9 @@ class Traces:
         found: Collector | None = None
         if settings is not None:
             wanted = otel_unit(settings)
-            fields = header_fields(settings, self._environ)
-            if not self._trusted and missing_grants((wanted,), self._kept):
-                self._tell_once("it is not trusted yet: look at it and keep it with awk trust", settings)
-            elif isinstance(fields, str):
-                self._tell_once(fields, settings)
+            fields = self._trust.fault(wanted) or header_fields(settings, self._environ)
+            if isinstance(fields, str):
+                self._warn_once(settings.endpoint, fields)
             else:
                 found = Collector(f"{traces.PREFIX}{wanted.digest}", settings, fields)
         names = frozenset[str]() if found is None else frozenset({found.name})
@@ -145,11 +126,6 @@ class Traces:
             self._seen = 0
             await self._writer.commit(traces.keep, names)
         return found
-
-    def _tell_once(self, why: str, settings: OtelSettings) -> None:
-        if why not in self._told:
-            self._told.add(why)
-            logger.warning("otel.unusable %s: %s", host_of(settings.endpoint), why)
 
     async def turn(self, collector: Collector) -> bool:
         """Tell the next spans, in one request. Returns whether there may be more to tell at once."""
@@ -203,3 +179,7 @@ class Traces:
         except Unreached as unreached:
             return None, str(unreached)
         return status, f"status {status}"
+
+
+def _warn(url: str, why: str) -> None:
+    logger.warning("otel.unusable %s: %s", host_of(url), why)

@@ -6,22 +6,21 @@ other. A server may be told an event twice (with the same id), and late, but it 
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Final
 
 import trio
 
-from kernel.agents.catalog import Catalog
-from kernel.agents.trust import GrantSource, missing_grants
+from kernel.agents.trust import TrustedFiles
 from kernel.agents.webhooks import EVERY, host_of, outgoing_unit, signing_key
 from kernel.policy.webhooks import Verdict, is_public, payload, signature_of, verdict_of
 from kernel.services.signed_post import Asked, Post, Unreached, post
 from kernel.store import feed, webhooks
 from kernel.store.feed import EVERYTHING, EventFilter, Wake
-from kernel.store.reader import Reader
 from kernel.store.webhooks import Due, Outcome, Standing
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.events import DURABLE, Event
 from protocol.project import OutgoingHook
@@ -42,36 +41,19 @@ class Webhooks:
     """Delivers events to the webhooks of the project file that are trusted. A slow server holds up only itself."""
 
     def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        reader: Reader,
-        writer: Writer,
-        wake: Wake,
-        now_ms: Callable[[], int],
-        environ: Mapping[str, str],
-        url: str,
-        project: str,
-        trusted: bool,
-        kept: GrantSource,
-        deliver: Post = post,
+        self, *, log: Log, files: TrustedFiles, wake: Wake, url: str, project: str, deliver: Post = post
     ) -> None:
-        """``project`` tells ids of this log from those of others; ``trusted``: every file is."""
-        self._catalog = catalog
-        self._reader = reader
-        self._writer = writer
+        """``project`` tells ids of this log from those of others."""
+        self._reader, self._writer, self._now_ms = log
         self._wake = wake
-        self._now_ms = now_ms
-        self._environ = environ
         self._url = url
         self._project = project
-        self._trusted = trusted
-        self._kept = kept
+        self._catalog, self._environ, self._trust = files
         self._deliver = deliver
         self._busy: set[str] = set()
         self._again: set[str] = set()
         """Of those that are busy: something came meanwhile."""
-        self._told: set[tuple[str, str]] = set()
+        self._warn_once = cache(_warn)
         self._seen: dict[str, int] = {}
         """Of each webhook the event up to which nothing is left for it; the store is told with the next delivery."""
 
@@ -113,21 +95,14 @@ class Webhooks:
         found: dict[str, tuple[OutgoingHook, bytes]] = {}
         for hook in self._catalog.kept_project().webhooks:
             wanted = outgoing_unit(hook)
-            key = signing_key(hook.secret, self._environ)
-            if not self._trusted and missing_grants((wanted,), self._kept):
-                self._tell_once(hook.url, "it is not trusted yet: look at it and keep it with awk trust")
-            elif isinstance(key, str):
-                self._tell_once(hook.url, key)
+            key = self._trust.fault(wanted) or signing_key(hook.secret, self._environ)
+            if isinstance(key, str):
+                self._warn_once(hook.url, key)
             else:
                 found[wanted.digest] = (hook, key)
         if self._reader.now(webhooks.known) != found.keys():
             await self._writer.commit(webhooks.keep, tuple(found))
         return found
-
-    def _tell_once(self, url: str, why: str) -> None:
-        if (url, why) not in self._told:
-            self._told.add((url, why))
-            logger.warning("webhook.unusable %s: %s", host_of(url), why)
 
     def _rest_seconds(self, hooks: Mapping[str, object]) -> float:
         now_ms = self._now_ms()
@@ -199,3 +174,7 @@ class Webhooks:
         if verdict.kind != "delivered":
             logger.warning("webhook.%s %s: event %d, %s", verdict.kind, host_of(hook.url), due.event, why)
         return Outcome(due.event, due.tries, verdict, why)
+
+
+def _warn(url: str, why: str) -> None:
+    logger.warning("webhook.unusable %s: %s", host_of(url), why)

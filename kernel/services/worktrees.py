@@ -9,21 +9,19 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
 import trio
 
-from kernel.agents.environment import worker_environment
 from kernel.agents.providers import CauseError
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
+from kernel.services.timers import reconcile
 from kernel.services.working_directory import WorkingDirectory
 from kernel.store import workflows, worktrees
 from kernel.store.database import has_room
 from kernel.store.feed import Feed, Wake
-from kernel.store.reader import Reader
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.worktrees import (
     worktree_confined,
@@ -33,7 +31,7 @@ from kernel.store.transitions.worktrees import (
     worktree_made,
 )
 from kernel.store.worktrees import SHARED, State, Worktree
-from kernel.store.writer import Writer
+from kernel.store.writer import Log
 from kernel.workflows.clone import clone_of, has_clone
 from kernel.workflows.repository import Changes, Repository, unlock
 from kernel.workflows.worktrees import WorktreeSetup, copy_included, run_steps
@@ -53,9 +51,7 @@ BARE: Final = "awk-bare"
 """A file in the git directory of a tree whose setup was not run in it, for its agent works on a node."""
 _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 _THERE: Final = frozenset({"made", "kept"})
-_SHOWN: Final[Mapping[State, Literal["planned", "made", "kept"]]] = MappingProxyType(
-    {"planned": "planned", "made": "made", "kept": "kept"}
-)
+_SHOWN: Mapping[State, Literal["planned", "made", "kept"]] = {"planned": "planned", "made": "made", "kept": "kept"}
 
 
 class Worktrees:
@@ -66,23 +62,19 @@ class Worktrees:
         *,
         root: Path,
         repository: Repository,
-        reader: Reader,
-        writer: Writer,
+        log: Log,
         feed: Feed,
         launcher: Launcher,
-        environ: Mapping[str, str],
-        own_bin: frozenset[str],
         confine: Callable[[Worktree], Sandbox],
     ) -> None:
         """``confine`` makes the sandbox of all that is run over a confined agent's tree. It may raise CauseError."""
         self._confine = confine
         self._root = root
         self._repository = repository
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer, _ = log
         self._feed = feed
         self._launcher = launcher
-        self._env = worker_environment(environ, own_bin=own_bin)
+        self._env = repository.git.environment
         self._turn = trio.Lock()
         self._making: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
         """By path."""
@@ -328,19 +320,11 @@ class WorktreeSweep:
     """
 
     def __init__(
-        self,
-        *,
-        repository: Repository,
-        trees: Worktrees,
-        reader: Reader,
-        writer: Writer,
-        wake: Wake,
-        works_in: Callable[[int], bool],
+        self, *, repository: Repository, trees: Worktrees, log: Log, wake: Wake, works_in: Callable[[int], bool]
     ) -> None:
         self._repository = repository
         self._trees = trees
-        self._reader = reader
-        self._writer = writer
+        self._reader, self._writer, _ = log
         self._wake = wake
         self._works_in = works_in
         self._looked_at: set[tuple[int, str]] = set()
@@ -349,10 +333,7 @@ class WorktreeSweep:
 
     async def run(self) -> None:
         """Sweep until cancelled. Raises StorageFailed."""
-        while True:
-            self._wake.clear()
-            with trio.move_on_after(await self.run_once()):
-                await self._wake.wait()
+        await reconcile(self._wake, self.run_once)
 
     async def run_once(self) -> float:
         """Decide about every tree whose run has ended. Returns the seconds until there may be more to decide."""

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 from math import inf
 from time import monotonic
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 import apsw
 import msgspec
@@ -29,6 +29,7 @@ from kernel.rule.evaluate import CORE_TABLE, Table
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
 from kernel.store.log_tap import LogTap
+from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.recovery import touch
 from protocol.errors import Refused
@@ -422,3 +423,11 @@ def _copy(error: Exception) -> Exception:
     if isinstance(error, Refused):
         return Refused(error.code, error.text, error.hint)
     return StorageFailed(*error.args)
+
+
+class Log(NamedTuple):
+    """What a service needs of the log: questions, commits, and the time that their milliseconds count in."""
+
+    reader: Reader
+    writer: Writer
+    now_ms: Callable[[], int]

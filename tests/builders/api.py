@@ -17,6 +17,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
+from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.api.server import serve
 from kernel.operations.context import (
     AttemptActivity,
@@ -30,7 +31,6 @@ from kernel.operations.context import (
     NodeAccess,
     ProcessControl,
     ProjectFiles,
-    ProjectTrust,
     Services,
     StoreAccess,
     TreeServices,
@@ -70,7 +70,7 @@ from kernel.store.transitions.landings import MergePlan
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
-from kernel.store.writer import Writer
+from kernel.store.writer import Log, Writer
 from kernel.workflows.branches import Standing, TakeMode, Tip
 from kernel.workflows.instruction_prompt import settings_of
 from kernel.workflows.remote import Remotes
@@ -381,11 +381,11 @@ async def serve_kernel(
 
     launcher = ExecLauncher(run_dir=root / "run", environ={})
     project = root / "project"
-    recall = Recall(path=str(root / "recall-index.db"), reader=reader, wake=Wake(), now_ms=lambda: 1_700_000_000_000)
+    log = Log(reader, writer, lambda: 1_700_000_000_000)
+    recall = Recall(path=str(root / "recall-index.db"), log=log, wake=Wake())
     guard = Guard(
         contexts=contexts,
-        reader=reader,
-        writer=writer,
+        log=log,
         wake=feed.new_wake(WAKING),
         settings=partial(settings_of, catalog=catalog, reader=reader),
         answer_seconds=answer_seconds,
@@ -404,7 +404,7 @@ async def serve_kernel(
         files=ProjectFiles(
             catalog=catalog,
             contexts=contexts,
-            definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
+            definitions=Reload(catalog=catalog, log=log).current,
             trust=ProjectTrust(everything=False, kept=lambda: kept(grants)),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             worktrees=TreeServices(
@@ -444,7 +444,7 @@ async def serve_kernel(
             ),
             rules=InstalledRules(),
             numbers=KernelNumbers(
-                counters=EventCounters(reader=reader, writer=writer, now_ms=lambda: 1_700_000_000_000),
+                counters=EventCounters(log),
                 commits=writer.commits,
                 turns=Durations(),
                 retention_seconds=lambda: 60.0,
@@ -457,12 +457,9 @@ async def serve_kernel(
         memory=MemoryAccess(
             history=recall,
             vectors=Embeddings(
-                catalog=catalog,
-                environ=environ or {},
+                files=TrustedFiles(catalog, environ or {}, ProjectTrust(kept=lambda: kept(grants))),
                 asking=EmbeddingProcess(launcher, dict),
                 state_dir=root / "state",
-                trusted=False,
-                kept=lambda: kept(grants),
                 now=lambda: 0.0,
             ),
             derived=(recall,),

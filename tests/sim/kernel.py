@@ -12,6 +12,7 @@ from typing import cast
 import trio
 
 from kernel.agents.registration import register
+from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.operations.context import Services
 from kernel.policy.scheduling import STARVATION_MS, Limits
 from kernel.procs.launcher import Launcher
@@ -34,6 +35,7 @@ from kernel.store.transaction import rfc3339
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import end_ephemeral
 from kernel.store.transitions.recovery import asked_to_stop, recover
+from kernel.store.writer import Log
 from protocol.events import Event
 from tests.sim.inline import InlineWriter, Inspects
 from tests.sim.project_folder import ProjectFolder
@@ -98,12 +100,10 @@ class Kernel:
             admission=Admission(reader=self.reader, budgets=budgets, now_ms=nature.now_ms),
             budgets=budgets,
             start_frames=StartFrameBuilder(
-                catalog=project_folder.catalog,
+                files=TrustedFiles(project_folder.catalog, project_folder.environ, ProjectTrust(everything=True)),
                 reader=self.reader,
-                environ=project_folder.environ,
                 own_bin=frozenset(),
                 url="http://kernel/mcp",
-                trusted=True,
                 paths=AttemptPaths(state=project_folder.root / ".state", home=project_folder.root / ".state"),
             ),
             completer=Completer(writer=self.writer, now_ms=nature.now_ms, jitter=nature.chance.random),
@@ -118,32 +118,16 @@ class Kernel:
             pressed=lambda: False,
             now_ms=nature.now_ms,
         )
-        self.deadlines = Deadlines(
-            reader=self.reader,
-            writer=self.writer,
-            wake=feed.new_wake(unless=leads_to_nothing),
-            now_ms=nature.now_ms,
-            starvation_ms=STARVATION_MS,
-        )
+        log = Log(self.reader, self.writer, nature.now_ms)
+        self.deadlines = Deadlines(log=log, wake=feed.new_wake(unless=leads_to_nothing), starvation_ms=STARVATION_MS)
         self.schedules = Schedules(
-            reader=self.reader,
-            writer=self.writer,
-            catalog=project_folder.catalog,
+            log=log,
+            files=TrustedFiles(project_folder.catalog, {"TZ": "UTC"}, ProjectTrust(everything=True)),
             wake=feed.new_wake(WAKING),
-            now_ms=nature.now_ms,
             wall_ms=nature.wall_ms,
-            local="UTC",
-            trusted=True,
         )
-        self.retention = Retention(
-            reader=self.reader,
-            writer=self.writer,
-            now_ms=nature.now_ms,
-            kept_seconds=lambda: project_folder.catalog.project().retention,
-        )
-        self.runs = Runs(
-            reader=self.reader, writer=self.writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=nature.now_ms
-        )
+        self.retention = Retention(log=log, kept_seconds=lambda: project_folder.catalog.project().retention)
+        self.runs = Runs(log=log, wake=feed.new_wake(unless=concerns_no_run))
         self.services = _services(self, project_folder)
         self.safe_mode = False
         self._stop = trio.Event()

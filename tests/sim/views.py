@@ -21,11 +21,12 @@ from interface.cli.commands.status import status_lines
 from interface.cli.output import Screen
 from interface.cli.top_view import TopView
 from interface.client import Client
+from kernel.agents.trust import ProjectTrust
 from kernel.api.http import agents, system
 from kernel.api.http.parameters import asked_of
 from kernel.api.http.route import Request
 from kernel.operations import needs
-from kernel.operations.context import KernelIdentity, KernelState, ProjectTrust
+from kernel.operations.context import KernelIdentity, KernelState
 from protocol.api.processes import Ps
 from protocol.project import ProjectDefinition
 

@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from kernel.agents.trust import missing_grants
 from kernel.agents.webhooks import incoming_unit, signing_key
 from kernel.api.http.messages import OutsideMessage, deliver, receipt_of
 from kernel.api.http.route import Request
@@ -48,11 +47,7 @@ async def receive(call: Request[None], store: StoreAccess, files: ProjectFiles) 
 
 def _key(name: str, hook: IncomingHook, files: ProjectFiles) -> bytes | None:
     """The key of a hook that may be used; None: it is as if there were none, and the log says why."""
-    wanted = incoming_unit(name, hook)
-    if not files.trust.everything and missing_grants((wanted,), files.trust.kept):
-        _tell_once(name, "it is not trusted yet: look at it and keep it with awk trust")
-        return None
-    key = signing_key(hook.secret, files.environ)
+    key = files.trust.fault(incoming_unit(name, hook)) or signing_key(hook.secret, files.environ)
     if isinstance(key, str):
         _tell_once(name, key)
         return None

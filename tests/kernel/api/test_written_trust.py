@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.rule.draft import Draft
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.working_directory import AttemptPaths
@@ -44,12 +45,14 @@ class Team:
         for name in ("claude", "run"):
             (programs / name).touch(mode=0o700)
         self.builder = StartFrameBuilder(
-            catalog=kernel.services.files.catalog,
+            files=TrustedFiles(
+                kernel.services.files.catalog,
+                {"PATH": str(programs), "HOME": str(folder), "ANTHROPIC_API_KEY": "dummy"},
+                ProjectTrust(everything=True),
+            ),
             reader=kernel.services.store.reader,
-            environ={"PATH": str(programs), "HOME": str(folder), "ANTHROPIC_API_KEY": "dummy"},
             own_bin=frozenset(),
             url="",
-            trusted=True,
             paths=AttemptPaths(state=folder / "state", home=folder),
             memories=kernel.services.memory.prompts,
         )

@@ -12,6 +12,7 @@ import trio.testing
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
+from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.policy.scheduling import Limits
 from kernel.procs.launcher import Launcher
 from kernel.procs.procfs import ProcessId
@@ -32,7 +33,7 @@ from kernel.store import instructions
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import append
-from kernel.store.writer import Writer
+from kernel.store.writer import Log, Writer
 from protocol.ipc import Exited, KernelFrame, Ping, Ready, WorkerFrame
 from protocol.ndjson import FrameReader, Noise, encode
 from protocol.trust import Grant
@@ -161,14 +162,11 @@ class Core:
             budgets=budgets,
             places=places or WorkPlaces(WorkPlace(launcher=cast("Launcher", launcher))),
             start_frames=StartFrameBuilder(
-                catalog=self.catalog,
+                files=TrustedFiles(self.catalog, {}, ProjectTrust(kept=lambda: self.kept)),
                 reader=self.reader,
-                environ={},
                 own_bin=frozenset(),
                 url="http://x",
-                trusted=False,
                 paths=AttemptPaths(state=root / ".state", home=root / ".state"),
-                kept=lambda: self.kept,
             ),
             completer=Completer(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
             now_text=lambda: "",
@@ -186,10 +184,8 @@ class Core:
             now_ms=lambda: self.now_ms,
         )
         self.deadlines = Deadlines(
-            reader=self.reader,
-            writer=self.writer,
+            log=Log(self.reader, self.writer, lambda: self.now_ms),
             wake=feed.new_wake(unless=leads_to_nothing),
-            now_ms=lambda: self.now_ms,
             starvation_ms=300_000,
         )
 

@@ -28,7 +28,7 @@ from kernel.store.transitions.runs import start_run
 from kernel.store.transitions.worktrees import TreePlan, worktree_made
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import PlannedTree, Worktree
-from kernel.store.writer import Writer
+from kernel.store.writer import Log, Writer
 from kernel.workflows import checkout_move, file_exchange
 from kernel.workflows.project_git import ProjectGit
 from protocol.api.merges import MergeInfo, MergeRequest
@@ -92,6 +92,10 @@ class LandingProject:
     interference: Interference = field(default_factory=Interference)
     runs: int = 0
 
+    @property
+    def log(self) -> Log:
+        return Log(self.reader, self.writer, lambda: 0)
+
     def git(self) -> ProjectGit:
         """The kernel's git, in the folder that landings have."""
         place = self.git_project.folder / "trees" / service.PLACE
@@ -102,29 +106,22 @@ class LandingProject:
         return Worktrees(
             root=self.git_project.root,
             repository=self.git_project.repository(self.launcher),
-            reader=self.reader,
-            writer=self.writer,
+            log=self.log,
             feed=self.feed,
             launcher=self.launcher,
-            environ=self.git_project.environ,
-            own_bin=frozenset(),
             confine=lambda tree: Sandbox(program=tree.name, private_bytes=1),
         )
 
     def kernel(self) -> Landings:
         """The queue's service, as a kernel has it that has just started."""
-        environ = self.git_project.environ
         return Landings(
             root=self.git_project.root,
             git=self.git(),
             repository=self.git_project.repository(self.launcher),
             box=partial(self.trees().box, gone=True),
-            reader=self.reader,
-            writer=self.writer,
+            log=self.log,
             wake=self.feed.new_wake(service.WAKING),
             launcher=self.launcher,
-            environ=environ,
-            own_bin=frozenset(),
         )
 
     async def run_of(

@@ -17,6 +17,7 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.limits import grant, grant_agent, limit
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.writer import Log
 from protocol.agent import Action, AgentDefinition, MockUsage, Rule
 from protocol.budget import AgentBudget, InstructionBudget, RunBudget
 from protocol.instruction import Usage
@@ -294,9 +295,7 @@ async def test_a_started_workflow_holds_still_when_its_wall_time_is_over() -> No
     """Wall time of a workflow; ``continue`` grants it once more."""
     async with budget_kernel() as kernel:
         ids = await kernel.start(ALL, RunBudget(), mode="start", limits=RunLimits(wall_time=60), wall_time_ms=60_000)
-        runs = Runs(
-            reader=kernel.reader, writer=kernel.writer, wake=kernel.feed.new_wake(), now_ms=lambda: kernel.now_ms
-        )
+        runs = Runs(log=Log(kernel.reader, kernel.writer, lambda: kernel.now_ms), wake=kernel.feed.new_wake())
         await kernel.begin(ids[0], PLAIN)
         assert await runs.run_once() == 60.0
         kernel.now_ms += 60_000

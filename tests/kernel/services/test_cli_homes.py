@@ -65,13 +65,7 @@ async def test_old_ones_are_swept_and_those_in_use_are_not(root: Path, tmp_path:
         await store.take(old)
         await store.writer.commit(close, old, 1, status="incomplete", text="")
         kept_days = 30
-        retention = Retention(
-            reader=store.reader,
-            writer=store.writer,
-            now_ms=store.clock,
-            kept_seconds=lambda: kept_days * DAY_MS / 1000,
-            homes=CliHomes(root),
-        )
+        retention = Retention(log=store.log, kept_seconds=lambda: kept_days * DAY_MS / 1000, homes=CliHomes(root))
         await retention.sweep()
         assert left(root) == ["alice/dm+alice"]
         store.clock.now_ms += (kept_days + 1) * DAY_MS

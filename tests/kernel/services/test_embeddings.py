@@ -12,6 +12,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.embeddings import embedding_units
+from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.inspect.trust import trust_demands
 from kernel.policy.recall import fused
 from kernel.procs.exec import ExecLauncher
@@ -83,19 +84,15 @@ class Ground:
     def restart(self) -> None:
         """As the next kernel has it."""
         self.embeddings = Embeddings(
-            catalog=self.catalog,
-            environ=self.environ,
+            files=TrustedFiles(self.catalog, self.environ, ProjectTrust(kept=lambda: self.grants)),
             asking=self.asking,
             state_dir=self.folder,
-            trusted=False,
-            kept=lambda: self.grants,
             now=lambda: self.now,
         )
         self.archive.recall = Recall(
             path=str(self.archive.path),
-            reader=self.archive.store.reader,
+            log=self.archive.store.log,
             wake=self.archive.store.feed.new_wake(WAKING),
-            now_ms=self.archive.store.clock,
             embeddings=self.embeddings,
         )
 

@@ -8,6 +8,7 @@ from kernel.store.feed import EventFilter
 from kernel.store.transitions.close import close
 from kernel.store.transitions.limits import grant
 from kernel.store.workflows import WorkflowRecord
+from kernel.store.writer import Log
 from protocol.budget import RunBudget
 from protocol.workflow import RunLimits
 from tests.kernel.services.budget_kernel import SPACE, BudgetKernel, budget_kernel
@@ -29,7 +30,7 @@ async def play(kernel: BudgetKernel, replies: dict[str, str]) -> int:
 
 async def judged(kernel: BudgetKernel) -> WorkflowRecord:
     """How the workflow stands once runs that are over have been ended."""
-    runs = Runs(reader=kernel.reader, writer=kernel.writer, wake=kernel.feed.new_wake(), now_ms=lambda: kernel.now_ms)
+    runs = Runs(log=Log(kernel.reader, kernel.writer, lambda: kernel.now_ms), wake=kernel.feed.new_wake())
     await runs.run_once()
     return kernel.run()
 

@@ -32,9 +32,7 @@ def bytes_of(directory: Path) -> bytes:
 async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Path) -> None:
     """Provider memory. The report of a run can still be read; one that runs again keeps all."""
     async with open_store(str(tmp_path / "kernel.db")) as store:
-        cleanup = MemorySpaceCleanup(
-            reader=store.reader, writer=store.writer, wake=store.feed.new_wake(), now_ms=store.clock
-        )
+        cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
         await start(store)
         assert await cleanup.run_once() == float("inf")
         await store.writer.commit(stop_workflow, "review:main", "cancelled", 130)
@@ -54,9 +52,7 @@ async def test_what_was_said_in_memory_goes_with_the_kernel_and_at_the_start_of_
     """`run --rm` ends its kernel at once: nothing is left for a start that may never come."""
     async with open_store(str(tmp_path / "kernel.db")) as store:
         for _ in range(2):
-            cleanup = MemorySpaceCleanup(
-                reader=store.reader, writer=store.writer, wake=store.feed.new_wake(), now_ms=store.clock
-            )
+            cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
             async with trio.open_nursery() as nursery:
                 await nursery.start(cleanup.run)
                 assert b"canary" not in bytes_of(tmp_path)
@@ -72,9 +68,7 @@ async def test_what_was_said_in_memory_goes_with_the_kernel_and_at_the_start_of_
 async def test_what_is_kept_is_kept(tmp_path: Path) -> None:
     """The default."""
     async with open_store(str(tmp_path / "kernel.db")) as store:
-        cleanup = MemorySpaceCleanup(
-            reader=store.reader, writer=store.writer, wake=store.feed.new_wake(), now_ms=store.clock
-        )
+        cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
         await start(store, "kept")
         await store.writer.commit(stop_workflow, "review:main", "done", 0)
         store.clock.now_ms += 10 * MEMORY_SPACE_KEPT_MS

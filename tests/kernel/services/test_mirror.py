@@ -44,8 +44,7 @@ class MirroredProject:
     def restart(self) -> None:
         """A mirror that remembers only what was stored, as that of the next kernel."""
         self.mirror = Mirror(
-            reader=self.store.reader,
-            writer=self.store.writer,
+            log=self.store.log,
             wake=self.store.feed.new_wake(WAKING),
             files=MirrorFiles(str(self.root)),
             conversations=lambda: self.conversations,

@@ -14,6 +14,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.nodes import node_units
+from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.policy import node_states
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
@@ -27,7 +28,7 @@ from kernel.store import feed
 from kernel.store.database import MEMORY
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
-from kernel.store.writer import Writer
+from kernel.store.writer import Log, Writer
 from protocol.errors import Refused
 from protocol.node import JoinWord, NodeFacts, decode_join_word
 from protocol.project import NodeSettings
@@ -159,14 +160,9 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         return running
 
     service = Nodes(
-        catalog=catalog,
-        reader=reader,
-        writer=writer,
-        environ={"PATH": "/usr/bin:/bin"},
+        log=Log(reader, writer, lambda: START_MS),
+        files=TrustedFiles(catalog, {"PATH": "/usr/bin:/bin"}, ProjectTrust(kept=lambda: kept(grants))),
         state_dir=tmp_path,
-        now_ms=lambda: START_MS,
-        trusted=False,
-        kept=lambda: kept(grants),
         new_session=new_session,
         chance=lambda: 0.0,
         running=at_work,

@@ -42,12 +42,7 @@ class Archive:
 
     def restart(self) -> None:
         """A recall that knows only what is on the disk, as that of the next kernel."""
-        self.recall = Recall(
-            path=str(self.path),
-            reader=self.store.reader,
-            wake=self.store.feed.new_wake(WAKING),
-            now_ms=self.store.clock,
-        )
+        self.recall = Recall(path=str(self.path), log=self.store.log, wake=self.store.feed.new_wake(WAKING))
 
     async def search(self, agent: str, query: str, limit: int = 20) -> HistoryFound:
         return await self.recall.search(agent, query, limit=limit)

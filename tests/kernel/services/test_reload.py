@@ -53,7 +53,7 @@ async def scene(folder: Path, *files: str, followed: bool = True) -> AsyncGenera
     root.mkdir()
     catalog = Catalog(root)
     async with open_store(str(folder / "store.db")) as store:
-        following = Reload(catalog=catalog, reader=store.reader, writer=store.writer, sleep=_at_once)
+        following = Reload(catalog=catalog, log=store.log, sleep=_at_once)
         it = Scene(root, catalog, store, following)
         if files:
             (root / ".agents").mkdir()

@@ -47,7 +47,7 @@ class Counting:
 
 def retention(store: Store, writer: object = None, days: float = 30) -> Retention:
     made: Writer = writer or store.writer  # type: ignore[assignment]
-    return Retention(reader=store.reader, writer=made, now_ms=store.clock, kept_seconds=lambda: days * DAY_MS / 1000)
+    return Retention(log=store.log._replace(writer=made), kept_seconds=lambda: days * DAY_MS / 1000)
 
 
 @pytest.fixture
@@ -176,9 +176,7 @@ class Nights:
 async def test_it_sweeps_soon_and_then_daily(store: Store) -> None:
     """By the kernel's clock: a machine that was asleep for days sweeps when it wakes."""
     nights = Nights()
-    keeps = Retention(
-        reader=store.reader, writer=store.writer, now_ms=store.clock, kept_seconds=lambda: 60.0, sleep=nights.sleep
-    )
+    keeps = Retention(log=store.log, kept_seconds=lambda: 60.0, sleep=nights.sleep)
     await work(store, 3)
     store.clock.now_ms += DAY_MS
     async with trio.open_nursery() as nursery:
@@ -208,9 +206,7 @@ async def test_a_project_file_that_is_broken_sweeps_nothing(store: Store) -> Non
     nights = Nights()
     await work(store, 3)
     store.clock.now_ms += 90 * DAY_MS
-    keeps = Retention(
-        reader=store.reader, writer=store.writer, now_ms=store.clock, kept_seconds=broken, sleep=nights.sleep
-    )
+    keeps = Retention(log=store.log, kept_seconds=broken, sleep=nights.sleep)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeps.run)
         await nights.next()

@@ -14,7 +14,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
 from kernel.agents.schedule import DEFAULT_PROMPT, wakes_text
-from kernel.agents.trust import GrantSource, schedule_units
+from kernel.agents.trust import GrantSource, ProjectTrust, TrustedFiles, schedule_units
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services.runs import Runs
 from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Schedules
@@ -23,7 +23,7 @@ from kernel.store.agents import AgentSpec, put_agents, set_agent_state
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import EndStatus, close
 from kernel.store.transitions.runs import stop_workflow
-from kernel.store.writer import STORAGE_FULL
+from kernel.store.writer import STORAGE_FULL, Log
 from protocol.agent import AgentDefinition, Schedule
 from protocol.errors import Cause
 from protocol.names import AgentKey, number_of
@@ -61,16 +61,11 @@ class Scene:
     ) -> Schedules:
         """What the next kernel would have."""
         return Schedules(
-            trusted=trusted,
-            kept=kept,
+            log=self.store.log,
+            files=TrustedFiles(self.catalog, {"TZ": "UTC"}, ProjectTrust(trusted, kept)),
             trust_dir=trust_dir,
-            reader=self.store.reader,
-            writer=self.store.writer,
-            catalog=self.catalog,
             wake=self.store.feed.new_wake(WAKING),
-            now_ms=self.store.clock,
             wall_ms=lambda: self.wall_ms,
-            local="UTC",
         )
 
     async def pass_ms(self, passed: int) -> float:
@@ -354,7 +349,7 @@ async def test_a_schedule_keeps_no_run_alive(tmp_path: Path) -> None:
         await it.schedules.run_once()
         assert it.armed() == [("helper@review:main", "review:main")]
         store = it.store
-        runs = Runs(reader=store.reader, writer=store.writer, wake=store.feed.new_wake(), now_ms=store.clock)
+        runs = Runs(log=store.log, wake=store.feed.new_wake())
         await runs.run_once()
         record = store.reader.now(workflows.latest, "review:main")
         assert record is not None
@@ -402,9 +397,11 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
             return start_ms + round(mock_clock.current_time() * 1000)
 
         it.schedules = Schedules(
-            reader=it.store.reader, writer=it.store.writer, catalog=it.catalog, wake=it.store.feed.new_wake(WAKING),
-            now_ms=now_ms, wall_ms=lambda: now_ms() + 5, local=None, trusted=True,
-        )  # fmt: skip
+            log=Log(it.store.reader, it.store.writer, now_ms),
+            files=TrustedFiles(it.catalog, {}, ProjectTrust(everything=True)),
+            wake=it.store.feed.new_wake(WAKING),
+            wall_ms=lambda: now_ms() + 5,
+        )
         await it.schedules.run_once()
         async with trio.open_nursery() as nursery:
             await nursery.start(it.schedules.run)

@@ -10,6 +10,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.telemetry import otel_unit
+from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.policy.needs import needs
 from kernel.policy.otlp import CLIENT, INTERNAL, Span, Value, export_request
 from kernel.services.signed_post import Asked, Post, post
@@ -54,14 +55,10 @@ class Bench:
     def kernel(self, deliver: Post = post) -> Traces:
         """The service of a kernel that has just begun."""
         return Traces(
-            catalog=Catalog(self.root),
-            reader=self.store.reader,
-            writer=self.store.writer,
+            log=self.store.log,
+            files=TrustedFiles(Catalog(self.root), self.environ, ProjectTrust(kept=lambda: kept(self.grants))),
             wake=self.store.feed.new_wake(WAKING),
-            environ=self.environ,
             project="/srv/project",
-            trusted=False,
-            kept=lambda: kept(self.grants),
             deliver=deliver,
         )
 

@@ -20,13 +20,7 @@ async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() 
         await store.said(space, "work", to=("alice",))
         await store.take("i1")
         wake = store.feed.new_wake()
-        deadlines = Deadlines(
-            reader=store.reader,
-            writer=store.writer,
-            wake=wake,
-            now_ms=store.clock,
-            starvation_ms=STARVATION_MS,
-        )
+        deadlines = Deadlines(log=store.log, wake=wake, starvation_ms=STARVATION_MS)
         wake.clear()
         await store.writer.commit(create, space, asked(seconds=20), author=Author(InstructionId("i1"), 1))
         assert wake.clear()

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.trust import UNTRUSTED, ProjectTrust, TrustedFiles
 from kernel.agents.webhooks import outgoing_unit
 from kernel.policy.webhooks import PAUSES_SECONDS, Signed, is_genuine, key_of
 from kernel.services.signed_post import Asked, Unreached, post
@@ -21,7 +22,7 @@ from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transaction import emit_log
 from kernel.store.webhooks import standing
-from kernel.store.writer import Writer
+from kernel.store.writer import Log, Writer
 from protocol.trust import TrustUnit
 from tests.builders.api import kept
 from tests.kernel.store.migrated import open_migrated
@@ -121,16 +122,11 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     writer = Writer(database=database, clock_ms=lambda: clock[0], publish=published.publish)
     reader, catalog = Reader(database=database), Catalog(tmp_path)
     service = Webhooks(
-        catalog=catalog,
-        reader=reader,
-        writer=writer,
+        log=Log(reader, writer, lambda: clock[0]),
+        files=TrustedFiles(catalog, {"S": SECRET}, ProjectTrust(kept=lambda: kept(grants))),
         wake=published.new_wake(WAKING),
-        now_ms=lambda: clock[0],
-        environ={"S": SECRET},
         url="http://kernel",
         project="ab12",
-        trusted=False,
-        kept=lambda: kept(grants),
     )
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
@@ -287,14 +283,17 @@ async def test_410_ends_a_webhook_until_its_entry_is_another(bench: Bench) -> No
 
 
 @pytest.mark.promise("P60", "P19")
-async def test_what_is_not_trusted_is_not_told_and_has_no_place_in_the_log(bench: Bench) -> None:
-    """Nor is what has no secret."""
+async def test_what_is_not_trusted_is_not_told_and_has_no_place_in_the_log(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor is what has no secret. kernel.log says why, once."""
     receiver = await bench.receiver()
     bench.write(receiver.url, trusted=False)
     await bench.look()
     await bench.happen()
     await bench.look()
     assert receiver.got == []
+    assert [one.split(": ", 1)[1] for one in caplog.messages] == [UNTRUSTED]
     assert bench.reader.now(standing, outgoing_unit(bench.catalog.project().webhooks[0]).digest, 0) is None
 
 

@@ -59,19 +59,15 @@ async def swept(tmp_path: Path) -> AsyncGenerator[Swept]:
         trees = Worktrees(
             root=git_project.root,
             repository=repository,
-            reader=place.reader,
-            writer=place.writer,
+            log=place.log,
             feed=place.feed,
             launcher=launcher,
-            environ=git_project.environ,
-            own_bin=frozenset(),
             confine=confine,  # type: ignore[arg-type]
         )
         sweep = WorktreeSweep(
             repository=repository,
             trees=trees,
-            reader=place.reader,
-            writer=place.writer,
+            log=place.log,
             wake=place.feed.new_wake(frozenset()),
             works_in=lambda _run: False,
         )

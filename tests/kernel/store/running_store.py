@@ -14,7 +14,7 @@ from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.lease import Leased, lease
-from kernel.store.writer import Writer
+from kernel.store.writer import Log, Writer
 from protocol.api.runs import RunOptions
 from protocol.events import Event
 from protocol.names import AgentKey, inline_key, workflow_space
@@ -46,6 +46,10 @@ class Store:
     told: list[Event] = field(default_factory=list)
     listeners: list[Callable[[Sequence[Event]], None]] = field(default_factory=list)
     """Called with what is published, when it is."""
+
+    @property
+    def log(self) -> Log:
+        return Log(self.reader, self.writer, self.clock)
 
     async def agents(self, *names: str) -> None:
         await self.writer.commit(

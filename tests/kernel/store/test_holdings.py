@@ -188,9 +188,7 @@ async def test_a_removed_run_leaves_no_word_in_any_byte(store: Store, tmp_path: 
     space, agent, number = await worked(store)
     await store.writer.commit(plant_all, space, agent, number)
     store.clock.now_ms += 31 * DAY_MS
-    sweeper = Retention(
-        reader=store.reader, writer=store.writer, now_ms=store.clock, kept_seconds=lambda: 30 * DAY_MS / 1000
-    )
+    sweeper = Retention(log=store.log, kept_seconds=lambda: 30 * DAY_MS / 1000)
     await sweeper.sweep()
     assert kept_words(store) == set()
     assert WORD.encode() not in bytes_of(tmp_path)
@@ -201,9 +199,7 @@ async def test_a_run_whose_files_are_not_made_anew_yet_is_removed_later(store: S
     space, *_ = await worked(store)
     await store.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET mirror = '.workspace/review'"))
     store.clock.now_ms += 31 * DAY_MS
-    sweeper = Retention(
-        reader=store.reader, writer=store.writer, now_ms=store.clock, kept_seconds=lambda: 30 * DAY_MS / 1000
-    )
+    sweeper = Retention(log=store.log, kept_seconds=lambda: 30 * DAY_MS / 1000)
     await sweeper.sweep()
     count = "SELECT count(*) FROM workflows WHERE space = ?"
     assert store.database.writer().execute(count, (space,)).get == 1
@@ -211,9 +207,10 @@ async def test_a_run_whose_files_are_not_made_anew_yet_is_removed_later(store: S
     before = store.clock.now_ms - 30 * DAY_MS
     await store.writer.commit(clear_runs, ["other"], before)
     redone = Retention(
-        reader=store.reader, writer=store.writer, now_ms=store.clock, kept_seconds=lambda: 30 * DAY_MS / 1000,
+        log=store.log,
+        kept_seconds=lambda: 30 * DAY_MS / 1000,
         redo=lambda: store.writer.commit(lambda tx: tx.conn.execute("DELETE FROM mirrors")),
-    )  # fmt: skip
+    )
     await redone.sweep()
     assert store.database.writer().execute(count, (space,)).get == 0
 
