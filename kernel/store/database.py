@@ -23,6 +23,7 @@ from typing import Final
 import apsw
 
 from kernel.fault_injection import fault_point
+from kernel.store.conversion import CONVERTED, convert, why_not_convertible
 from kernel.store.errors import CannotOpen, CannotSave, DatabaseBusy
 
 Identity = tuple[int, int]
@@ -138,6 +139,8 @@ PRAGMA journal_size_limit = 67108864;
 """
 _READER_PRAGMAS: Final = "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 0;"
 _SAVED: Final = ".saved-"
+_BEFORE = ".schema-"
+"""Ends the name of the copy of a database that was converted, with the number of its schema."""
 _numbers: Final = itertools.count(1)
 
 LAST_BOOT_STOPPED: Final = "SELECT stopped_ms IS NOT NULL FROM boots ORDER BY id DESC LIMIT 1"
@@ -173,7 +176,7 @@ class Database:
             if mode not in ("wal", "memory"):
                 raise CannotOpen(f"{_without(self.path)} (journal_mode {mode})")
             if migrates:
-                migrate(self._writer, path)
+                self.migrate()
             else:
                 missing_migrations(self._writer, path)
             self._patience_ms = BUSY_MILLISECONDS
@@ -195,7 +198,21 @@ class Database:
         return connection
 
     def migrate(self) -> None:
-        """Bring the schema up to date. Raises CannotOpen; then nothing was changed, or not all."""
+        """Bring the schema up to date; a copy of a database that is converted stays beside it.
+
+        Raises CannotOpen; then nothing was changed, or not all.
+        """
+        if self.path != MEMORY and (found := self.schema()) in CONVERTED:
+            copy = f"{self.path}{_BEFORE}{found}"
+            logger.warning("database.converting %s has schema %d; a copy of it stays in %s", self.path, found, copy)
+            try:
+                Path(f"{copy}.new").unlink(missing_ok=True)
+                self._copy_to(f"{copy}.new")
+                Path(f"{copy}.new").replace(copy)
+            except apsw.Error as error:
+                raise cannot_open(copy, error) from error
+            except OSError as error:
+                raise CannotOpen(f"cannot copy the database {self.path} before its conversion: {error}") from error
         migrate(self._writer, self.path)
 
     def schema(self) -> int:
@@ -234,13 +251,16 @@ class Database:
             name for number in itertools.count(1) if not os.path.lexists(name := f"{self.path}{_SAVED}{number}")
         )
         try:
-            target = apsw.Connection(copy, vfs=self._vfs)
-            with target.backup("main", self._writer, "main") as backup:
-                backup.step(-1)
-            target.close()
+            self._copy_to(copy)
         except apsw.Error as error:
             raise CannotSave(f"{copy}: {error}") from error
         return copy
+
+    def _copy_to(self, path: str) -> None:
+        target = apsw.Connection(path, vfs=self._vfs)
+        with target.backup("main", self._writer, "main") as backup:
+            backup.step(-1)
+        target.close()
 
     def saved_notice(self) -> str | None:
         """Say what an earlier kernel saved beside this database, and how to go on with it; None: nothing is there."""
@@ -374,7 +394,8 @@ def damaged(path: str, found: str) -> CannotOpen:
 
 
 _VERSION: Final = "PRAGMA user_version"
-_ANYTHING: Final = "SELECT 1 FROM sqlite_master LIMIT 1"
+BASE: Final = 32
+"""The number of schema.sql: above those of earlier versions, which therefore refuse it as newer."""
 
 
 def missing_migrations(connection: apsw.Connection, path: str) -> int:
@@ -394,9 +415,7 @@ def _too_new(path: str, found: int, known: int) -> CannotOpen:
 
 
 def migrate(connection: apsw.Connection, path: str) -> None:
-    """Apply what is missing, each migration in one transaction; to an empty database what all of them come to, in one.
-    Raises CannotOpen; then nothing was changed.
-    """
+    """Apply the missing scripts, each in one transaction. Raises CannotOpen; then nothing was changed, or not all."""
     scripts = migrations()
     try:
         while _apply_next(connection, scripts, path) < max(scripts):
@@ -416,9 +435,13 @@ def _apply_next(connection: apsw.Connection, scripts: dict[int, Traversable], pa
         if found > max(scripts):
             raise _too_new(path, found, max(scripts))
         if found < max(scripts):
-            empty = found == 0 and connection.execute(_ANYTHING).get is None
-            script = newest_schema() if empty else scripts[found + 1].read_text("utf-8")
-            connection.execute(script).fetchall()
+            script = scripts[max(found + 1, BASE)].read_text("utf-8")
+            if found in CONVERTED:
+                convert(connection, found, script, path)
+            elif 0 < found < BASE:
+                raise CannotOpen(f"the database {path} is too old: {why_not_convertible(found)}")
+            else:
+                connection.execute(script).fetchall()
         fault_point("migrate.commit")
         connection.execute("COMMIT")
     except BaseException:
@@ -429,14 +452,9 @@ def _apply_next(connection: apsw.Connection, scripts: dict[int, Traversable], pa
 
 
 def migrations() -> dict[int, Traversable]:
-    """The numbered scripts of this program, in order. A start reads none of them unless the database is behind."""
-    files = resources.files("kernel.store.schema").iterdir()
-    numbered = [(int(file.name.split("_")[0]), file) for file in files if file.name[0].isdigit()]
-    named = dict(numbered)
-    assert len(named) == len(numbered), "two migrations have one number"
-    return dict(sorted(named.items()))
-
-
-def newest_schema() -> str:
-    """What all migrations come to, in one script, made of them by ``scripts/generate``."""
-    return (resources.files("kernel.store.schema") / "newest.sql").read_text("utf-8")
+    """Return schema.sql and the migrations from it, in order. A start reads only those that the database lacks."""
+    folder = resources.files("kernel.store.schema")
+    named = [(int(file.name.split("_")[0]), file) for file in folder.iterdir() if file.name[0].isdigit()]
+    scripts = dict(sorted([(BASE, folder / "schema.sql"), *named]))
+    assert len(scripts) == len(named) + 1, "two migrations have one number"
+    return scripts

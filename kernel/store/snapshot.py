@@ -1,7 +1,7 @@
 """Snapshots of the database: taken beside a kernel that writes, judged before one is believed, and fitted to a project.
 
 A snapshot is complete to the commit at which it began. It is read as what anybody may have written: its schema is
-compared with what our migrations come to before a single query is asked of it.
+compared with ours before any query on its tables.
 """
 
 import os
@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.store.database import migrate, migrations, newest_schema
+from kernel.store.conversion import CONVERTED, shape_digest, why_not_convertible
+from kernel.store.database import BASE, migrate, migrations
 from kernel.store.errors import CannotOpen
 from kernel.store.holdings import FORGETTING, PARKING
 from protocol.names import AGENT_BRANCHES
@@ -112,11 +113,13 @@ def check_snapshot(path: str) -> SnapshotMark:
             if found > max(scripts):
                 text = f"its schema is {found}, newer than this program's {max(scripts)}: upgrade agent-worker first"
                 raise SnapshotRefused(text)
+            if 0 < found < BASE and found not in CONVERTED:
+                raise SnapshotRefused(why_not_convertible(found))
             made = apsw.Connection(":memory:")
-            steps = [scripts[number].read_text() for number in range(1, found + 1)]
-            for script in [newest_schema()] if found == max(scripts) else steps:
-                made.execute(script).fetchall()
-            if found < 1 or _shape(connection) != _shape(made):
+            for number in range(BASE, found + 1):
+                made.execute(scripts[number].read_text()).fetchall()
+            shape = _shape(connection)
+            if not (shape_digest(shape) == CONVERTED[found] if found in CONVERTED else shape == _shape(made) != []):
                 raise SnapshotRefused("its tables are not those of agent-worker: it was made or changed by others")
             broken = str(connection.execute(_CHECK).get)
             if broken != "ok":

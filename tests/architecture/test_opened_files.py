@@ -107,7 +107,6 @@ OPENED: Final[dict[str, str]] = {
     "kernel/source/standby_place.py::copy_base": NAMED,
     "kernel/source/standby_place.py::new_file": NAMED,
     "kernel/store/database.py::_apply_next": SYSTEM,
-    "kernel/store/database.py::newest_schema": SYSTEM,
     "kernel/store/snapshot.py::check_snapshot": SYSTEM,
     "kernel/workflows/clone.py::_one_pack": "the new file of a copy, O_EXCL",
     "kernel/workflows/exchange.py::take_commits": MADE,

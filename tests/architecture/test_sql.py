@@ -5,10 +5,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-import apsw
-
-from kernel.store.database import newest_schema
-from tests.architecture import newest_schema as made
 from tests.architecture.sources import Source, dotted, product
 
 EXECUTES: Final = frozenset({"execute", "executemany", "executescript"})
@@ -71,18 +67,3 @@ def test_every_query_names_its_columns() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"SELECT\s+\*", node.value)
     ]
     assert found == []
-
-
-def test_an_empty_database_is_given_what_the_migrations_come_to() -> None:
-    """Made by scripts/generate, and the same to the letter: what there is, in its order, its rows and its number."""
-    assert newest_schema() == made.newest_schema()
-    at_once = apsw.Connection(":memory:")
-    at_once.execute(newest_schema()).fetchall()
-    assert _everything(at_once) == _everything(made.migrated())
-
-
-def _everything(connection: apsw.Connection) -> list[object]:
-    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid").fetchall()
-    rows = [(table, connection.execute(f'SELECT * FROM "{table}"').fetchall()) for (table,) in tables]
-    made = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY rowid").fetchall()
-    return [connection.execute("PRAGMA user_version").get, made, rows]

@@ -1,1 +1,1 @@
-"""Numbered migrations, forward only. Each ends by setting ``user_version`` to its own number."""
+"""The schema, and numbered migrations from it, forward only. Each script sets ``user_version`` to its own number."""

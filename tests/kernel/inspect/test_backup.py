@@ -18,8 +18,8 @@ from kernel.inspect.backup import backup, restore
 from kernel.source import restore_journal
 from kernel.source.backup_file import name_fault
 from kernel.source.restore_journal import Journal, Move, ProjectFile
-from kernel.store.database import migrations, open_database
-from kernel.store.snapshot import SnapshotRefused, TreePlaces, check_snapshot, fit_snapshot, take_snapshot
+from kernel.store.database import migrations
+from kernel.store.snapshot import SnapshotRefused, take_snapshot
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.recovery import recover
 from protocol.backup import BackupManifest
@@ -441,18 +441,8 @@ async def test_a_folder_that_is_a_link_is_not_written_through(place: Place, tmp_
     assert backup(place.root, place.state, str(tmp_path / "c.zip"), now=AT).files == 1
 
 
-def test_a_snapshot_of_an_older_schema_is_taken_fitted_and_migrated(tmp_path: Path) -> None:
-    """What an older program wrote is backed up as it is; the next kernel brings it up to date."""
-    for schema in (1, 20):
-        old, copy = str(tmp_path / f"{schema}.db"), str(tmp_path / f"{schema}.copy")
-        connection = apsw.Connection(old)
-        for number in range(1, schema + 1):
-            connection.execute(migrations()[number].read_text()).fetchall()
-        connection.close()
-        assert take_snapshot(old, copy).schema == schema
-        fit_snapshot(copy, TreePlaces("/then", "/now", "/repository"), now_ms=0)
-        open_database(copy).close()
-        assert check_snapshot(copy).schema == max(migrations())
+def test_a_snapshot_of_no_database_is_refused(tmp_path: Path) -> None:
+    """Nothing is there to copy."""
     with pytest.raises(SnapshotRefused):
         take_snapshot(str(tmp_path / "none.db"), str(tmp_path / "none.copy"))
 

@@ -110,7 +110,7 @@ def test_guards_are_literals_that_partial_indexes_can_be_used_with() -> None:
     assert instruction_sql("{before revive}") == "IN ('failed', 'dead')"
     assert instruction_sql("{before cancel}") == "IN ('queued', 'leased', 'running', 'yielded', 'waiting')"
     assert delivery_sql("{ack} {before ack}") == "'acked' IN ('queued', 'leased', 'injected')"
-    schema = (STORE / "schema" / "newest.sql").read_text()
+    schema = (STORE / "schema" / "schema.sql").read_text()
     for step in ("lease", "entry", "cancel", "revive"):
         assert f"WHERE state {instruction_sql(f'{{before {step}}}')}" in schema
 

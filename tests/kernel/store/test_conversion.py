@@ -1,0 +1,163 @@
+"""Databases from before schema.sql: schema_30.sql is one of the last landed version, with rows in every table."""
+
+import os
+from pathlib import Path
+
+import apsw
+import pytest
+
+from kernel.store import conversion
+from kernel.store.conversion import CONVERTED
+from kernel.store.database import BASE, migrations, open_database
+from kernel.store.errors import CannotOpen
+from kernel.store.snapshot import SnapshotRefused, TreePlaces, check_snapshot, fit_snapshot, take_snapshot
+from kernel.store.trial_opening import try_to_open
+
+SCHEMA_30 = Path(__file__).with_name("schema_30.sql").read_text("utf-8")
+TRUST = """
+ALTER TABLE instructions ADD COLUMN trust INTEGER NOT NULL DEFAULT 0;
+UPDATE instructions SET trust = 3 WHERE epoch > 0;
+CREATE INDEX instructions_doubted ON instructions (space, trust) WHERE trust > 1;
+CREATE INDEX instructions_doubtful ON instructions (agent, trust) WHERE trust > 1;
+PRAGMA user_version = 31;
+"""
+SCRIPTS = {30: SCHEMA_30, 31: SCHEMA_30 + TRUST}
+SHAPE = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name"
+VERSION = "PRAGMA user_version"
+
+Rows = dict[str, list[dict[str, object]]]
+
+
+def old_database(path: Path, schema: int = 30) -> str:
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA journal_mode = WAL").fetchall()
+    connection.execute(SCRIPTS[schema]).fetchall()
+    connection.close()
+    return str(path)
+
+
+def everything(path: str) -> Rows:
+    """All rows of all tables, by column, in the order of the table."""
+    connection = apsw.Connection(path)
+    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    found: Rows = {}
+    for (table,) in tables:
+        cursor = connection.execute(f'SELECT * FROM "{table}"')
+        names = [name for name, *_ in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+        found[str(table)] = [dict(zip(names, row, strict=True)) for row in cursor]
+    connection.close()
+    found["sqlite_sequence"].sort(key=lambda row: str(row["name"]))
+    return found
+
+
+def version_of(path: str) -> object:
+    connection = apsw.Connection(path)
+    try:
+        return connection.execute(VERSION).get
+    finally:
+        connection.close()
+
+
+@pytest.mark.promise("P25")
+@pytest.mark.parametrize("schema", CONVERTED)
+def test_a_converted_database_has_every_row_and_the_schema_of_a_new_one(schema: int, tmp_path: Path) -> None:
+    """Tables of others stay as well, and a copy from before the conversion is beside it."""
+    path = old_database(tmp_path / "kernel.db", schema)
+    other = apsw.Connection(path)
+    other.execute("CREATE TABLE theirs (word TEXT); INSERT INTO theirs VALUES ('kept')").fetchall()
+    other.close()
+    before = everything(path)
+    assert min(map(len, before.values())) > 0
+    open_database(path).close()
+    after = everything(path)
+    if schema == 30:
+        for row in before["instructions"]:
+            row["trust"] = 2 if row["epoch"] else 0
+    assert after == before
+    assert sorted(os.listdir(tmp_path)) == ["kernel.db", f"kernel.db.schema-{schema}"]
+    assert version_of(f"{path}.schema-{schema}") == schema
+    assert len(everything(f"{path}.schema-{schema}")["messages"]) == len(before["messages"])
+    converted, new = open_database(path), open_database(":memory:")
+    converted.writer().execute("DROP TABLE theirs")
+    assert converted.writer().execute(SHAPE).fetchall() == new.writer().execute(SHAPE).fetchall()
+    assert converted.schema() == max(migrations())
+    converted.close()
+    new.close()
+    assert check_snapshot(path).schema == max(migrations())
+
+
+@pytest.mark.promise("P25")
+def test_a_conversion_that_would_lose_a_row_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every start refuses until it succeeds; one copy is beside the database."""
+    path = old_database(tmp_path / "kernel.db")
+    before = everything(path)
+    copy = conversion._COPY  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(conversion, "_COPY", copy.replace('before"', 'before" LIMIT 1'))
+    for _ in range(2):
+        with pytest.raises(CannotOpen, match="was not converted: boots has 1 of 2 rows"):
+            open_database(path)
+    monkeypatch.undo()
+    assert (version_of(path), everything(path)) == (30, before)
+    assert sorted(os.listdir(tmp_path)) == ["kernel.db", "kernel.db.schema-30"]
+    open_database(path).close()
+    assert version_of(path) == BASE
+
+
+@pytest.mark.promise("P93")
+def test_an_upgrade_tries_the_conversion_on_a_copy(tmp_path: Path) -> None:
+    """Nothing of it is left, and the database is as it was."""
+    path = old_database(tmp_path / "kernel.db")
+    try_to_open(path, str(tmp_path / "trial.db"))
+    assert version_of(path) == 30
+    assert os.listdir(tmp_path) == ["kernel.db"]
+
+
+def test_a_backup_of_an_old_schema_is_taken_and_converted_when_it_is_restored(tmp_path: Path) -> None:
+    """Its schema is compared with the recorded one before anything is read."""
+    path, copy = old_database(tmp_path / "kernel.db"), str(tmp_path / "copy.db")
+    other = apsw.Connection(path)
+    other.execute("DELETE FROM worktrees; UPDATE workflows SET definition = x'7b7d'; UPDATE events SET at_ms = 0")
+    other.close()
+    before = everything(path)
+    assert take_snapshot(path, copy).schema == 30
+    fit_snapshot(copy, TreePlaces("/then", "/now", "/repository"), now_ms=0, trusted=True)
+    assert check_snapshot(copy).schema == max(migrations())
+    after = everything(copy)
+    fewer = {table for table in before if len(after[table]) < len(before[table])}
+    assert fewer == {"document_mirrors", "tokens"}, "what every restored database goes without"
+    other = apsw.Connection(path)
+    other.execute("CREATE VIEW v AS SELECT 1")
+    other.close()
+    with pytest.raises(SnapshotRefused, match="not those of agent-worker"):
+        check_snapshot(path)
+
+
+@pytest.mark.promise("SF09")
+def test_a_database_older_than_any_that_can_be_converted_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """The message names the version to start it with."""
+    path = old_database(tmp_path / "kernel.db")
+    other = apsw.Connection(path)
+    other.execute("PRAGMA user_version = 12")
+    other.close()
+    before = everything(path)
+    with pytest.raises(CannotOpen, match=r"its schema is 12, .* start it once with a version of schema 30"):
+        open_database(path)
+    with pytest.raises(SnapshotRefused, match=r"its schema is 12, .* start it once with a version of schema 30"):
+        check_snapshot(path)
+    assert (version_of(path), everything(path)) == (12, before)
+    assert os.listdir(tmp_path) == ["kernel.db"]
+
+
+@pytest.mark.promise("P25")
+def test_a_later_migration_follows_the_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new database, a converted one and one of schema.sql come to the same."""
+    script = tmp_path / f"{BASE + 1:04}_next.sql"
+    script.write_text(f"ALTER TABLE tasks ADD COLUMN next TEXT;\nPRAGMA user_version = {BASE + 1};\n")
+    paths = [old_database(tmp_path / "old.db"), str(tmp_path / "base.db"), str(tmp_path / "new.db")]
+    open_database(paths[1]).close()
+    monkeypatch.setattr("kernel.store.database.migrations", lambda: {**migrations(), BASE + 1: script})
+    monkeypatch.setattr("kernel.store.snapshot.migrations", lambda: {**migrations(), BASE + 1: script})
+    for path in paths:
+        open_database(path).close()
+        assert check_snapshot(path).schema == BASE + 1
+    assert everything(paths[0])["tasks"][0]["next"] is None
