@@ -29,7 +29,7 @@ class ResourceRequest(InSpace, frozen=True, kw_only=True):
 class ResourceReadRequest(Ask, frozen=True, kw_only=True):
     """A part of a resource."""
 
-    id: Annotated[str, msgspec.Meta(min_length=1, max_length=100, description="What stands behind resource:")]
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=100, description="The ID of a reference resource:ID.")]
     offset: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="From this character on.")] = 0
     limit: Annotated[int, msgspec.Meta(ge=1, description="Maximum number of characters.")] | None = None
 
