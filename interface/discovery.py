@@ -8,13 +8,13 @@ answers a nonce with the HMAC of our token (faults PF12, HF27). Starts nothing: 
 import fcntl
 import json
 import os
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 from interface.failure import Failure, Unreachable
 from interface.http_client import Address, Connection, parse_address
+from osfiles.safe_open import read_private
 from protocol.discovery import (
     ADMIN,
     LOCK,
@@ -33,7 +33,7 @@ HOME: Final = "AGENT_WORKER_HOME"
 
 PROOF_SECONDS: Final = 5.0
 """How long what listens may take to prove itself; a kernel needs a millisecond."""
-_RECORD_LIMIT_BYTES: Final = 64 * 1024
+RECORD_LIMIT_BYTES: Final = 64 * 1024
 
 
 class Project(NamedTuple):
@@ -142,10 +142,10 @@ def recorded_endpoint(project: Project) -> Endpoint | None:
     """The kernel that the project's record names; None where there is no record, or one we may not believe."""
     path = os.path.join(project.state, RECORD)
     try:
-        record = json.loads(read_private(path))
+        record = json.loads(read_private(path, RECORD_LIMIT_BYTES))
         address, token = parse_address(str(record["url"])), str(record["token"])
         with suppress(FileNotFoundError):  # of an earlier version, whose record has the administrator's token
-            admin = json.loads(read_private(os.path.join(project.state, ADMIN)))
+            admin = json.loads(read_private(os.path.join(project.state, ADMIN), RECORD_LIMIT_BYTES))
             token = str(admin["token"]) if admin["record"] == digest(token.encode()) else token
         started = int(record.get("start_time", 0))
         return Endpoint(address, token, int(record["pid"]), path, started) if address else None
@@ -157,7 +157,7 @@ def reject_reason(project: Project) -> str | None:
     """The reason not to believe the record that is there; None where there is none, or it is a private file of ours."""
     for path in (os.path.join(project.state, name) for name in (RECORD, ADMIN)):
         try:
-            read_private(path)
+            read_private(path, RECORD_LIMIT_BYTES)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -225,15 +225,3 @@ def is_locked(project: Project) -> bool:
     finally:
         os.close(lock)
     return False
-
-
-def read_private(path: str) -> bytes:
-    """The content of a file that is ours and closed to others. Raises OSError for any other."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077:
-            raise PermissionError(f"mode {info.st_mode & 0o7777:04o}, owner {info.st_uid}")
-        return os.read(descriptor, _RECORD_LIMIT_BYTES)
-    finally:
-        os.close(descriptor)

@@ -15,17 +15,18 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from interface.client import Client
 from interface.discovery import (
+    RECORD_LIMIT_BYTES,
     Endpoint,
     NotOurKernel,
     Project,
     lives,
     prove,
-    read_private,
     recorded_endpoint,
     reject_reason,
     state_folder,
 )
 from interface.failure import Failure, Unreachable
+from osfiles.safe_open import read_private
 from protocol.discovery import PROJECT, RECORD, project_state
 
 T = TypeVar("T")
@@ -49,7 +50,7 @@ def projects_of_user(environ: Mapping[str, str], cwd: str, *, running: bool = Fa
             continue
         for file in (RECORD,) if running else (RECORD, PROJECT):
             try:
-                root = str(json.loads(read_private(os.path.join(state, file)))["project"])
+                root = str(json.loads(read_private(os.path.join(state, file), RECORD_LIMIT_BYTES))["project"])
                 known = project_state(home, root) == state  # one that was copied here tells of another kernel
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 continue  # none, or one that is not believed

@@ -15,6 +15,7 @@ import msgspec
 
 from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
+from osfiles.atomic_write import open_new
 from protocol.tool_documents import FetchedSkill, SkillPin
 
 HOME: Final = ".agents/skills"
@@ -60,13 +61,10 @@ def put(root: str, source: str, commit: str, skill: FetchedSkill) -> None:
                 for file in skill.files:
                     path = os.path.join(new, file.name)
                     os.makedirs(os.path.dirname(path), exist_ok=True)
-                    descriptor = os.open(
-                        path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
-                    )
-                    with open(descriptor, "wb") as out:
+                    with open(open_new(path, 0o666), "wb") as out:
                         out.write(file.data)
                         if file.program:
-                            os.fchmod(descriptor, os.fstat(descriptor).st_mode | 0o111)
+                            os.fchmod(out.fileno(), os.fstat(out.fileno()).st_mode | 0o111)
                 _away(home, name)
                 os.rename(new, os.path.join(home, name))
             finally:

@@ -10,7 +10,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,8 @@ import msgspec
 from interface.autostart import make_private
 from interface.discovery import HOME, Project, recorded_endpoint
 from interface.failure import Failure
+from osfiles.atomic_write import replacing
+from osfiles.safe_open import read_private
 from protocol.trust import TRUST, TRUST_LIMIT_BYTES, TRUST_LOCK, Grant, Grants, digest_of
 
 _decode: Final = msgspec.json.Decoder(Grants).decode
@@ -34,16 +36,11 @@ class TrustFile:
     def kept(self) -> tuple[Grant, ...]:
         """The grants in the order in which they were given. Raises Failure where the file cannot be believed."""
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            content = read_private(self._path, TRUST_LIMIT_BYTES)
         except FileNotFoundError:
             return ()
         except OSError as error:
-            raise self._refused(error.strerror or "unreadable") from error
-        with open(descriptor, "rb") as file:
-            info = os.fstat(descriptor)
-            if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077:
-                raise self._refused("it must be a file of yours with mode 0600")
-            content = file.read(TRUST_LIMIT_BYTES)
+            raise self._refused(error.strerror or "it must be a file of yours with mode 0600") from error
         try:
             return _decode(content).sound(self._project.root)
         except msgspec.MsgspecError as error:
@@ -85,19 +82,9 @@ class TrustFile:
             before = self.kept()
             after = change(before)
             if after != before:
-                # Readers see the old file or the new one.
                 content = Grants(project=self._project.root, consents=after)
-                temporary = f"{self._path}.new"
-                with suppress(FileNotFoundError):
-                    os.unlink(temporary)
-                descriptor = os.open(
-                    temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-                )
-                with open(descriptor, "wb") as file:
+                with replacing(self._path, beside=f"{self._path}.new") as file:
                     file.write(msgspec.json.format(msgspec.json.encode(content)))
-                    file.flush()
-                    os.fsync(descriptor)
-                os.replace(temporary, self._path)
 
     @contextmanager
     def _locked(self) -> Generator[None]:

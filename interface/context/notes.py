@@ -66,7 +66,7 @@ def add_note(place: AgentDir, text: str, wall_seconds: float) -> Note:
             for number in range(1, _TRIES):
                 free = name if number == 1 else f"{stem}-{number}{NOTES_SUFFIX}"
                 with suppress(FileExistsError):
-                    folder.create(free, body)
+                    folder.write(free, body, new=True)
                     return note(free, body)
             raise Unusable(f"{folder.shown}/{name}", f"and {_TRIES} more are there already")
     except NoteRejected as error:

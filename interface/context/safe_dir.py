@@ -5,15 +5,16 @@ what is no regular file is refused without being opened for long (a FIFO does no
 """
 
 import errno
-import fcntl
 import os
 import secrets
-import stat
-import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Final, Self
+
+from osfiles import safe_open
+from osfiles.atomic_write import replacing
+from osfiles.safe_open import open_regular
 
 PATIENCE_SECONDS: Final = 10.0
 """As the kernel's: a write takes milliseconds, so whoever keeps the lock for so long keeps nobody waiting for good."""
@@ -71,20 +72,12 @@ class SafeDir:
 
         Raises Unusable where another one keeps the lock for PATIENCE_SECONDS.
         """
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
+        with ExitStack() as held:
             try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    why = f"is as it was: another program has kept it locked for {PATIENCE_SECONDS:g} s"
-                    raise Unusable(self.shown, why) from None
-                time.sleep(0.01)  # noqa: TID251 - for the lock, as the kernel does
-        try:
+                held.enter_context(safe_open.locked(self._descriptor, PATIENCE_SECONDS))
+            except OSError as error:
+                raise Unusable(self.shown, f"is as it was: {error.strerror}") from None
             yield
-        finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def names(self, suffix: str) -> list[str]:
         """The files here that end in ``suffix``, sorted; hidden ones are not ours."""
@@ -92,21 +85,14 @@ class SafeDir:
 
     def read(self, name: str) -> str:
         """All of a UTF-8 file. Raises FileNotFoundError; Unusable, naming the file."""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
         try:
-            descriptor = os.open(name, flags, dir_fd=self._descriptor)
+            descriptor = open_regular(name, folder=self._descriptor)
         except FileNotFoundError:
             raise
         except OSError as error:
-            why = (
-                "is a link, which is not followed"
-                if error.errno == errno.ELOOP
-                else f"cannot be read: {error.strerror}"
-            )
+            said = error.errno in (errno.ELOOP, errno.EINVAL)
+            why = str(error.strerror) if said else f"cannot be read: {error.strerror}"
             raise Unusable(f"{self.shown}/{name}", why) from error
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # Python opens no folder
-            os.close(descriptor)
-            raise Unusable(f"{self.shown}/{name}", "is not a regular file")
         with open(descriptor, "rb") as file:
             data = file.read(LIMIT_BYTES + 1)
         if len(data) > LIMIT_BYTES:
@@ -116,38 +102,17 @@ class SafeDir:
         except UnicodeDecodeError as error:
             raise Unusable(f"{self.shown}/{name}", "is not UTF-8 text") from error
 
-    def write(self, name: str, text: str) -> None:
-        """Put ``text`` in the place of ``name``, or make it; a file that was there keeps its mode. Raises OSError."""
-        with self._written(name, text) as temporary:
-            os.replace(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+    def write(self, name: str, text: str, *, new: bool = False) -> None:
+        """Put ``text`` in the place of ``name``, or make it; a file that was there keeps its mode. Raises OSError.
 
-    def create(self, name: str, text: str) -> None:
-        """Make ``name``. Raises FileExistsError where something is there, even a dangling link; OSError."""
-        with self._written(name, text) as temporary:
-            os.link(temporary, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor, follow_symlinks=False)
+        ``new``: FileExistsError where something is there, even a dangling link.
+        """
+        beside = f".{name}{_TEMPORARY}{secrets.token_hex(6)}"
+        with replacing(name, 0o666, beside=beside, folder=self._descriptor, keep_mode=True, new=new) as file:
+            file.write(text.encode())
+        os.fsync(self._descriptor)
 
     def remove(self, name: str) -> None:
         """Remove a file. Raises OSError."""
         os.unlink(name, dir_fd=self._descriptor)
         os.fsync(self._descriptor)
-
-    @contextmanager
-    def _written(self, name: str, text: str) -> Generator[str]:
-        """The name of a synced file with ``text``; what the block makes of it is synced too."""
-        temporary = f".{name}{_TEMPORARY}{secrets.token_hex(6)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, 0o666, dir_fd=self._descriptor)
-        try:
-            with open(descriptor, "wb") as file:
-                with suppress(FileNotFoundError):
-                    found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
-                    if stat.S_ISREG(found.st_mode):
-                        os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
-                file.write(text.encode())
-                file.flush()
-                os.fsync(descriptor)
-            yield temporary
-            os.fsync(self._descriptor)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=self._descriptor)

@@ -8,7 +8,6 @@ nothing.
 
 import logging
 import os
-import stat
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -19,6 +18,7 @@ from kernel.agents.cli_extras import extras_demands
 from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, login_demand, route
 from kernel.agents.resources import NOTHING, AgentResources
 from kernel.agents.schedule import spends_text, wakes_text
+from osfiles.safe_open import read_private
 from protocol.agent import AgentDefinition, Schedule
 from protocol.backends import CLIS
 from protocol.budget import AgentBudget
@@ -214,19 +214,8 @@ class TrustStore:
         if now != self._read[0]:
             grants: tuple[Grant, ...] = ()
             try:
-                grants = _decode(self._private_bytes()).sound(self._root)
+                grants = _decode(read_private(self._path, TRUST_LIMIT_BYTES)).sound(self._root)
             except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
                 logger.warning("trust.unreadable %s is not believed: %s", self._path, error)
             self._read = (now, grants)
         return self._read[1]
-
-    def _private_bytes(self) -> bytes:
-        """The content of a file that is ours and closed to others. Raises OSError for any other."""
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:
-            info = os.fstat(descriptor)
-            if not stat.S_ISREG(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o077:
-                raise PermissionError(f"mode {info.st_mode & 0o7777:04o}, owner {info.st_uid}")
-            if info.st_size > TRUST_LIMIT_BYTES:
-                raise OSError(f"it has {info.st_size} bytes")
-            return file.read(TRUST_LIMIT_BYTES)

@@ -12,6 +12,7 @@ from typing import Final
 
 from kernel.boot.arguments import Boot
 from kernel.fault_injection import fault_point
+from osfiles.atomic_write import replacing
 from protocol.discovery import ADMIN, PORT, PROJECT, RECORD, digest
 
 _PORTS: Final = range(1024, 65536)
@@ -75,21 +76,9 @@ def publish(boot: Boot) -> None:
 
 
 def _write_private(path: str, text: bytes) -> None:
-    temporary = f"{path}.{os.getpid()}"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        fault_point("record.written")
-        os.replace(temporary, path)
-        fault_point("record.published")
-    except OSError:
-        os.unlink(temporary)
-        raise
+    with replacing(path, beside=f"{path}.{os.getpid()}", written=lambda: fault_point("record.written")) as file:
+        file.write(text)
+    fault_point("record.published")
 
 
 def withdraw(boot: Boot) -> None:

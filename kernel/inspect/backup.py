@@ -41,6 +41,7 @@ from kernel.store.snapshot import (
 )
 from kernel.store.transaction import rfc3339
 from kernel.workflows.git_directory import NoRepository, find_git_directory
+from osfiles.atomic_write import sync_folder
 from protocol.agent_layout import AGENTS, SOUL_FILE
 from protocol.backup import BackedUpTree, BackupHead, BackupManifest, BackupReport, RestoreReport
 from protocol.discovery import CONTEXTS, DATABASE, IN_FLIGHT, JOURNAL, LOCK, SESSIONS, WORKTREES
@@ -219,7 +220,7 @@ def put_in_place(
         raise Refused(
             "already_exists", f"there is state already: {shown}", "--force sets it aside first, and says where"
         )
-    restore_journal.sync_folder(str(staged))
+    sync_folder(str(staged))
     restore_journal.begin(str(state), journal)
     restore_journal.finish(str(state))
     moved = (str(state / aside), *(one.aside for one in journal.folders if (root / one.aside).exists()))

@@ -23,7 +23,6 @@ import msgspec
 from kernel.fault_injection import fault_point
 from kernel.inspect.backup import kept_files
 from kernel.source.backup_file import MANIFEST, BackupWriter, name_fault
-from kernel.source.restore_journal import sync_folder
 from kernel.source.standby_place import (
     BEAT,
     FILES,
@@ -36,6 +35,7 @@ from kernel.source.standby_place import (
     write_piece,
 )
 from kernel.store.transaction import rfc3339
+from osfiles.atomic_write import sync_folder
 from protocol.backup import BackupHead, BackupManifest
 from protocol.discovery import DATABASE
 from protocol.standby import BEAT_SECONDS, FRAME_HEADER_BYTES, Base, Beat, Owner, Piece, page_bytes

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from osfiles.atomic_write import replacing
 from protocol.discovery import CALL_URL
 
 FOLDER: Final = "bin"
@@ -40,11 +41,9 @@ class CallCommand(msgspec.Struct, frozen=True):
     def install(self) -> None:
         """Write it, in the place of an older one. Raises OSError."""
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
-        new = os.path.join(self.folder, f".{COMMAND}.new")
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o700)
-        with open(fd, "w", encoding="utf-8") as file:
-            file.write(_SCRIPT.format(python=shlex.quote(sys.executable)))
-        os.replace(new, os.path.join(self.folder, COMMAND))
+        path, beside = os.path.join(self.folder, COMMAND), os.path.join(self.folder, f".{COMMAND}.new")
+        with replacing(path, 0o700, beside=beside, sync=False) as file:
+            file.write(_SCRIPT.format(python=shlex.quote(sys.executable)).encode())
 
     def added_to(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return ``env`` with the command behind all others, and with what it has to know."""

@@ -17,7 +17,7 @@ import os
 import secrets
 import stat
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +32,7 @@ from kernel.services.login_document import login_at, merged, read_login, renewal
 from kernel.services.preparation import HandedLogin
 from kernel.source.safe_paths import open_file, open_folder
 from kernel.store.transitions.lease import Leased
+from osfiles.atomic_write import open_new, replacing, sync_folder
 from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, TokenField
 from protocol.ipc import Start
 
@@ -189,7 +190,11 @@ class Logins:
                 with _folder_of(lent, make=True) as folder:
                     self._write(f"{key}.json", msgspec.json.encode(lent))
                     fault_point("login.recorded")
-                    _write_new(folder, os.path.basename(lent.copy), data)
+                    # Not beside it: who dies here leaves the tokens where they are cleared.
+                    with open(open_new(os.path.basename(lent.copy), _MODE, folder=folder), "wb") as file:
+                        file.write(data)
+                        file.flush()
+                        os.fsync(file.fileno())
             except BaseException:
                 os.close(lock)
                 raise
@@ -265,13 +270,9 @@ class Logins:
             return None
 
     def _write(self, name: str, data: bytes) -> None:
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            _write_new(folder, f"{name}.new", data)
-            os.replace(f"{name}.new", name, src_dir_fd=folder, dst_dir_fd=folder)
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with replacing(self._folder / name, _MODE, beside=self._folder / f"{name}.new") as file:
+            file.write(data)
+        sync_folder(self._folder)
 
     def _lock(self, key: str) -> int | None:
         """Take the lock of a login; None where somebody has it. Raises OSError."""
@@ -365,34 +366,19 @@ def _folder_of(lent: Lent, *, make: bool = False) -> Generator[int]:
         os.close(folder)
 
 
-def _write_new(folder: int, name: str, data: bytes) -> None:
-    """A new file in the place of any other, readable by this user alone, and on the disk. Raises OSError."""
-    with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(name, flags, _MODE, dir_fd=folder), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _beside(path: str) -> str:
     return f"{path}.agent-worker"
 
 
 def _replace(path: str, data: bytes, digest: str) -> None:
     """Have ``path`` be ``data`` at once or not at all, if it is still what ``digest`` is of. Raises OSError."""
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    name = os.path.basename(path)
-    beside = os.path.basename(_beside(path))
-    try:
-        _write_new(folder, beside, data)
+
+    def check() -> None:
         fault_point("login.beside")
         kept = read_login(path)
         if kept is None or _digest(kept) != digest:
-            os.unlink(beside, dir_fd=folder)
             raise OSError(errno.EBUSY, "it changes just now", path)
-        os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+
+    with replacing(path, _MODE, beside=_beside(path), written=check) as file:
+        file.write(data)
+    sync_folder(os.path.dirname(path))

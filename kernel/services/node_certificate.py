@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from osfiles.atomic_write import replacing
+
 FILE: Final = "certificate.pem"
 NAME: Final = "agent-worker"
 _FOREVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
@@ -23,7 +25,8 @@ def certificate_in(folder: Path) -> tuple[str, str]:
     path = folder / FILE
     found = _private_text(path)
     if found is None:
-        _write(path, _new())
+        with replacing(path, beside=path.with_suffix(".new")) as file:
+            file.write(_new())
         found = path.read_text("ascii")
     body = found[found.index("-----BEGIN CERTIFICATE-----") :]
     return str(path), hashlib.sha256(ssl.PEM_cert_to_DER_cert(body)).hexdigest()
@@ -64,13 +67,3 @@ def _new() -> bytes:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return private + made.public_bytes(serialization.Encoding.PEM)
-
-
-def _write(path: Path, data: bytes) -> None:
-    new = path.with_suffix(".new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-        os.fsync(descriptor)
-    os.rename(new, path)

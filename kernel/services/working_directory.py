@@ -34,6 +34,7 @@ from kernel.store.transitions.lease import Leased
 from kernel.store.worktrees import Worktree
 from kernel.workflows.clone import clone_of, link_of, shared_objects
 from kernel.workflows.find import WORKFLOWS
+from osfiles.atomic_write import replacing
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS, EXEC
 from protocol.discovery import RUN, SESSIONS
@@ -115,10 +116,9 @@ class Placeholders:
 
     def _write(self) -> None:
         """Write the record. Without it, what a killed kernel leaves is taken for the user's: that loses nothing."""
-        new = self._record.with_name(f"{self._record.name}.new")
         try:
-            new.write_bytes(msgspec.json.encode(self._made))
-            os.replace(new, self._record)
+            with replacing(self._record, 0o666, beside=f"{self._record}.new", sync=False) as file:
+                file.write(msgspec.json.encode(self._made))
         except OSError as error:
             logger.warning("placeholders.record %s: %s", self._record, error.strerror)
 

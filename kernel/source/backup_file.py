@@ -20,7 +20,7 @@ from typing import IO, Final
 import msgspec
 
 from kernel.fault_injection import fault_point
-from kernel.source.restore_journal import sync_folder
+from osfiles.atomic_write import sync_folder
 from protocol.agent_layout import AGENTS, MEMORY, NOTES, SOUL_FILE, TODO, dir_fault
 from protocol.backup import BACKUP, BackedUpFile, BackupHead, BackupManifest
 from protocol.discovery import CONTEXTS, DATABASE

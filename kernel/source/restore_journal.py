@@ -8,7 +8,6 @@ something comes is set aside first.
 import errno
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ import msgspec
 
 from kernel.fault_injection import fault_point
 from kernel.source.safe_paths import open_file, open_folder, plain_path
+from osfiles.atomic_write import replacing, sync_folder
 from protocol.discovery import JOURNAL
 
 STAGED: Final = "restore-staged"
@@ -24,7 +24,6 @@ STAGED: Final = "restore-staged"
 ASIDE: Final = "aside"
 """In the directory of state: what restores set aside, a folder for each."""
 _CHUNK_BYTES: Final = 1024 * 1024
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,13 +61,9 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
 
 def begin(state: str, journal: Journal) -> None:
     """Give the journal its name: from now on the restore happens. Raises OSError, with nothing changed."""
-    beside = os.path.join(state, f"{JOURNAL}.new")
-    with open(os.open(beside, _NEW | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb") as file:
+    path = os.path.join(state, JOURNAL)
+    with replacing(path, beside=f"{path}.new", written=lambda: fault_point("restore.written")) as file:
         file.write(msgspec.json.encode(journal))
-        file.flush()
-        os.fsync(file.fileno())
-    fault_point("restore.written")
-    os.replace(beside, os.path.join(state, JOURNAL))
     sync_folder(state)
     fault_point("restore.begun")
 
@@ -107,15 +102,6 @@ def finish(state: str) -> bool:
     fault_point("restore.done")
     shutil.rmtree(os.path.join(state, STAGED), ignore_errors=True)
     return True
-
-
-def sync_folder(path: str) -> None:
-    """Have the names in a folder on the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _move(state: str, move: Move) -> None:
@@ -161,25 +147,19 @@ def _put_file(state: str, root: str, file: ProjectFile) -> None:
         aside = os.path.join(state, file.aside)
         if _exists(folder, file.name) and not os.path.lexists(aside):
             os.makedirs(os.path.dirname(aside), mode=0o700, exist_ok=True)
-            with open(open_file(folder, file.name, os.O_RDONLY), "rb") as found:
-                _copy(found.read, os.open(f"{aside}.part", _NEW | os.O_CLOEXEC, 0o600))
-            os.replace(f"{aside}.part", aside)
+            found = open_file(folder, file.name, os.O_RDONLY)
+            with open(found, "rb") as old, replacing(aside, beside=f"{aside}.part") as out:
+                shutil.copyfileobj(old, out, _CHUNK_BYTES)
         if file.staged is None:
             with suppress(FileNotFoundError):
                 os.unlink(file.name, dir_fd=folder)
         else:
-            temporary = f".{file.name}.tmp-restore"
-            with open(os.path.join(state, file.staged), "rb") as staged:
-                _copy(staged.read, open_file(folder, temporary, _NEW, 0o644))
-            os.replace(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+            beside = f".{file.name}.tmp-restore"
+            with (
+                open(os.path.join(state, file.staged), "rb") as staged,
+                replacing(file.name, 0o644, beside=beside, folder=folder) as out,
+            ):
+                shutil.copyfileobj(staged, out, _CHUNK_BYTES)
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _copy(read: Callable[[int], bytes], descriptor: int) -> None:
-    with open(descriptor, "wb") as file:
-        while data := read(_CHUNK_BYTES):
-            file.write(data)
-        file.flush()
-        os.fsync(descriptor)

@@ -4,21 +4,20 @@ What a name means is decided once, when it is opened: who swaps a folder for a l
 """
 
 import errno
-import fcntl
 import os
 import secrets
 import stat
-import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from kernel.fault_injection import fault_point
+from osfiles import safe_open
+from osfiles.atomic_write import replacing
+from osfiles.safe_open import FOLDER, open_regular
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""O_NONBLOCK: a pipe in place of the file is found out, not waited for."""
 _CHUNK_BYTES: Final = 1024 * 1024
 
 
@@ -109,7 +108,7 @@ def open_parts(root: str, parts: Sequence[str], *, make: int = 0) -> int:
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(part, make, dir_fd=above)
-            descriptor = os.open(part, _FOLDER, dir_fd=above)
+            descriptor = os.open(part, FOLDER, dir_fd=above)
         finally:
             os.close(above)
     return descriptor
@@ -119,21 +118,12 @@ def open_file(folder: int, name: str, flags: int, mode: int = 0o600) -> int:
     """The regular file ``name`` in ``folder``, never what a link points to. Raises OSError (EINVAL: it is none)."""
     if "/" in name:
         raise OSError(errno.EINVAL, "is no name of a file", name)
-    try:
-        descriptor = os.open(name, flags | _FILE, mode, dir_fd=folder)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, "is a link, which is not followed", name) from None
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "is not a regular file", name)
-    return descriptor
+    return open_regular(name, flags, mode, folder=folder)
 
 
 def open_path(path: str, flags: int = os.O_RDONLY) -> int:
     """Open the regular file ``path``; neither the file nor its folder may be a link. Raises OSError."""
-    above = os.open(os.path.dirname(path), _FOLDER)
+    above = os.open(os.path.dirname(path), FOLDER)
     try:
         return open_file(above, os.path.basename(path), flags)
     finally:
@@ -197,30 +187,15 @@ def put_here(folder: int, name: str, text: str, *, new: bool = False) -> None:
 
     It is on the disk then; a file that was there keeps its mode. Raises OSError (NotSynced: it has the text).
     """
-    temporary = f".{name}{_TEMPORARY}{secrets.token_hex(6)}"
-    descriptor = open_file(folder, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    beside = f".{name}{_TEMPORARY}{secrets.token_hex(6)}"
+    written = partial(fault_point, "file.written")
+    with replacing(name, 0o666, beside=beside, folder=folder, keep_mode=True, new=new, written=written) as file:
+        file.write(text.encode())
+    fault_point("file.named")
     try:
-        with open(descriptor, "wb") as file:
-            with suppress(FileNotFoundError):
-                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if stat.S_ISREG(found.st_mode):
-                    os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
-            file.write(text.encode())
-            file.flush()
-            os.fsync(descriptor)
-        fault_point("file.written")
-        if new:
-            os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        else:
-            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-        fault_point("file.named")
-        try:
-            os.fsync(folder)
-        except OSError as error:
-            raise NotSynced(error.errno, error.strerror, name) from error
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
+        os.fsync(folder)
+    except OSError as error:
+        raise NotSynced(error.errno, error.strerror, name) from error
 
 
 PATIENCE_SECONDS: Final = 10.0
@@ -233,23 +208,12 @@ def locked(folder: int) -> Generator[None]:
 
     Raises OSError (EAGAIN) where another one keeps the lock for PATIENCE_SECONDS.
     """
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise OSError(errno.EAGAIN, f"another program has kept it locked for {PATIENCE_SECONDS:g} s") from None
-            time.sleep(0.01)  # noqa: TID251 - in a thread, as all that writes files
-    try:
+    with safe_open.locked(folder, PATIENCE_SECONDS):
         for name in os.listdir(folder):
             if is_half_written(name):
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=folder)
         yield
-    finally:
-        fcntl.flock(folder, fcntl.LOCK_UN)
 
 
 def room_of(place: Path) -> tuple[int, int]:

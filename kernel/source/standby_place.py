@@ -19,7 +19,8 @@ from typing import IO, Final, NamedTuple, TypeVar
 import msgspec
 
 from kernel.fault_injection import fault_point
-from kernel.source.restore_journal import sync_folder
+from osfiles.atomic_write import replacing, sync_folder
+from osfiles.safe_open import open_regular
 from protocol.standby import FRAME_HEADER_BYTES, STANDBY, Base, Beat, Owner, Piece, Promoted, checkpoint_of, page_bytes
 
 OWNER: Final = "standby.json"
@@ -67,22 +68,10 @@ def new_file(folder: str, name: str) -> Generator[IO[bytes]]:
 
     It is always a new one: what lies there under its name may be somebody else's, who would read along.
     """
-    part = os.path.join(folder, name + PART)
-    with suppress(FileNotFoundError):
-        os.unlink(part)
-    try:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(part, flags, 0o600), "w+b") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        fault_point("standby.written")
-        os.rename(part, os.path.join(folder, name))
-        fault_point("standby.named")
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(part)
-        raise
+    path = os.path.join(folder, name)
+    with replacing(path, beside=path + PART, written=lambda: fault_point("standby.written")) as file:
+        yield file
+    fault_point("standby.named")
 
 
 def write_json(folder: str, name: str, what: msgspec.Struct) -> None:
@@ -178,11 +167,7 @@ def _read(folder: str, name: str, kind: type[T]) -> T | None:
 
 
 def _opened(folder: str, name: str) -> IO[bytes]:
-    descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no plain file", name)
-    return open(descriptor, "rb")
+    return open(open_regular(os.path.join(folder, name)), "rb")
 
 
 def copy_base(folder: str, found: Found, target: str) -> None:

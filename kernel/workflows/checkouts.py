@@ -16,7 +16,8 @@ import msgspec
 
 from kernel.source.diagnostics import fail
 from kernel.source.files import FileMissing, inside, read_bytes
-from kernel.source.safe_paths import open_file, open_folder
+from kernel.source.safe_paths import open_folder
+from osfiles.atomic_write import replacing
 from protocol.errors import Refused
 from protocol.remote_ref import Remote, is_commit
 
@@ -128,17 +129,11 @@ def pin(root: Path, checkout: Checkout) -> None:
         return
     pins[checkout.remote.repository] = new
     try:
-        # Readers see the old file or the new one.
         content = msgspec.json.format(msgspec.json.encode(pins, order="sorted")) + b"\n"
         folder = open_folder(str(root), FOLDER, make=True)
-        temporary = f".{NAME}.new"
         try:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=folder)
-            descriptor = open_file(folder, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-            with open(descriptor, "wb") as file:
+            with replacing(NAME, 0o644, beside=f".{NAME}.new", folder=folder, sync=False) as file:
                 file.write(content)
-            os.replace(temporary, NAME, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             os.close(folder)
     except OSError as error:

@@ -19,6 +19,7 @@ import msgspec
 from kernel.fault_injection import fault_point
 from kernel.source.safe_paths import open_parts
 from kernel.workflows.git_directory import GitDirectory, first_line
+from osfiles.atomic_write import open_new, replacing
 
 _OURS: Final = "agent-worker moves this checkout to "
 _ADVICE: Final = "It finishes, or goes back, when its kernel runs again: awk start\n"
@@ -101,12 +102,8 @@ def record(place: Path, exchange: Exchange, seen: Mapping[str, Facts]) -> Exchan
 
 
 def _write(place: Path, exchange: Exchange) -> Exchange:
-    new = place / f"{_JOURNAL}.new"
-    with new.open("wb") as target:
+    with replacing(place / _JOURNAL, 0o666, beside=place / f"{_JOURNAL}.new") as target:
         target.write(msgspec.msgpack.encode(exchange))
-        target.flush()
-        os.fsync(target.fileno())
-    new.rename(place / _JOURNAL)
     return exchange
 
 
@@ -223,7 +220,7 @@ def end(place: Path, exchange: Exchange) -> None:
 def lock(own: str, tip: str) -> None:
     """Take git's lock on the index in ``own``, also where it is ours. Raises OSError (FileExistsError: it is taken)."""
     path, new = f"{own}/index.lock", f"{own}/{_OWN}.lock"
-    with os.fdopen(_new_file(new, 0o600), "w", encoding="utf-8") as target:
+    with os.fdopen(open_new(new, 0o600), "w", encoding="utf-8") as target:
         target.write(f"{_OURS}{tip}\n{_ADVICE}")
     try:
         os.link(new, path)  # with its content, or not at all
@@ -248,16 +245,9 @@ def _is_ours(path: str, tip: str) -> bool:
     return False
 
 
-def _new_file(path: str, mode: int) -> int:
-    """A new file in place of what is there: a link that a repository brings along is not followed."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-
-
 def _copy(source: str, target: str) -> None:
     descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as read, os.fdopen(_new_file(target, 0o666), "wb") as written:
+    with os.fdopen(descriptor, "rb") as read, os.fdopen(open_new(target, 0o666), "wb") as written:
         shutil.copyfileobj(read, written)
         written.flush()
         os.fsync(written.fileno())

@@ -16,9 +16,11 @@ OWN: Final = frozenset({"tests/architecture/citations.py", "tests/architecture/t
 """Examples of what is wrong stand here."""
 
 FILE: Final = re.compile(
-    r"(?<![\w/.$}-])((?:kernel|worker|interface|protocol|tests|scripts|docs|schema)/[\w/.-]*\w\.(?:py|md|sql|sh|yaml))\b"
+    r"(?<![\w/.$}-])((?:kernel|worker|interface|protocol|osfiles|tests|scripts|docs|schema)/[\w/.-]*\w\.(?:py|md|sql|sh|yaml))\b"
 )
-MODULE: Final = re.compile(r"(?<![\w/.-])((?:kernel|worker|interface|protocol)(?:\.[a-z_]\w*){1,4})(?![\w/]|\.py|\.md)")
+MODULE: Final = re.compile(
+    r"(?<![\w/.-])((?:kernel|worker|interface|protocol|osfiles)(?:\.[a-z_]\w*){1,4})(?![\w/]|\.py|\.md)"
+)
 NO_MODULES: Final = frozenset({"kernel.log", "protocol.allow", "protocol.ext.allow", *DURABLE})
 """Names with a dot that are a file's, an event's or a setting's of git."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("kernel", "worker", "interface", "protocol")
+PACKAGES: Final = ("kernel", "worker", "interface", "protocol", "osfiles")
 
 
 @dataclass(frozen=True)

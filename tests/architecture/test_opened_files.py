@@ -1,8 +1,8 @@
 """Every file that is opened by its path, and who gets what is in it.
 
 What reaches somebody who is trusted less (the holder of a token, a node, a sandbox, the page, an archive) is opened by
-kernel.source: without following links, a regular file only, of bounded size. Any other way to open a file by its path
-fails here until it is listed, with the reason why nobody else has a say in what is there.
+kernel.source or osfiles: without following links, a regular file only, of bounded size. Any other way to open a file by
+its path fails here until it is listed, with the reason why nobody else has a say in what is there.
 """
 
 import ast
@@ -41,9 +41,7 @@ OPENED: Final[dict[str, str]] = {
     "interface/cli/commands/agent_edit.py::_new_folder": "an empty file of the user's, that must not be there",
     "interface/cli/commands/compare.py::Comparing.__init__": STATE,
     "interface/cli/commands/compare.py::Comparing._play": STATE,
-    "interface/cli/commands/compare.py::keep": STATE,
     "interface/cli/commands/compare_arm.py::ArmRun._judge": STATE,
-    "interface/cli/commands/export.py::_write": NAMED,
     "interface/cli/commands/init.py::run_init": SYSTEM,
     "interface/cli/commands/memory.py::run_eval": NAMED,
     "interface/cli/commands/rule.py::rules_of": NAMED,
@@ -53,9 +51,6 @@ OPENED: Final[dict[str, str]] = {
     "interface/cli/output.py::_to_nowhere": SYSTEM,
     "interface/cli/reports/writing.py::RunnerFiles._read": NAMED,
     "interface/cli/reports/writing.py::check_writable": NAMED,
-    "interface/cli/reports/writing.py::write_whole": NAMED,
-    "interface/context/safe_dir.py::SafeDir._written": "in an opened folder, with flags that say O_EXCL and O_NOFOLLOW",
-    "interface/context/safe_dir.py::SafeDir.read": "in an opened folder, with flags that say O_NOFOLLOW",
     "interface/trust_file.py::_line": SYSTEM,
     # The kernel.
     "kernel/agents/cli_extras.py::_copied": "written to an opened folder of a home that is ours, O_EXCL",
@@ -75,7 +70,6 @@ OPENED: Final[dict[str, str]] = {
     "kernel/procs/node/__main__.py::_take_standard_streams": SYSTEM,
     "kernel/procs/node/facts.py::_memory_bytes": SYSTEM,
     "kernel/procs/node/fence.py::Terms.highest": STATE,
-    "kernel/procs/node/fence.py::Terms.keep": STATE,
     "kernel/procs/node/folder.py::holder_of": STATE,
     "kernel/procs/peer.py::_lines": SYSTEM,
     "kernel/procs/procfs.py::_environment": SYSTEM,
@@ -91,7 +85,6 @@ OPENED: Final[dict[str, str]] = {
     "kernel/services/logins.py::Logins._lock": STATE,
     "kernel/services/logins.py::Logins._put_home": STATE,
     "kernel/services/logins.py::Logins._record": STATE,
-    "kernel/services/logins.py::_write_new": "written beside the user's login, O_EXCL",
     "kernel/services/node_certificate.py::_private_text": STATE,
     "kernel/services/node_certificate.py::certificate_in": STATE,
     "kernel/services/node_listener.py::NodeListener._open": STATE,
@@ -103,9 +96,7 @@ OPENED: Final[dict[str, str]] = {
     "kernel/source/restore_journal.py::_put_file": "written beside what is set aside, O_EXCL",
     "kernel/source/restore_journal.py::finish": STATE,
     "kernel/source/safe_paths.py::copy_open": "the new file of a copy, O_EXCL",
-    "kernel/source/safe_paths.py::open_file": "it is the safe opener: all of its flags are in _FILE",
     "kernel/source/standby_place.py::copy_base": NAMED,
-    "kernel/source/standby_place.py::new_file": NAMED,
     "kernel/store/database.py::_apply_next": SYSTEM,
     "kernel/store/snapshot.py::check_snapshot": SYSTEM,
     "kernel/workflows/clone.py::_one_pack": "the new file of a copy, O_EXCL",
@@ -113,6 +104,8 @@ OPENED: Final[dict[str, str]] = {
     "kernel/workflows/node_sync.py::NodeSync.bring": MADE,
     "kernel/workflows/remote.py::_read": STATE,
     "kernel/workflows/worktrees.py::_copy_one": "the new file of a copy, O_EXCL and O_NOFOLLOW",
+    "osfiles/safe_open.py::open_regular": "it is the safe opener: all of its flags are in FILE",
+    "osfiles/atomic_write.py::open_new": "a new file, O_EXCL and O_NOFOLLOW",
 }
 
 LESS_TRUSTED: Final[dict[str, str]] = {
@@ -158,11 +151,11 @@ def opens_by_path(call: ast.Call) -> bool:
     name, text = dotted(call.func), ast.unparse(call)
     first = ast.unparse(call.args[0]) if call.args else ""
     if name in ("open", "io.open", "os.fdopen"):
-        by_descriptor = first in _DESCRIPTORS or first.startswith(("os.open(", "open_", "os.memfd", "_new_file("))
+        by_descriptor = first in _DESCRIPTORS or first.startswith(("os.open(", "open_", "os.memfd"))
         return not by_descriptor
     if name in ("os.open", "trio.open_file"):
-        return not {"O_NOFOLLOW", "O_DIRECTORY", "_FOLDER", "_DIRECTORY"} & {
-            word for word in ("O_NOFOLLOW", "O_DIRECTORY", "_FOLDER", "_DIRECTORY") if word in text
+        return not {"O_NOFOLLOW", "O_DIRECTORY", "FOLDER", "_DIRECTORY"} & {
+            word for word in ("O_NOFOLLOW", "O_DIRECTORY", "FOLDER", "_DIRECTORY") if word in text
         }
     if name.startswith("shutil.copy"):
         return name != "shutil.copyfileobj"
@@ -171,7 +164,7 @@ def opens_by_path(call: ast.Call) -> bool:
 
 
 _PATHS: Final = frozenset({"path.open", "file.open", "workflow.open", "target.open", "pack.open", "index.open"})
-ROOMS: Final = ("kernel/", "interface/")
+ROOMS: Final = ("kernel/", "interface/", "osfiles/")
 """A worker reads with the rights of its agent, and for it."""
 
 

@@ -258,7 +258,7 @@ def test_a_file_keeps_its_mode_and_a_new_one_has_the_users(tmp_path: Path) -> No
             folder.write("a", "2")
             assert (tmp_path / "a").stat().st_mode & 0o777 == 0o604
             with pytest.raises(FileExistsError):
-                folder.create("a", "3")
+                folder.write("a", "3", new=True)
     finally:
         os.umask(before)
     assert (tmp_path / "a").read_text() == "2"

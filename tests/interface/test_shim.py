@@ -222,7 +222,7 @@ def test_the_passed_on_awk_needs_no_python_and_no_other_program(script: Path) ->
 def test_nothing_in_the_working_directory_shadows_our_modules(script: Path, tmp_path: Path, name: str) -> None:
     """A project may have folders called kernel or protocol, and a shell PYTHONPATH=. for its own sake."""
     project = tmp_path / "project"
-    for package in ("interface", "kernel", "protocol", "worker"):
+    for package in ("interface", "kernel", "osfiles", "protocol", "worker"):
         (project / package).mkdir(parents=True)
         (project / package / "__init__.py").write_text("raise SystemExit('shadowed')\n")
     for module in ("json.py", "argparse.py", "signal.py", "runpy.py", "trio.py", "msgspec.py"):

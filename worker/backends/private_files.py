@@ -4,10 +4,8 @@ Values that an MCP server gets of the user's environment are secret: in a file t
 the name of a variable of the program's own process. TOML is written here because the standard library only reads it.
 """
 
-import errno
 import os
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import which
@@ -15,6 +13,8 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 
+from osfiles.atomic_write import open_new
+from osfiles.safe_open import open_regular
 from protocol.agent import McpServer
 from protocol.backends import OWN_SKILLS
 from protocol.ipc import Start
@@ -25,20 +25,14 @@ MODE: Final = 0o600
 def write(path: Path, text: str) -> Path:
     """Write ``text`` to ``path``, from its first byte on readable by this user alone. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
-    with open(fd, "w", encoding="utf-8") as file:
+    with open(open_new(path, MODE), "w", encoding="utf-8") as file:
         file.write(text)
     return path
 
 
 def opened(path: Path) -> BinaryIO:
     """Open a file that lies where a program can write: follow no link, wait for no pipe. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    if stat.S_ISREG(os.fstat(fd).st_mode):
-        return os.fdopen(fd, "rb")
-    os.close(fd)
-    raise OSError(errno.EINVAL, "it is no file", str(path))
+    return os.fdopen(open_regular(path), "rb")
 
 
 def folder(home: Path, *names: str) -> Path:

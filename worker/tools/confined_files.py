@@ -13,19 +13,18 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
+from osfiles.atomic_write import replacing
+from osfiles.safe_open import FILE, FOLDER
+
 Parts = tuple[str, ...]
 """A path below the working directory, links followed; () is the directory itself."""
-
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""O_NONBLOCK: a pipe in place of a file is found out, not waited for."""
 
 _ABOVE: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """O_PATH: folders on the way to the directory need not be readable."""
 MAX_PATH: Final = 4096
 """Characters of a path; no system takes a longer one."""
 
-_STEERING_FOLDERS: Final = frozenset({".agents", ".workflows"})
+_STEERINGFOLDERS: Final = frozenset({".agents", ".workflows"})
 _STEERING_FILES: Final = frozenset({"moniro.yaml", ".agents.yaml", ".mcp.json", ".gitmodules", ".worktreeinclude"})
 _GIT: Final = ".git"
 
@@ -73,7 +72,7 @@ class ConfinedDir:
         if not parts:
             raise NotAllowed("it is the working directory itself")
         low = tuple(map(_as_any_system_sees, parts))
-        if _GIT in low or low[0] in _STEERING_FOLDERS or (len(low) == 1 and low[0] in _STEERING_FILES):
+        if _GIT in low or low[0] in _STEERINGFOLDERS or (len(low) == 1 and low[0] in _STEERING_FILES):
             raise NotAllowed("it decides what is run here, so no tool writes it: ask the user to")
         real = os.path.join(self._root, *parts)
         if any(os.path.commonpath([folder, real]) == folder for folder in self._closed):
@@ -85,7 +84,7 @@ class ConfinedDir:
         # A descriptor of the directory itself: step by step as well, for what is above it can be swapped too.
         *top_above, last = self._root.split(os.sep)[1:]
         descriptor = os.open(os.sep, _ABOVE)
-        for top_part, flags in (*((top_part, _ABOVE) for top_part in top_above), (last or os.curdir, _FOLDER)):
+        for top_part, flags in (*((top_part, _ABOVE) for top_part in top_above), (last or os.curdir, FOLDER)):
             before = descriptor
             try:
                 descriptor = os.open(top_part, flags, dir_fd=before)
@@ -97,7 +96,7 @@ class ConfinedDir:
                 if make:
                     with suppress(FileExistsError):
                         os.mkdir(part, dir_fd=above)
-                descriptor = os.open(part, _FOLDER, dir_fd=above)
+                descriptor = os.open(part, FOLDER, dir_fd=above)
             finally:
                 os.close(above)
         return descriptor
@@ -115,7 +114,7 @@ class ConfinedDir:
 
 def open_regular(folder: int, name: str) -> int:
     """The file ``name`` in ``folder``, to read it; never what a link points to. Raises NotAllowed, OSError."""
-    descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=folder)
+    descriptor = os.open(name, os.O_RDONLY | FILE, dir_fd=folder)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor
@@ -138,7 +137,6 @@ def shown(parts: Iterable[str]) -> str:
 LIMIT_BYTES: Final = 16 * 1024 * 1024
 """Of a file that a tool reads or changes."""
 _SNIFFED_BYTES: Final = 8192
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MODE_BITS: Final = 0o777
 
 
@@ -173,23 +171,11 @@ def replace(place: ConfinedDir, parts: Parts, data: bytes) -> bool:
     folder = place.folder(parts[:-1], make=True)
     try:
         mode = _mode_of(folder, parts[-1])
-        temporary = f".{parts[-1][:100]}.{os.getpid()}.new"
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
-        try:
-            descriptor = os.open(temporary, _NEW, 0o666, dir_fd=folder)
-            with open(descriptor, "wb", buffering=0) as file:
-                if mode is not None:
-                    os.fchmod(file.fileno(), mode)
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[os.write(file.fileno(), rest) :]
-                os.fsync(file.fileno())
-            os.replace(temporary, parts[-1], src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
-            raise
+        beside = f".{parts[-1][:100]}.{os.getpid()}.new"
+        with replacing(parts[-1], 0o666, beside=beside, folder=folder) as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.write(data)
     finally:
         os.close(folder)
     return mode is None

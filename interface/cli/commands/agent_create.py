@@ -68,7 +68,7 @@ def run_create(context: Context) -> int:
         raise Failure("bad_definition", f"{faults[0].message}; nothing was written", faults[0].hint, places=faults)
     try:
         with open_agents(root, make=True) as folder:
-            folder.create(f"{name}{AGENT_SUFFIX}", text)
+            folder.write(f"{name}{AGENT_SUFFIX}", text, new=True)
     except FileExistsError as error:
         raise exists from error
     except OSError as error:

@@ -28,6 +28,7 @@ from interface.discovery import URL
 from interface.failure import Failure
 from interface.offline import run_inspect
 from interface.trust_file import TrustFile
+from osfiles.atomic_write import replacing
 from protocol.api.runs import RunRequest
 from protocol.comparison import COMPARISONS, RECORD, ArmName, ComparedRun, ComparedTerms, Comparison
 from protocol.inspection import CopiedProject, SoloWorkflow
@@ -194,12 +195,8 @@ def _least(*limits: Any) -> Any:
 def keep(folder: str, seen: Comparison) -> None:
     """Write the record, as a whole."""
     path = os.path.join(folder, RECORD)
-    descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
+    with replacing(path, beside=f"{path}.new") as file:
         file.write(msgspec.json.encode(seen))
-        file.flush()
-        os.fsync(descriptor)
-    os.replace(f"{path}.new", path)
 
 
 class Comparing:

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -17,6 +16,7 @@ from interface.client import Client, ServerEvent, new_key
 from interface.event_follow import Expired
 from interface.failure import Failure, Unreachable
 from interface.run_figures import figures_of, tokens_of
+from osfiles.atomic_write import replacing
 from protocol.comparison import ComparedRun, ComparedTerms, Figures
 
 CANCEL_SECONDS: Final = 30.0
@@ -94,9 +94,8 @@ class ArmRun:
             return
         client = self._context.started_kernel()
         names = terms.solo.members if run.arm == "team" else (terms.solo.agent,)
-        with open(f"{archive}.new", "wb") as file:
+        with replacing(archive, 0o666, beside=f"{archive}.new", sync=False) as file:
             file.writelines(client.pieces(f"/runs/{run.id}/export", {"format": "jsonl"}))
-        os.replace(f"{archive}.new", archive)
         with open(archive, encoding="utf-8") as lines:
             shown = figures_of(run.figures, lines, frozenset(names))
         why = self._merged(client) if terms.solo.trees and terms.check is not None else ""

@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Final
 
 from interface.cli.context import Context
@@ -14,6 +14,7 @@ from interface.cli.parsing import json_flag
 from interface.cli.targets import RUN, target
 from interface.client import quoted
 from interface.failure import Failure
+from osfiles.atomic_write import replacing
 
 FORMATS: Final = ("jsonl", "md")
 _ENDS: Final = (b'{"part":"end"', b"End of the archive: ")
@@ -75,24 +76,11 @@ def _whole(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def _write(path: str, lines: Iterator[bytes]) -> int:
     """Write all of it beside ``path``, and then in its place. Readable by its owner: it is private talk."""
-    beside = f"{path}.{os.getpid()}.part"
-    size = 0
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with open(descriptor, "wb") as file:
-                for some in lines:
-                    size += file.write(some)
-                file.flush()
-                os.fsync(descriptor)
-            os.replace(beside, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(beside)
-            raise
+        with replacing(path) as file:
+            return sum(map(file.write, lines))
     except OSError as error:
         raise Failure("failed", f"{one_line(path)} cannot be written: {error.strerror or error}") from error
-    return size
 
 
 def configure_import(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,7 @@ from interface.cli.context import Context
 from interface.cli.output import decode
 from interface.cli.parsing import json_flag
 from interface.client import new_key
+from osfiles.atomic_write import replacing
 
 REDIRECT: Final = "open.html"
 """In the project's state: the file that the browser is given, closed to others."""
@@ -66,11 +67,8 @@ def _show(context: Context, url: str) -> bool:
 
     os.makedirs(context.project.state, 0o700, exist_ok=True)
     path = os.path.join(context.project.state, REDIRECT)
-    half = f"{path}.{os.getpid()}"
-    descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(_PAGE.format(url=html.escape(url)))
-    os.replace(half, path)
+    with replacing(path, beside=f"{path}.{os.getpid()}", sync=False) as file:
+        file.write(_PAGE.format(url=html.escape(url)).encode())
     from urllib.parse import quote  # noqa: PLC0415  (most commands need no quoting)
 
     return webbrowser.open(f"file://{quote(path)}")

@@ -28,6 +28,7 @@ from interface.discovery import HOME, URL
 from interface.failure import Failure, Unreachable
 from interface.service import MARK, Service, plist_text, unit_text
 from interface.user_service import UserService
+from osfiles.atomic_write import replacing
 
 VERBS: Final = Subcommands(
     "service",
@@ -94,10 +95,8 @@ def run_install(context: Context) -> int:
     _check_ours(path)
     make_private(service.state)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = f"{path}.{os.getpid()}"
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
-        file.write(text)
-    os.replace(temporary, path)
+    with replacing(path, beside=f"{path}.{os.getpid()}", sync=False) as file:
+        file.write(text.encode())
     running = bool(service.root) and _kernel_runs(context)
     where = f"--project {quote(context.project.root)}"
     if launchd:

@@ -20,6 +20,7 @@ from interface.cli.output import OutputLost, one_line
 from interface.cli.paging import NEEDS, fetch_list
 from interface.client import Client, quoted
 from interface.failure import Failure, Unreachable
+from osfiles.atomic_write import replacing
 
 if TYPE_CHECKING:
     from interface.cli.context import Context
@@ -81,15 +82,8 @@ def check_writable(path: str) -> None:
 
 def write_whole(path: str, content: bytes) -> None:
     """Write ``content`` beside ``path``, and put it there. Others may read it, as far as the umask lets them."""
-    beside = f"{path}.{os.getpid()}.part"
-    try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
-            file.write(content)
-        os.replace(beside, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(beside)
-        raise
+    with replacing(path, 0o666, sync=False) as file:
+        file.write(content)
 
 
 class RunnerFiles:

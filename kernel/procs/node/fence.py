@@ -3,13 +3,14 @@
 Past its lease a node ends all that it runs: it cannot know whether its kernel has given that work to somebody else.
 """
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import trio
+
+from osfiles.atomic_write import replacing, sync_folder
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 LOOK_SECONDS: Final = 0.5
@@ -78,14 +79,6 @@ class Terms:
 
     def keep(self, term: int) -> None:
         """Write it down, for good."""
-        new = self._file.with_suffix(".new")
-        with open(new, "w", encoding="ascii") as file:
-            file.write(str(term))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self._file)
-        folder = os.open(self._file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with replacing(self._file, 0o666, beside=self._file.with_suffix(".new")) as file:
+            file.write(str(term).encode("ascii"))
+        sync_folder(self._file.parent)
