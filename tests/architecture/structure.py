@@ -6,6 +6,7 @@ of each figure, and beside it the value that must not get worse while the target
 
 import ast
 import graphlib
+import json
 import re
 import statistics
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from tests.architecture.sources import Source, product
+from tests.architecture.sources import ROOT, Source, product
 
 LEAVES: Final = frozenset({"protocol", "osfiles"})
 """Everything may import them, so these imports are not counted in the density."""
@@ -52,16 +53,16 @@ BLOCKS: Final = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWi
 
 
 class Limit(NamedTuple):
-    """The range of a figure. ``for_now`` is the worst value that is allowed while the target is not reached."""
+    """The target range of a figure."""
 
     at_least: float | None = None
     at_most: float | None = None
-    for_now: float | None = None
 
 
 LIMITS: Final[dict[str, Limit]] = {
-    "files": Limit(at_most=400, for_now=710),
-    "lines": Limit(at_most=57_700, for_now=119_960),
+    "files": Limit(at_most=560),
+    "lines": Limit(at_most=98_000),
+    "test-lines": Limit(at_most=85_000),
     "file-median": Limit(80, 250),
     "file-in-range": Limit(at_least=60),
     "file-over-400": Limit(at_most=3),
@@ -70,17 +71,21 @@ LIMITS: Final[dict[str, Limit]] = {
     "function-median": Limit(6, 9),
     "function-p90": Limit(20, 35),
     "function-long": Limit(at_most=0),
-    "import-density": Limit(at_most=30),
+    "import-density": Limit(at_most=25),
     "import-circles": Limit(at_most=0),
     "used-once": Limit(at_most=12),
     "docstring-clause": Limit(at_most=1),
-    "twin-types": Limit(at_most=25, for_now=29),
+    "twin-types": Limit(at_most=25),
     "unused-rules": Limit(at_most=0),
     "module-names": Limit(at_most=0),
     "class-names": Limit(at_most=0),
     "change-field": Limit(at_most=7),
     "change-vote": Limit(at_most=8),
 }
+
+
+RECORDED: Final[dict[str, float]] = json.loads((ROOT / "tests/architecture/recorded.json").read_text("utf-8"))
+"""Figures that have not reached their target: they may fall, and tests/architecture/test_structure.py refuses a rise."""
 
 
 class Figure(NamedTuple):
@@ -106,10 +111,9 @@ class Function(NamedTuple):
 
 
 def holds(name: str, value: float) -> bool:
-    """Tell whether a value is in the figure's range, or no worse than what is allowed for now."""
-    low, high, for_now = LIMITS[name]
-    if for_now is not None:
-        return value >= for_now if high is None else value <= for_now
+    """Return whether a value is in the figure's range, or not above the recorded one."""
+    low, high = LIMITS[name]
+    high = RECORDED.get(name, high)
     return (low is None or value >= low) and (high is None or value <= high)
 
 
@@ -163,6 +167,8 @@ def _sizes() -> Iterator[tuple[str, Figure]]:
     huge = [f"{n} {name}" for n, name in by_size if n > 600]
     yield "files", Figure(len(sizes), [])
     yield "lines", Figure(sum(sizes), [f"{n} {name}" for n, name in by_size])
+    tests = [len(path.read_bytes().splitlines()) for path in (ROOT / "tests").rglob("*.py")]
+    yield "test-lines", Figure(sum(tests), [])
     yield "file-median", Figure(statistics.median(sizes), [])
     yield "file-in-range", Figure(_percent(sum(80 <= n <= 400 for n in sizes), len(sizes)), [])
     yield "file-over-400", Figure(_percent(len(over), len(sizes)), over)
@@ -319,11 +325,11 @@ def forget() -> None:
 
 def told(name: str) -> str:
     """Put a figure's range into words."""
-    low, high, for_now = LIMITS[name]
+    low, high = LIMITS[name]
     range_ = (
         f"{low} to {high}" if low is not None and high is not None else f">= {low}" if high is None else f"<= {high}"
     )
-    return range_ if for_now is None else f"{range_} (for now {for_now})"
+    return f"{range_} (recorded: {RECORDED[name]:g})" if name in RECORDED else range_
 
 
 def main(arguments: list[str]) -> int:

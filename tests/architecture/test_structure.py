@@ -1,8 +1,16 @@
 """The shape of the code stays in the ranges in which it can be read: sizes, imports, names, docstrings."""
 
+import json
+import re
+import subprocess
+from itertools import pairwise
+
 import pytest
 
+from tests.architecture.sources import ROOT
 from tests.architecture.structure import LIMITS, holds, measure, told
+
+RECORD = "tests/architecture/recorded.json"
 
 
 def test_every_figure_is_in_its_range(subtests: pytest.Subtests) -> None:
@@ -20,3 +28,34 @@ def test_every_figure_is_in_its_range(subtests: pytest.Subtests) -> None:
 def test_what_is_out_of_range_is_found(name: str, value: float) -> None:
     """A range that holds everything judges nothing."""
     assert not holds(name, value)
+
+
+def git(*words: str) -> str:
+    """Return the output of a git command in the repository."""
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def rises(before: dict[str, float], after: dict[str, float], message: str) -> list[str]:
+    """Return the recorded figures that rise by more than the line ``Size budget: NAME +N`` of the commit allows."""
+    budgets = {name: float(most) for name, most in re.findall(r"^Size budget: ([\w-]+) \+(\d+)", message, re.MULTILINE)}
+    return [name for name, value in after.items() if value > before.get(name, value) + budgets.get(name, 0)]
+
+
+def test_no_commit_raises_a_recorded_figure() -> None:
+    """From one version of the record to the next, the working tree included."""
+    try:
+        commits = git("log", "--first-parent", "--reverse", "--format=%H", "--", RECORD).split()
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this is no clone with a history")
+    versions = [(json.loads(git("show", f"{one}:{RECORD}")), git("show", "-s", "--format=%B", one)) for one in commits]
+    versions.append((json.loads((ROOT / RECORD).read_text("utf-8")), ""))
+    for (before, _), (after, message) in pairwise(versions):
+        assert rises(before, after, message) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "raised"), [("", ["lines"]), ("Size budget: lines +900", []), ("Size budget: lines +899", ["lines"])]
+)
+def test_a_figure_rises_by_a_stated_budget_only(message: str, raised: list[str]) -> None:
+    """An issue states it, and the commit names the issue."""
+    assert rises({"lines": 1000, "files": 5}, {"lines": 1900, "files": 5}, f"Build issue 31\n\n{message}\n") == raised
