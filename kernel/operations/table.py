@@ -3,6 +3,7 @@
 from typing import Final
 
 from kernel.operations import (
+    approvals,
     audit,
     documents,
     grants,
@@ -25,6 +26,7 @@ from kernel.operations import (
 from kernel.operations.operation import Operation
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
+    *approvals.OPERATIONS,
     *souls.OPERATIONS,
     *tray.OPERATIONS,
     *audit.OPERATIONS,

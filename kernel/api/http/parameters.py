@@ -134,8 +134,6 @@ _OF_ROUTES: Final = {
     "GET /instructions/<id>/entries": "limit after/number",
     "GET /dead": "limit before",
     "GET /feedback": "limit before",
-    "GET /approvals": "limit after",
-    "GET /approvals/rules": "limit after",
     "GET /spaces/<space>/channel": "run agent limit since/number before/number",
     "GET /spaces/<space>/diff": "agent run patch",
     "GET /spaces/<space>/export": "format",

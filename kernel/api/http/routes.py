@@ -5,7 +5,6 @@ from typing import Final
 
 from kernel.api.http import (
     agents,
-    approvals,
     archives,
     events,
     hooks,
@@ -32,7 +31,6 @@ from protocol.api.agents import (
     AgentRequest,
     AgentRow,
 )
-from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
 from protocol.api.instructions import (
     AnswerRequest,
     BulkReport,
@@ -227,32 +225,6 @@ ROUTES: Final[tuple[AnyRoute, ...]] = (
     Route("POST", "/dead/clear", instructions.clear_dead, DeadCleared, people_only=True, scope="admin"),
     Route("GET", "/feedback", messages.list_feedback, FeedbackList),
     Route("POST", "/feedback", messages.create_feedback, FeedbackAdded, asks=FeedbackRequest, status=201),
-    Route("GET", "/approvals", approvals.list_, Pending),
-    Route("GET", "/approvals/rules", approvals.list_rules, ApprovalRules),
-    Route("DELETE", "/approvals/rules/<id>", approvals.delete_rule, ApprovalRules, people_only=True, scope="approve"),
-    Route("GET", "/approvals/<id>", approvals.show, ApprovalInfo),
-    Route(
-        "POST",
-        "/approvals/<id>/approve",
-        approvals.approve,
-        ApprovalInfo,
-        asks=ApproveRequest,
-        body_optional=True,
-        people_only=True,
-        scope="approve",
-        of_agent=True,
-    ),
-    Route(
-        "POST",
-        "/approvals/<id>/deny",
-        approvals.deny,
-        ApprovalInfo,
-        asks=DenyRequest,
-        body_optional=True,
-        people_only=True,
-        scope="approve",
-        of_agent=True,
-    ),
     *(row for row in OPERATIONS if row.path),
     *SPACE_ROUTES,
     Route("GET", "/spaces/<space>/export", archives.of_space, None),

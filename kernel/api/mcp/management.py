@@ -7,12 +7,12 @@ route gives in one answer is put together here: a run that is begun and not stre
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 import trio
 
-from kernel.api.http import approvals, events, runs, workflows
+from kernel.api.http import events, runs, workflows
 from kernel.api.http.route import Handler, Request, Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.fast_path import described
@@ -26,7 +26,6 @@ from kernel.store import feed
 from kernel.store.feed import EventFilter
 from kernel.store.messages import LIMIT as MESSAGES_LIMIT
 from kernel.store.rows import LONGEST
-from protocol.api.approvals import ApprovalInfo, ApproveRequest, DenyRequest
 from protocol.api.messages import SendReceipt
 from protocol.api.runs import Accepted, RunReport, RunRequest
 from protocol.api.workflows import WorkflowRow
@@ -58,13 +57,6 @@ class AgentAsked(ToolArguments, frozen=True, kw_only=True):
     """One agent."""
 
     name: Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class NeedsAsked(ToolArguments, frozen=True, kw_only=True):
-    """A page of what needs a person."""
-
-    limit: Limit = 100
-    after: Annotated[str, msgspec.Meta(description="The next of the page before.")] | None = None
 
 
 class RunAsked(ToolArguments, frozen=True, kw_only=True):
@@ -135,21 +127,6 @@ class RetryAsked(InstructionAsked, frozen=True, kw_only=True):
     fresh: Annotated[bool, msgspec.Meta(description="From its beginning, not from its last step.")] = False
 
 
-class DecideAsked(ToolArguments, frozen=True, kw_only=True):
-    """A decision about a call that waits for one."""
-
-    id: Annotated[str, msgspec.Meta(min_length=1, description="Such as a3.")]
-    decision: Literal["approve", "deny"]
-    reason: Annotated[str, msgspec.Meta(max_length=2000, description="The agent is told.")] = ""
-    always: (
-        Annotated[
-            str,
-            msgspec.Meta(min_length=1, max_length=10_000, description="Also calls with this pattern; * is any text."),
-        ]
-        | None
-    ) = None
-
-
 class EventsAsked(ToolArguments, frozen=True, kw_only=True):
     """A page of events, perhaps of one kind only."""
 
@@ -210,22 +187,6 @@ async def workflow_wait(call: Request[None], store: StoreAccess, kernel: KernelC
             await anext(ends)
         return report
     return await runs.show(call, store)
-
-
-async def approval_decide(call: Request[ApproveRequest], store: StoreAccess) -> ApprovalInfo:
-    """Approve or deny, as the two routes do."""
-    if call.query["decision"] == "approve":
-        return await approvals.approve(call, store)
-    if call.body.always is not None:
-        raise Refused("bad_request", "always is for an approval", "deny without it")
-    denied: Request[DenyRequest] = Request(
-        body=DenyRequest(reason=call.body.reason),
-        args=call.args,
-        query={},
-        request_key=call.request_key,
-        access=call.access,
-    )
-    return await approvals.deny(denied, store)
 
 
 async def events_read(call: Request[None], store: StoreAccess, kernel: KernelControl) -> EventPage:
@@ -344,14 +305,6 @@ _ROWS: Final[tuple[AnyPeopleTool, ...]] = (
     ),
     _row("instruction_cancel", "Take an instruction back.", InstructionAsked, "POST /instructions/<id>/cancel"),
     _row("instruction_retry", "Try again what failed or is dead.", RetryAsked, "POST /instructions/<id>/retry"),
-    _row("approval_list", "List the calls of agents that wait for an approval.", NeedsAsked, "GET /approvals"),
-    _row(
-        "approval_decide",
-        "Approve or deny a call that waits. Ask your user; do not decide by yourself.",
-        DecideAsked,
-        "POST /approvals/<id>/approve",
-        approval_decide,
-    ),
     _row(
         "events_read",
         "Read events in order: those after a seq, or the newest; it can wait for the first that comes.",
