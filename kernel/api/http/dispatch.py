@@ -30,7 +30,6 @@ from kernel.source.safe_paths import root_fault
 from kernel.store import tokens
 from kernel.store.idempotency import RequestKey
 from kernel.store.writer import CommitWriter
-from protocol.api.merges import MergeRequest
 from protocol.api.messages import SendRequest
 from protocol.api.page import PageTokenRequest
 from protocol.api.runs import RunRequest
@@ -158,8 +157,6 @@ def trusts(body: object) -> bool:
             return body.trust or bool(body.agree)
         case RunRequest():
             return body.trust or bool(body.agree) or body.approve is not None
-        case MergeRequest():
-            return body.check is not None  # "" takes the one of the workflow's file away
         case _:
             return False
 

@@ -18,6 +18,7 @@ from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.fast_path import described
 from kernel.api.mcp.tool import AnyPeopleTool, ManagementTool, PeopleTool, ToolArguments
 from kernel.operations import documents, needs
+from kernel.operations.answer import BYE
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.operation import Operation
 from kernel.operations.places import run_asked
@@ -178,7 +179,7 @@ async def workflow_status(call: Request[None], store: StoreAccess) -> WorkflowSt
 async def workflow_wait(call: Request[None], store: StoreAccess, kernel: KernelControl) -> RunReport:
     """The report of a run once it has ended; after the time as it stands."""
     with (
-        store.feed.subscribe(types={"workflow.stopped", events.BYE}) as ends,
+        store.feed.subscribe(types={"workflow.stopped", BYE}) as ends,
         trio.move_on_after(call.number("timeout_seconds", 60)),
     ):
         while (report := await runs.show(call, store)).status == "running":
@@ -197,7 +198,7 @@ async def events_read(call: Request[None], store: StoreAccess, kernel: KernelCon
     last, gap = events.resume_point(store, call.number("since", max(newest - limit, 0)))
     gap = gap if "since" in query else None
     found: tuple[Event, ...] = ()
-    with store.feed.subscribe(wanted=lambda event: event.type == events.BYE or events.passes(wanted, event)) as live:
+    with store.feed.subscribe(wanted=lambda event: event.type == BYE or events.passes(wanted, event)) as live:
         with trio.move_on_after(call.number("wait_seconds", 0)):
             found = await store.reader.read(feed.since, last, limit, wanted)
             while not found and not kernel.shutdown.closing.is_set():
