@@ -6,7 +6,7 @@ import msgspec
 
 from kernel.operations.answer import BYE, Response, json_reply
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
-from kernel.operations.operation import operation
+from kernel.operations.operation import Wait, operation
 from kernel.operations.places import run_asked
 from kernel.policy.landing import TRANSITIONS
 from kernel.source.diagnostics import BadDefinition
@@ -35,7 +35,7 @@ class ShowMergeRequest(Ask, frozen=True, kw_only=True):
 
     run: str
     id: Annotated[str, msgspec.Meta(description="Id of a merge, such as g3.")] | None = None
-    wait: Annotated[bool, msgspec.Meta(description="Whether the answer waits until the work has ended.")] = False
+    wait: Wait = False
 
 
 class CheckRequest(Ask, frozen=True, kw_only=True):

@@ -102,6 +102,7 @@ class InSpace(Ask, frozen=True, kw_only=True):
     space: Space
 
 
+Wait = Annotated[bool, msgspec.Meta(description="Whether the answer waits until the work has ended.")]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=LONGEST, description="Maximum number of rows.")]
 After = Annotated[str, msgspec.Meta(description="Value of next on the previous page: start after it.")] | None
 Before = Annotated[str, msgspec.Meta(description="Value of next on the previous page: start before it.")] | None

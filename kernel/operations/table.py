@@ -3,6 +3,7 @@
 from typing import Final
 
 from kernel.operations import (
+    agents,
     approvals,
     audit,
     documents,
@@ -27,11 +28,12 @@ from kernel.operations import (
 from kernel.operations.operation import Operation
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    *approvals.OPERATIONS,
+    *agents.OPERATIONS,
     *souls.OPERATIONS,
     *tray.OPERATIONS,
     *audit.OPERATIONS,
     *needs.OPERATIONS,
+    *approvals.OPERATIONS,
     *proposals.OPERATIONS,
     *rules.OPERATIONS,
     *tasks.OPERATIONS,

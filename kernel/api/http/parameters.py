@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from kernel.api.http.route import AnyRoute, Route
 from kernel.operations.operation import Operation
-from kernel.store.messages import DELIVERIES_LIMIT
 from kernel.store.rows import LONGEST
 from protocol.api.kernel import GROUPED_BY
 from protocol.errors import Refused
@@ -88,7 +87,6 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "after": Parameter("Value of next on the previous page: start after it."),
         "after/number": Parameter("Number of the last entry that was read.", low=0),
         "agent": Parameter("Name of an agent."),
-        "all": Parameter("Include agents of workflows that have ended.", words=_BOOLEAN),
         "before": Parameter("Value of next on the previous page: start before it."),
         "before/number": Parameter("Sequence number: only what comes before it.", low=0),
         "by": Parameter(f"Group by one or two of {', '.join(GROUPED_BY)}, with a comma between them."),
@@ -96,7 +94,6 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "format": Parameter("Format of the archive.", words=("jsonl", "md")),
         "instruction": Parameter("Id of an instruction, such as i7."),
         "limit": _limit(),
-        "limit/inbox": _limit(DELIVERIES_LIMIT),
         "nonce": Parameter("Text that the kernel proves the knowledge of the token with."),
         "offset": Parameter("Number of results or characters to skip.", low=0),
         "patch": Parameter("Include the changed lines.", words=_BOOLEAN),
@@ -120,10 +117,6 @@ _OF_ROUTES: Final = {
     "GET /health": "nonce token",
     "GET /status": "space agent",
     "GET /usage": "space agent by since/ms until/ms",
-    "POST /agents/<name>/stop": "wait",
-    "GET /agents/<name>/queue": "limit after",
-    "GET /agents/<name>/inbox": "space limit/inbox after",
-    "GET /ps": "all",
     "DELETE /workflows/<name>": "wait signal",
     "DELETE /workflows/<name>/<tag>": "wait signal",
     "GET /runs": "workflow tag status since/ms limit before",

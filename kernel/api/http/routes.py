@@ -4,7 +4,6 @@ import re
 from typing import Final
 
 from kernel.api.http import (
-    agents,
     archives,
     events,
     hooks,
@@ -20,16 +19,6 @@ from kernel.api.http import (
 from kernel.api.http.route import AnyRoute, Request, Route
 from kernel.api.http.space_routes import SPACE_ROUTES
 from kernel.operations.table import OPERATIONS
-from protocol.api.agents import (
-    AgentChanged,
-    AgentInfo,
-    AgentList,
-    AgentMade,
-    AgentPatch,
-    AgentRename,
-    AgentRequest,
-    AgentRow,
-)
 from protocol.api.instructions import (
     AnswerRequest,
     BulkReport,
@@ -41,7 +30,6 @@ from protocol.api.instructions import (
     InstructionInfo,
     InstructionList,
     PromptReport,
-    QueueReport,
     ReassignRequest,
     RetryRequest,
 )
@@ -64,14 +52,12 @@ from protocol.api.messages import (
     FeedbackAdded,
     FeedbackList,
     FeedbackRequest,
-    Inbox,
     MessageReport,
     SendReceipt,
     SendReport,
     SendRequest,
 )
 from protocol.api.page import PageKey, PageKeyRequest, PageToken, PageTokenRequest
-from protocol.api.processes import Ps
 from protocol.api.runs import (
     RunList,
     RunReport,
@@ -121,21 +107,6 @@ ROUTES: Final[tuple[AnyRoute, ...]] = (
         people_only=True,
         scope="admin",
     ),
-    Route("GET", "/agents", agents.list_, AgentList),
-    Route("POST", "/agents", agents.create, AgentMade, asks=AgentRequest, status=201, people_only=True, scope="admin"),
-    Route("GET", "/agents/<name>", agents.show, AgentInfo),
-    Route("PATCH", "/agents/<name>", agents.update, AgentInfo, asks=AgentPatch, people_only=True, scope="admin"),
-    Route("DELETE", "/agents/<name>", agents.delete, AgentRow, people_only=True, scope="admin"),
-    Route("POST", "/agents/<name>/rename", agents.rename, AgentRow, asks=AgentRename, people_only=True, scope="admin"),
-    Route("POST", "/agents/<name>/reset", agents.reset, AgentChanged, people_only=True),
-    Route("POST", "/agents/<name>/pause", agents.pause, AgentChanged, people_only=True),
-    Route("POST", "/agents/<name>/resume", agents.resume, AgentChanged, people_only=True),
-    Route("POST", "/agents/<name>/stop", agents.stop, AgentChanged, people_only=True, waits=True),
-    Route("POST", "/agents/<name>/restart", agents.restart, AgentChanged, people_only=True),
-    Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True, scope="approve"),
-    Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
-    Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
-    Route("GET", "/ps", agents.ps, Ps),
     Route("GET", "/workflows", workflows.list_, WorkflowList),
     Route(
         "POST", "/workflows", workflows.start, WorkflowRow, asks=StartRequest, status=201, people_only=True, waits=True

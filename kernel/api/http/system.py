@@ -12,10 +12,10 @@ import trio
 from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import ALIASES, PROVIDERS
-from kernel.api.http.agents import UNREAD, check_known
 from kernel.api.http.route import Request
 from kernel.api.http.workflows import rows_of_running
 from kernel.operations import needs
+from kernel.operations.agents import UNREAD, check_known
 from kernel.operations.answer import Response, json_reply
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.places import known_space

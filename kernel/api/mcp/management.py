@@ -17,7 +17,7 @@ from kernel.api.http.route import Handler, Request, Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.fast_path import described
 from kernel.api.mcp.tool import AnyPeopleTool, ManagementTool, PeopleTool, ToolArguments
-from kernel.operations import documents, needs
+from kernel.operations import agents, approvals, documents, needs
 from kernel.operations.answer import BYE
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.operation import Operation
@@ -48,16 +48,6 @@ RunName = Annotated[str, msgspec.Meta(min_length=1, description="r12, or the new
 Seconds = Annotated[int, msgspec.Meta(ge=0, le=LONGEST_WAIT_SECONDS, description="How long to wait for it.")]
 Workflow = Annotated[str, msgspec.Meta(min_length=1, description="Its name, or the path of its file.")]
 Words = Annotated[tuple[str, ...], msgspec.Meta(description='The words after --, such as ["--pr", "12"].')]
-
-
-class NothingAsked(ToolArguments, frozen=True, kw_only=True):
-    """No arguments."""
-
-
-class AgentAsked(ToolArguments, frozen=True, kw_only=True):
-    """One agent."""
-
-    name: Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class RunAsked(ToolArguments, frozen=True, kw_only=True):
@@ -245,8 +235,7 @@ def _tools_of(rows: tuple[Operation, ...]) -> Iterator[PeopleTool]:
 
 
 _ROWS: Final[tuple[AnyPeopleTool, ...]] = (
-    _row("agents_list", "List the agents, and what state they are in.", NothingAsked, "GET /agents"),
-    _row("agents_info", "See one agent: its definition, state and workspaces.", AgentAsked, "GET /agents/<name>"),
+    *_tools_of(agents.OPERATIONS),
     *_tools_of(needs.OPERATIONS),
     _row(
         "workflow_run",
@@ -306,6 +295,7 @@ _ROWS: Final[tuple[AnyPeopleTool, ...]] = (
     ),
     _row("instruction_cancel", "Take an instruction back.", InstructionAsked, "POST /instructions/<id>/cancel"),
     _row("instruction_retry", "Try again what failed or is dead.", RetryAsked, "POST /instructions/<id>/retry"),
+    *_tools_of(approvals.OPERATIONS),
     _row(
         "events_read",
         "Read events in order: those after a seq, or the newest; it can wait for the first that comes.",
