@@ -24,6 +24,7 @@ from kernel.operations import (
     tokens,
     tray,
     webhooks,
+    workflows,
 )
 from kernel.operations.operation import Operation
 
@@ -33,6 +34,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *tray.OPERATIONS,
     *audit.OPERATIONS,
     *needs.OPERATIONS,
+    *workflows.OPERATIONS,
     *approvals.OPERATIONS,
     *proposals.OPERATIONS,
     *rules.OPERATIONS,

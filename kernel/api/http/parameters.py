@@ -98,7 +98,6 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "offset": Parameter("Number of results or characters to skip.", low=0),
         "patch": Parameter("Include the changed lines.", words=_BOOLEAN),
         "run": Parameter("Id of a run, such as r12; without it the newest, or all."),
-        "signal": Parameter("Signal that ended the client.", words=("INT", "TERM", "HUP", "PIPE")),
         "since/ms": Parameter("Start of the period, in milliseconds since 1970.", low=0),
         "since/number": Parameter("Sequence number: only what comes after it.", low=0),
         "space": Parameter("Space, such as review:main or dm:alice."),
@@ -107,7 +106,6 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "token": Parameter("Number of a token that was created: 3 of k3.", low=0),
         "type": Parameter("Types of events, with commas between them."),
         "until/ms": Parameter("End of the period, in milliseconds since 1970.", low=0),
-        "wait": Parameter("Whether the answer waits until the work has ended.", words=_BOOLEAN),
         "workflow": Parameter("Name of a workflow."),
     }
 )
@@ -117,8 +115,6 @@ _OF_ROUTES: Final = {
     "GET /health": "nonce token",
     "GET /status": "space agent",
     "GET /usage": "space agent by since/ms until/ms",
-    "DELETE /workflows/<name>": "wait signal",
-    "DELETE /workflows/<name>/<tag>": "wait signal",
     "GET /runs": "workflow tag status since/ms limit before",
     "GET /runs/<run>/export": "format",
     "GET /instructions": "space limit after",

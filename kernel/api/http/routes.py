@@ -14,7 +14,6 @@ from kernel.api.http import (
     page,
     runs,
     system,
-    workflows,
 )
 from kernel.api.http.route import AnyRoute, Request, Route
 from kernel.api.http.space_routes import SPACE_ROUTES
@@ -63,7 +62,6 @@ from protocol.api.runs import (
     RunReport,
     RunRequest,
 )
-from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.trust import TrustList
 
 
@@ -106,22 +104,6 @@ ROUTES: Final[tuple[AnyRoute, ...]] = (
         status=202,
         people_only=True,
         scope="admin",
-    ),
-    Route("GET", "/workflows", workflows.list_, WorkflowList),
-    Route(
-        "POST", "/workflows", workflows.start, WorkflowRow, asks=StartRequest, status=201, people_only=True, waits=True
-    ),
-    Route("GET", "/workflows/<name>", workflows.show, WorkflowRow),
-    Route("GET", "/workflows/<name>/<tag>", workflows.show, WorkflowRow),
-    Route("DELETE", "/workflows/<name>", workflows.stop, WorkflowRow, people_only=True, waits=True),
-    Route("DELETE", "/workflows/<name>/<tag>", workflows.stop, WorkflowRow, people_only=True, waits=True),
-    Route("POST", "/workflows/<name>/pause", workflows.pause, WorkflowRow, people_only=True),
-    Route("POST", "/workflows/<name>/resume", workflows.resume, WorkflowRow, people_only=True),
-    Route("POST", "/workflows/<name>/continue", workflows.continue_, WorkflowRow, people_only=True, scope="approve"),
-    Route("POST", "/workflows/<name>/<tag>/pause", workflows.pause, WorkflowRow, people_only=True),
-    Route("POST", "/workflows/<name>/<tag>/resume", workflows.resume, WorkflowRow, people_only=True),
-    Route(
-        "POST", "/workflows/<name>/<tag>/continue", workflows.continue_, WorkflowRow, people_only=True, scope="approve"
     ),
     Route("POST", "/run", runs.run, None, asks=RunRequest),
     Route("POST", "/serve", runs.serve, SendReport, asks=RunRequest, waits=True),

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Final
 import msgspec
 import trio
 
-from kernel.api.http import events, runs, workflows
+from kernel.api.http import events, runs
 from kernel.api.http.route import Handler, Request, Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.fast_path import described
 from kernel.api.mcp.tool import AnyPeopleTool, ManagementTool, PeopleTool, ToolArguments
-from kernel.operations import agents, approvals, documents, needs
+from kernel.operations import agents, approvals, documents, needs, workflows
 from kernel.operations.answer import BYE
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.operation import Operation
@@ -59,21 +59,6 @@ class RunAsked(ToolArguments, frozen=True, kw_only=True):
     timeout_seconds: Annotated[float, msgspec.Meta(ge=0, le=315_360_000)] | None = None
     max_cost_usd: Annotated[float, msgspec.Meta(ge=0)] | None = None
     max_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
-
-
-class StartAsked(ToolArguments, frozen=True, kw_only=True):
-    """A workflow to start, which stays."""
-
-    workflow: Workflow
-    tag: Tag = "main"
-    params: Words = ()
-
-
-class StopAsked(ToolArguments, frozen=True, kw_only=True):
-    """A workflow to stop."""
-
-    name: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="workflow")
-    tag: Tag = "main"
 
 
 class StatusAsked(ToolArguments, frozen=True, kw_only=True):
@@ -156,7 +141,7 @@ async def workflow_run(
 
 async def workflow_status(call: Request[None], store: StoreAccess) -> WorkflowStatus:
     """The runs under way; of a run that is asked for, its report."""
-    running = await store.reader.read(workflows.rows_of_running)
+    running = (await store.reader.read(workflows.list_workflows)).workflows
     asked = call.query.get("run")
     if asked is None:
         return WorkflowStatus(workflows=running)
@@ -247,21 +232,12 @@ _ROWS: Final[tuple[AnyPeopleTool, ...]] = (
         Accepted,
         idempotent=False,
     ),
-    _row(
-        "workflow_start", "Start a workflow that stays until it is stopped.", StartAsked, "POST /workflows", waits=True
-    ),
-    _row(
-        "workflow_stop",
-        "Stop a workflow; what is open in it is cancelled.",
-        StopAsked,
-        "DELETE /workflows/<name>/<tag>",
-        waits=True,
-    ),
+    *_tools_of(workflows.OPERATIONS),
     _row(
         "workflow_status",
         "List the workflows that run, or see how one run stands. channel_read has its messages.",
         StatusAsked,
-        "GET /workflows",
+        "GET /runs",
         workflow_status,
         WorkflowStatus,
     ),
