@@ -8,6 +8,8 @@ import msgspec
 from protocol.text import encode_json
 
 JSON: Final = b"application/json"
+BYE: Final = "bye"
+"""Type of the last event of every stream of a kernel that stops."""
 
 
 class Response(msgspec.Struct, frozen=True):

@@ -102,6 +102,7 @@ class InSpace(Ask, frozen=True, kw_only=True):
     space: Space
 
 
+Wait = Annotated[bool, msgspec.Meta(description="Whether the answer waits until the work has ended.")]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=LONGEST, description="Maximum number of rows.")]
 After = Annotated[str, msgspec.Meta(description="Value of next on the previous page: start after it.")] | None
 Before = Annotated[str, msgspec.Meta(description="Value of next on the previous page: start before it.")] | None
@@ -281,6 +282,8 @@ class Operation(RestRoute, frozen=True, kw_only=True, eq=False, dict=True):
     """The variables of the path, each with its field of the request."""
     query: Mapping[str, str]
     """The query parameters, likewise."""
+    without: tuple[str, ...]
+    """Fields of the request that this route leaves at their defaults."""
     trusts: Callable[[Any], bool] | None
     """Return whether a request approves in advance what files would run, or brings a command itself."""
     team: ToolFront | None
@@ -307,7 +310,8 @@ class Operation(RestRoute, frozen=True, kw_only=True, eq=False, dict=True):
         bases = (one for one in reversed(self.request.__mro__) if issubclass(one, msgspec.Struct))
         # Requests that extend one another with query parameters share their body.
         request = next(one for one in bases if set(names) <= set(one.__struct_fields__))
-        return _part(request, tuple(name for name in names if name not in self.variables.values()))
+        elsewhere = {*self.variables.values(), *self.without}
+        return _part(request, tuple(name for name in names if name not in elsewhere))
 
 
 _WITH_BODY: Final = ("POST", "PUT", "PATCH")
@@ -324,6 +328,7 @@ def operation(
     people_only: bool | None = None,
     changes: bool | None = None,
     trusts: Callable[[Any], bool] | None = None,
+    without: tuple[str, ...] = (),
     **more: Any,
 ) -> Operation:
     """Return the row of ``run``, whose annotations say what is asked and what is given.
@@ -345,7 +350,8 @@ def operation(
     if not inspect.iscoroutinefunction(run):
         kind = "change" if "tx" in names else "query" if "conn" in names else "computes"
     named = zip(request.__struct_encode_fields__, request.__struct_fields__, strict=True)
-    fields = dict(sorted(named, key=lambda field: field[1] in PAGING))
+    known = (field for field in named if field[1] not in without)
+    fields = dict(sorted(known, key=lambda field: field[1] in PAGING))
     variables = {name: fields.pop(name) for name in _VARIABLE.findall(path)}
     query = {name: fields[name] for name in in_query.split("&") if name} if method in _WITH_BODY else fields
     body = set(fields.values()) - set(query.values())
@@ -362,6 +368,7 @@ def operation(
         answers=answers or (None if gives[0] in (Response, Stream) else gives[0]),
         variables=variables,
         query=query,
+        without=without,
         trusts=trusts,
         team=team,
         manage=manage,

@@ -4,10 +4,13 @@ import apsw
 
 from kernel.agents.personal_context import ContextPlace
 from kernel.operations.context import ProjectFiles, StoreAccess
-from kernel.source.diagnostics import suggest
+from kernel.source.diagnostics import BadDefinition, suggest
 from kernel.store import agents, messages, workflows
+from kernel.store.attempts import Identity
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows.find import workflow_names
+from kernel.workflows.instruction_prompt import definition_for
+from protocol.agent import AgentDefinition
 from protocol.errors import Refused
 from protocol.names import (
     DEFAULT_TAG,
@@ -110,3 +113,11 @@ def run_at(store: StoreAccess, files: ProjectFiles, text: str, asked: str | None
     if record.place != place:
         raise Refused("not_found", f"{asked} is no run of {place[:100]}: it is one of {record.place}")
     return record
+
+
+def own_definition(identity: Identity, store: StoreAccess, files: ProjectFiles) -> AgentDefinition:
+    """Return the definition of the agent of an attempt; the default where its file is gone."""
+    try:
+        return definition_for(identity.agent, identity.space, files.catalog, store.reader)
+    except (Refused, BadDefinition):
+        return AgentDefinition(name=identity.name)

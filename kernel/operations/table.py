@@ -3,12 +3,15 @@
 from typing import Final
 
 from kernel.operations import (
+    agents,
+    approvals,
     audit,
     documents,
     grants,
     history,
     mediation,
     memory,
+    merges,
     needs,
     nodes,
     own_memory,
@@ -21,20 +24,25 @@ from kernel.operations import (
     tokens,
     tray,
     webhooks,
+    workflows,
 )
 from kernel.operations.operation import Operation
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
+    *agents.OPERATIONS,
     *souls.OPERATIONS,
     *tray.OPERATIONS,
     *audit.OPERATIONS,
     *needs.OPERATIONS,
+    *workflows.OPERATIONS,
+    *approvals.OPERATIONS,
     *proposals.OPERATIONS,
     *rules.OPERATIONS,
     *tasks.OPERATIONS,
     *documents.OPERATIONS,
     *resources.OPERATIONS,
     *spaces.OPERATIONS,
+    *merges.OPERATIONS,
     *grants.OPERATIONS,
     *history.OPERATIONS,
     *memory.OPERATIONS,

@@ -12,16 +12,14 @@ import msgspec
 from kernel.agents.providers import MOCK
 from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, CommandFront, ForwardInSpace, InSpace, ToolFront, operation, page_of
+from kernel.operations.places import own_definition
 from kernel.policy.tasks import covers
-from kernel.source.diagnostics import BadDefinition
 from kernel.store import approvals, instructions, task_views, tasks, work_notes
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import task_plans
 from kernel.store.transitions import tasks as transitions
 from kernel.store.transitions.close import close_cancelled
 from kernel.store.transitions.tasks import Changed
-from kernel.workflows.instruction_prompt import definition_for
-from protocol.agent import AgentDefinition
 from protocol.api.instructions import Handover
 from protocol.errors import Refused
 from protocol.names import place_of
@@ -193,7 +191,7 @@ async def finish(
         and row.command is not None
         and transitions.is_holder(row, identity.name, actor.author)
     ):
-        definition = _definition(actor, store, files)
+        definition = own_definition(actor.agent, store, files)
         with processes.attempts.hold(identity.instruction):
             outcome = await files.worktrees.checks.check(
                 identity,
@@ -270,20 +268,12 @@ def _withdraw(tx: Transaction, changed: Changed) -> None:
         close_cancelled(tx, work.number, work.epoch)
 
 
-def _definition(actor: Actor, store: StoreAccess, files: ProjectFiles) -> AgentDefinition:
-    identity = actor.agent
-    try:
-        return definition_for(identity.agent, identity.space, files.catalog, store.reader)
-    except (Refused, BadDefinition):  # its file is gone: an agent like any other
-        return AgentDefinition(name=identity.name)
-
-
 def _confined(actor: Actor, specs: tuple[TaskSpec, ...], store: StoreAccess, files: ProjectFiles) -> bool:
     """Return whether the checks in ``specs`` are those of a confined agent. Raises Refused (forbidden) where somebody
     would have to be asked before the agent runs a command."""
     if actor.identity is None or not _has_check(specs):
         return False
-    definition = _definition(actor, store, files)
+    definition = own_definition(actor.agent, store, files)
     policy = store.reader.now(approvals.of_run, actor.identity.instruction) or definition.approval
     runs_commands = definition.backend != "sdk" or "bash" in definition.tools
     # A script is the user's own words, and nobody is asked about its commands either.

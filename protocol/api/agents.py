@@ -24,18 +24,6 @@ class AgentRequest(AgentSettings, frozen=True, kw_only=True):
     name: str | None = None
 
 
-class AgentRename(Ask, frozen=True, kw_only=True):
-    """POST /agents/:name/rename: an agent made at run time becomes the agent ``to``, which has a file."""
-
-    to: str
-
-
-class AgentPatch(AgentSettings, frozen=True, kw_only=True):
-    """PATCH /agents/:name, for agents made at run time: what is not given stays."""
-
-    model: str | None = None
-
-
 Source = Literal["file", "workflow", "ephemeral"]
 """Where an agent is defined: in a file of its own, inside a running workflow, or by ``new`` until the kernel stops."""
 

@@ -1,33 +1,8 @@
 """Requests of agents that a person decides, and the rules that decide for them."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import msgspec
-
-from protocol.api.document import Ask, Body, Page
-
-Reason = Annotated[str, msgspec.Meta(max_length=2000)]
-
-
-Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
-
-
-class ApproveRequest(Ask, frozen=True, kw_only=True):
-    """POST /approvals/:id/approve. ``always``: and every call of the tool whose whole input has this pattern.
-
-    Calls that wait already are granted with it. In a pattern ``*`` stands for any text. ``all_agents``: whichever agent
-    makes it.
-    """
-
-    reason: Reason = ""
-    always: Pattern | None = None
-    all_agents: bool = False
-
-
-class DenyRequest(Ask, frozen=True, kw_only=True):
-    """POST /approvals/:id/deny. The agent is told the ``reason``."""
-
-    reason: Reason = ""
+from protocol.api.document import Body, Page
 
 
 class ApprovalCall(Body, frozen=True, kw_only=True):

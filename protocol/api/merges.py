@@ -1,18 +1,17 @@
 """Merging what the agents of a run did into a branch: asked for, under way, and what came of it."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
 from protocol.api.document import Ask, Body, Document
-from protocol.tasks import CHECK_CHARACTERS
 
 MergeState = Literal["requested", "merging", "checked", "merged", "refused", "possible"]
 """possible: a dry run found nothing against it."""
 
 
 class MergeRequest(Ask, frozen=True, kw_only=True):
-    """POST /runs/:run/merge. What is not given is as the workflow's ``deliver`` says."""
+    """The terms of a merge. What is not given is as the workflow's ``deliver`` says."""
 
     agent: str | None = None
     """Only the branch of this one."""
@@ -78,12 +77,6 @@ class MergeInfo(Document, frozen=True, kw_only=True):
     requested_at: str | None = None
     ended_at: str | None = None
     schema: str = "awk/merge/1"
-
-
-class CheckRequest(Ask, frozen=True, kw_only=True):
-    """POST /runs/:run/check: a shell command that is run over what the agents of a run did in the project."""
-
-    check: Annotated[str, msgspec.Meta(min_length=1, max_length=CHECK_CHARACTERS)]
 
 
 class CheckReport(Document, frozen=True, kw_only=True):

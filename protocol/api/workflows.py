@@ -1,6 +1,6 @@
 """Workflows that run, and who is in them."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -11,9 +11,8 @@ from protocol.api.document import Ask, Body, Document
 class StartTerms(Ask, frozen=True, kw_only=True):
     """Terms of a start of a workflow, whether it is started or run."""
 
-    tag: str = "main"
-    params: tuple[str, ...] = ()
-    """The words after ``--``."""
+    tag: Annotated[str, msgspec.Meta(description="Several runs of one workflow are told apart by it.")] = "main"
+    params: Annotated[tuple[str, ...], msgspec.Meta(description='The words after --, such as ["--pr", "12"].')] = ()
     trust: bool = False
     agree: tuple[str, ...] = ()
     """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
@@ -26,7 +25,7 @@ class StartTerms(Ask, frozen=True, kw_only=True):
 class StartRequest(StartTerms, frozen=True, kw_only=True):
     """POST /workflows."""
 
-    workflow: str
+    workflow: Annotated[str, msgspec.Meta(description="Its name, or the path of its file.")]
 
 
 class WorkflowRow(Body, frozen=True, kw_only=True):

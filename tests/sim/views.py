@@ -22,10 +22,10 @@ from interface.cli.output import Screen
 from interface.cli.top_view import TopView
 from interface.client import Client
 from kernel.agents.trust import ProjectTrust
-from kernel.api.http import agents, system
+from kernel.api.http import system
 from kernel.api.http.parameters import asked_of
 from kernel.api.http.route import Request
-from kernel.operations import needs
+from kernel.operations import agents, needs
 from kernel.operations.context import KernelIdentity, KernelState
 from protocol.api.processes import Ps
 from protocol.project import ProjectDefinition
@@ -38,9 +38,13 @@ SAID: Final = re.compile(r"([\d,]+) need you")
 SCREEN: Final = Screen()
 
 
-async def _list_needs(call: Request[None], **records: Any) -> object:
-    (row,) = needs.OPERATIONS
-    return await row.handler(asked_of(row, {}, call.query, None), **records)
+def _operation(path: str) -> Callable[..., Awaitable[object]]:
+    row = next(row for row in (*needs.OPERATIONS, *agents.OPERATIONS) if row.path == path)
+
+    async def handle(call: Request[None], **records: Any) -> object:
+        return await row.handler(asked_of(row, {}, call.query, None), **records)
+
+    return handle
 
 
 class Eyes:
@@ -111,8 +115,8 @@ class Views:
             ),
         }
         self._handlers: Mapping[str, tuple[Callable[..., Awaitable[object]], tuple[str, ...]]] = {
-            "/needs": (_list_needs, ("store", "files")),
-            "/ps": (agents.ps, ("store", "files", "processes")),
+            "/needs": (_operation("/needs"), ("store", "files")),
+            "/ps": (_operation("/ps"), ("store", "files", "processes")),
             "/status": (system.status, ("store", "files", "kernel")),
         }
 

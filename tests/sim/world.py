@@ -13,9 +13,9 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 import msgspec
 import trio
 
-from kernel.api.mcp.approvals import AuthRequestArguments, auth_request
-from kernel.api.mcp.tool import Caller
 from kernel.app import leaves
+from kernel.operations.approvals import AuthRequest, auth_request
+from kernel.operations.operation import Actor
 from kernel.rule.draft import Author, Draft
 from kernel.store.attempts import Identity
 from kernel.store.database import Database
@@ -225,9 +225,9 @@ class World:
         instruction = InstructionId(start.instruction)
         asks = Identity(agent, AgentName(start.agent), SpaceId(start.space), instruction, start.epoch, live=True)
         try:
-            caller, arguments = Caller(asks, key), msgspec.convert(args, AuthRequestArguments)
+            actor, asked = Actor(identity=asks, call_key=key), msgspec.convert(args, AuthRequest)
             services = self.kernel.services
-            answer = await auth_request(caller, arguments, services.store, services.files, services.processes)
+            answer = await auth_request(asked, actor, services.store, services.files, services.processes)
         except Refused as refused:
             return Outcome(refused.text, is_error=True)
         except StorageFailed:

@@ -30,11 +30,9 @@ from kernel.source.safe_paths import root_fault
 from kernel.store import tokens
 from kernel.store.idempotency import RequestKey
 from kernel.store.writer import CommitWriter
-from protocol.api.merges import MergeRequest
 from protocol.api.messages import SendRequest
 from protocol.api.page import PageTokenRequest
 from protocol.api.runs import RunRequest
-from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
 from protocol.ndjson import reject_duplicate_keys
 from protocol.text import encode_json
@@ -154,12 +152,10 @@ async def while_valid(
 def trusts(body: object) -> bool:
     """Return whether ``body`` says yes, in advance, to what files or agents would do, or brings a command itself."""
     match body:
-        case SendRequest() | StartRequest():
+        case SendRequest():
             return body.trust or bool(body.agree)
         case RunRequest():
             return body.trust or bool(body.agree) or body.approve is not None
-        case MergeRequest():
-            return body.check is not None  # "" takes the one of the workflow's file away
         case _:
             return False
 

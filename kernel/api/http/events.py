@@ -11,7 +11,7 @@ from typing import Any, Final
 import trio
 
 from kernel.api.http.route import Request
-from kernel.operations.answer import Stream
+from kernel.operations.answer import BYE, Stream
 from kernel.operations.context import KernelControl, StoreAccess
 from kernel.operations.tokens import RECHECK
 from kernel.store import feed
@@ -27,7 +27,6 @@ PING_SECONDS: Final = 15.0
 BATCH: Final = 200
 """Events read from the store at a time."""
 PING: Final = b": ping\n\n"
-BYE: Final = "bye"
 
 
 def frame(event: Event | None) -> bytes:

@@ -6,8 +6,8 @@ from typing import Final
 
 from kernel.agents.project_rules import rules_of
 from kernel.agents.prompt import Prompt
-from kernel.api.http.agents import check_known
 from kernel.api.http.route import Request, page_of
+from kernel.operations.agents import check_known
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.operations.places import known_space, space_of
 from kernel.store import agents, entries, instruction_views, instructions

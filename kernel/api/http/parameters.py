@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from kernel.api.http.route import AnyRoute, Route
 from kernel.operations.operation import Operation
-from kernel.store.messages import DELIVERIES_LIMIT
 from kernel.store.rows import LONGEST
 from protocol.api.kernel import GROUPED_BY
 from protocol.errors import Refused
@@ -88,21 +87,17 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "after": Parameter("Value of next on the previous page: start after it."),
         "after/number": Parameter("Number of the last entry that was read.", low=0),
         "agent": Parameter("Name of an agent."),
-        "all": Parameter("Include agents of workflows that have ended.", words=_BOOLEAN),
         "before": Parameter("Value of next on the previous page: start before it."),
         "before/number": Parameter("Sequence number: only what comes before it.", low=0),
         "by": Parameter(f"Group by one or two of {', '.join(GROUPED_BY)}, with a comma between them."),
         "follow": Parameter("Whether the stream stays open for new events.", words=_BOOLEAN),
         "format": Parameter("Format of the archive.", words=("jsonl", "md")),
-        "id": Parameter("Id of a merge, such as g3."),
         "instruction": Parameter("Id of an instruction, such as i7."),
         "limit": _limit(),
-        "limit/inbox": _limit(DELIVERIES_LIMIT),
         "nonce": Parameter("Text that the kernel proves the knowledge of the token with."),
         "offset": Parameter("Number of results or characters to skip.", low=0),
         "patch": Parameter("Include the changed lines.", words=_BOOLEAN),
         "run": Parameter("Id of a run, such as r12; without it the newest, or all."),
-        "signal": Parameter("Signal that ended the client.", words=("INT", "TERM", "HUP", "PIPE")),
         "since/ms": Parameter("Start of the period, in milliseconds since 1970.", low=0),
         "since/number": Parameter("Sequence number: only what comes after it.", low=0),
         "space": Parameter("Space, such as review:main or dm:alice."),
@@ -111,7 +106,6 @@ _KNOWN: Final[Parameters] = MappingProxyType(
         "token": Parameter("Number of a token that was created: 3 of k3.", low=0),
         "type": Parameter("Types of events, with commas between them."),
         "until/ms": Parameter("End of the period, in milliseconds since 1970.", low=0),
-        "wait": Parameter("Whether the answer waits until the work has ended.", words=_BOOLEAN),
         "workflow": Parameter("Name of a workflow."),
     }
 )
@@ -121,21 +115,12 @@ _OF_ROUTES: Final = {
     "GET /health": "nonce token",
     "GET /status": "space agent",
     "GET /usage": "space agent by since/ms until/ms",
-    "POST /agents/<name>/stop": "wait",
-    "GET /agents/<name>/queue": "limit after",
-    "GET /agents/<name>/inbox": "space limit/inbox after",
-    "GET /ps": "all",
-    "DELETE /workflows/<name>": "wait signal",
-    "DELETE /workflows/<name>/<tag>": "wait signal",
     "GET /runs": "workflow tag status since/ms limit before",
     "GET /runs/<run>/export": "format",
-    "GET /runs/<run>/merge": "id wait",
     "GET /instructions": "space limit after",
     "GET /instructions/<id>/entries": "limit after/number",
     "GET /dead": "limit before",
     "GET /feedback": "limit before",
-    "GET /approvals": "limit after",
-    "GET /approvals/rules": "limit after",
     "GET /spaces/<space>/channel": "run agent limit since/number before/number",
     "GET /spaces/<space>/diff": "agent run patch",
     "GET /spaces/<space>/export": "format",

@@ -4,35 +4,20 @@ import re
 from typing import Final
 
 from kernel.api.http import (
-    agents,
-    approvals,
     archives,
     events,
     hooks,
     instructions,
-    merges,
     messages,
     metrics,
     openapi,
     page,
     runs,
     system,
-    workflows,
 )
 from kernel.api.http.route import AnyRoute, Request, Route
 from kernel.api.http.space_routes import SPACE_ROUTES
 from kernel.operations.table import OPERATIONS
-from protocol.api.agents import (
-    AgentChanged,
-    AgentInfo,
-    AgentList,
-    AgentMade,
-    AgentPatch,
-    AgentRename,
-    AgentRequest,
-    AgentRow,
-)
-from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
 from protocol.api.instructions import (
     AnswerRequest,
     BulkReport,
@@ -44,7 +29,6 @@ from protocol.api.instructions import (
     InstructionInfo,
     InstructionList,
     PromptReport,
-    QueueReport,
     ReassignRequest,
     RetryRequest,
 )
@@ -62,26 +46,22 @@ from protocol.api.kernel import (
     UpgradeRequest,
     UsageReport,
 )
-from protocol.api.merges import CheckReport, CheckRequest, MergeInfo, MergeRequest
 from protocol.api.messages import (
     BatchReceipt,
     FeedbackAdded,
     FeedbackList,
     FeedbackRequest,
-    Inbox,
     MessageReport,
     SendReceipt,
     SendReport,
     SendRequest,
 )
 from protocol.api.page import PageKey, PageKeyRequest, PageToken, PageTokenRequest
-from protocol.api.processes import Ps
 from protocol.api.runs import (
     RunList,
     RunReport,
     RunRequest,
 )
-from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.trust import TrustList
 
 
@@ -125,65 +105,11 @@ ROUTES: Final[tuple[AnyRoute, ...]] = (
         people_only=True,
         scope="admin",
     ),
-    Route("GET", "/agents", agents.list_, AgentList),
-    Route("POST", "/agents", agents.create, AgentMade, asks=AgentRequest, status=201, people_only=True, scope="admin"),
-    Route("GET", "/agents/<name>", agents.show, AgentInfo),
-    Route("PATCH", "/agents/<name>", agents.update, AgentInfo, asks=AgentPatch, people_only=True, scope="admin"),
-    Route("DELETE", "/agents/<name>", agents.delete, AgentRow, people_only=True, scope="admin"),
-    Route("POST", "/agents/<name>/rename", agents.rename, AgentRow, asks=AgentRename, people_only=True, scope="admin"),
-    Route("POST", "/agents/<name>/reset", agents.reset, AgentChanged, people_only=True),
-    Route("POST", "/agents/<name>/pause", agents.pause, AgentChanged, people_only=True),
-    Route("POST", "/agents/<name>/resume", agents.resume, AgentChanged, people_only=True),
-    Route("POST", "/agents/<name>/stop", agents.stop, AgentChanged, people_only=True, waits=True),
-    Route("POST", "/agents/<name>/restart", agents.restart, AgentChanged, people_only=True),
-    Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True, scope="approve"),
-    Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
-    Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
-    Route("GET", "/ps", agents.ps, Ps),
-    Route("GET", "/workflows", workflows.list_, WorkflowList),
-    Route(
-        "POST", "/workflows", workflows.start, WorkflowRow, asks=StartRequest, status=201, people_only=True, waits=True
-    ),
-    Route("GET", "/workflows/<name>", workflows.show, WorkflowRow),
-    Route("GET", "/workflows/<name>/<tag>", workflows.show, WorkflowRow),
-    Route("DELETE", "/workflows/<name>", workflows.stop, WorkflowRow, people_only=True, waits=True),
-    Route("DELETE", "/workflows/<name>/<tag>", workflows.stop, WorkflowRow, people_only=True, waits=True),
-    Route("POST", "/workflows/<name>/pause", workflows.pause, WorkflowRow, people_only=True),
-    Route("POST", "/workflows/<name>/resume", workflows.resume, WorkflowRow, people_only=True),
-    Route("POST", "/workflows/<name>/continue", workflows.continue_, WorkflowRow, people_only=True, scope="approve"),
-    Route("POST", "/workflows/<name>/<tag>/pause", workflows.pause, WorkflowRow, people_only=True),
-    Route("POST", "/workflows/<name>/<tag>/resume", workflows.resume, WorkflowRow, people_only=True),
-    Route(
-        "POST", "/workflows/<name>/<tag>/continue", workflows.continue_, WorkflowRow, people_only=True, scope="approve"
-    ),
     Route("POST", "/run", runs.run, None, asks=RunRequest),
     Route("POST", "/serve", runs.serve, SendReport, asks=RunRequest, waits=True),
     Route("GET", "/runs", runs.list_, RunList),
     Route("GET", "/runs/<run>", runs.show, RunReport),
     Route("GET", "/runs/<run>/export", archives.of_run, None),
-    Route(
-        "POST",
-        "/runs/<run>/merge",
-        merges.request,
-        MergeInfo,
-        asks=MergeRequest,
-        status=202,
-        statuses=(200,),
-        body_optional=True,
-        people_only=True,
-        scope="approve",
-    ),
-    Route("GET", "/runs/<run>/merge", merges.show, MergeInfo, waits=True),
-    Route(
-        "POST",
-        "/runs/<run>/check",
-        merges.check,
-        CheckReport,
-        asks=CheckRequest,
-        people_only=True,
-        scope="admin",
-        waits=True,
-    ),
     Route("POST", "/messages", messages.send, SendReceipt, asks=SendRequest, status=202, also=(BatchReceipt,)),
     Route("GET", "/messages/<id>", messages.show, MessageReport),
     Route("GET", "/instructions", instructions.list_, InstructionList),
@@ -227,32 +153,6 @@ ROUTES: Final[tuple[AnyRoute, ...]] = (
     Route("POST", "/dead/clear", instructions.clear_dead, DeadCleared, people_only=True, scope="admin"),
     Route("GET", "/feedback", messages.list_feedback, FeedbackList),
     Route("POST", "/feedback", messages.create_feedback, FeedbackAdded, asks=FeedbackRequest, status=201),
-    Route("GET", "/approvals", approvals.list_, Pending),
-    Route("GET", "/approvals/rules", approvals.list_rules, ApprovalRules),
-    Route("DELETE", "/approvals/rules/<id>", approvals.delete_rule, ApprovalRules, people_only=True, scope="approve"),
-    Route("GET", "/approvals/<id>", approvals.show, ApprovalInfo),
-    Route(
-        "POST",
-        "/approvals/<id>/approve",
-        approvals.approve,
-        ApprovalInfo,
-        asks=ApproveRequest,
-        body_optional=True,
-        people_only=True,
-        scope="approve",
-        of_agent=True,
-    ),
-    Route(
-        "POST",
-        "/approvals/<id>/deny",
-        approvals.deny,
-        ApprovalInfo,
-        asks=DenyRequest,
-        body_optional=True,
-        people_only=True,
-        scope="approve",
-        of_agent=True,
-    ),
     *(row for row in OPERATIONS if row.path),
     *SPACE_ROUTES,
     Route("GET", "/spaces/<space>/export", archives.of_space, None),

@@ -11,13 +11,13 @@ from typing import Final
 import apsw
 import msgspec
 
-from kernel.api.http.events import BYE, document, follow, frame, stored
+from kernel.api.http.events import document, follow, frame, stored
 from kernel.api.http.messages import OutsideMessage, deliver
 from kernel.api.http.route import Request, page_of
-from kernel.api.http.workflows import check_works, launch
-from kernel.operations.answer import Stream
+from kernel.operations.answer import BYE, Stream
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.places import run_asked
+from kernel.operations.workflows import check_works, launch
 from kernel.policy.run_completion import Choice
 from kernel.store import feed, instructions, landings, messages, run_outcomes, voting, workflows, worktrees
 from kernel.store.feed import EventFilter

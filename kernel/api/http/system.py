@@ -12,13 +12,13 @@ import trio
 from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import ALIASES, PROVIDERS
-from kernel.api.http.agents import UNREAD, check_known
 from kernel.api.http.route import Request
-from kernel.api.http.workflows import rows_of_running
 from kernel.operations import needs
+from kernel.operations.agents import UNREAD, check_known
 from kernel.operations.answer import Response, json_reply
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.places import known_space
+from kernel.operations.workflows import list_workflows
 from kernel.policy.access import ADMIN
 from kernel.policy.restart import WAY_OUT
 from kernel.policy.standby import standby_notice
@@ -129,7 +129,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
     else:
         rows = [one.shown for one in await store.reader.read(agents.ps, store.now_ms()) if one.key in meant]
         states = dict(Counter(row.state for row in rows))
-    workflows = await store.reader.read(rows_of_running)
+    workflows = (await store.reader.read(list_workflows)).workflows
     here = tuple(row for row in workflows if meant is None or space == f"{row.name}:{row.tag}")
     trouble = await store.writer.trouble()
     lost = root_fault(str(files.catalog.root))

@@ -10,11 +10,11 @@ import trio
 
 from kernel.api.http.dispatch import check_json, while_valid
 from kernel.api.mcp import fast_path
-from kernel.api.mcp.approvals import send_or_stream
 from kernel.api.mcp.calls import Answer, Asker, ToolDispatcher, failed
 from kernel.api.mcp.fast_path import OFFERED, TEAM_INSTRUCTIONS, DirectCall, OfferedTools, listed, reply_to
 from kernel.api.mcp.management import INSTRUCTIONS, MANAGEMENT, listed_for
 from kernel.api.mcp.pushed import STREAM, Listeners, Listening, Wanted, frames, send_pieces, since_of, tell
+from kernel.api.mcp.slow_answers import send_or_stream
 from kernel.api.mcp.tool import AnyPeopleTool, AnyTeamTool, AnyTool, Caller
 from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields, Message, Principal, Receive, Scope, Send, Worker, replay

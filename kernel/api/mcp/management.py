@@ -7,17 +7,18 @@ route gives in one answer is put together here: a run that is begun and not stre
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 import trio
 
-from kernel.api.http import approvals, events, runs, workflows
+from kernel.api.http import events, runs
 from kernel.api.http.route import Handler, Request, Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.fast_path import described
 from kernel.api.mcp.tool import AnyPeopleTool, ManagementTool, PeopleTool, ToolArguments
-from kernel.operations import documents, needs
+from kernel.operations import agents, approvals, documents, needs, workflows
+from kernel.operations.answer import BYE
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.operation import Operation
 from kernel.operations.places import run_asked
@@ -26,7 +27,6 @@ from kernel.store import feed
 from kernel.store.feed import EventFilter
 from kernel.store.messages import LIMIT as MESSAGES_LIMIT
 from kernel.store.rows import LONGEST
-from protocol.api.approvals import ApprovalInfo, ApproveRequest, DenyRequest
 from protocol.api.messages import SendReceipt
 from protocol.api.runs import Accepted, RunReport, RunRequest
 from protocol.api.workflows import WorkflowRow
@@ -50,23 +50,6 @@ Workflow = Annotated[str, msgspec.Meta(min_length=1, description="Its name, or t
 Words = Annotated[tuple[str, ...], msgspec.Meta(description='The words after --, such as ["--pr", "12"].')]
 
 
-class NothingAsked(ToolArguments, frozen=True, kw_only=True):
-    """No arguments."""
-
-
-class AgentAsked(ToolArguments, frozen=True, kw_only=True):
-    """One agent."""
-
-    name: Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class NeedsAsked(ToolArguments, frozen=True, kw_only=True):
-    """A page of what needs a person."""
-
-    limit: Limit = 100
-    after: Annotated[str, msgspec.Meta(description="The next of the page before.")] | None = None
-
-
 class RunAsked(ToolArguments, frozen=True, kw_only=True):
     """A run to begin."""
 
@@ -76,21 +59,6 @@ class RunAsked(ToolArguments, frozen=True, kw_only=True):
     timeout_seconds: Annotated[float, msgspec.Meta(ge=0, le=315_360_000)] | None = None
     max_cost_usd: Annotated[float, msgspec.Meta(ge=0)] | None = None
     max_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
-
-
-class StartAsked(ToolArguments, frozen=True, kw_only=True):
-    """A workflow to start, which stays."""
-
-    workflow: Workflow
-    tag: Tag = "main"
-    params: Words = ()
-
-
-class StopAsked(ToolArguments, frozen=True, kw_only=True):
-    """A workflow to stop."""
-
-    name: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="workflow")
-    tag: Tag = "main"
 
 
 class StatusAsked(ToolArguments, frozen=True, kw_only=True):
@@ -135,21 +103,6 @@ class RetryAsked(InstructionAsked, frozen=True, kw_only=True):
     fresh: Annotated[bool, msgspec.Meta(description="From its beginning, not from its last step.")] = False
 
 
-class DecideAsked(ToolArguments, frozen=True, kw_only=True):
-    """A decision about a call that waits for one."""
-
-    id: Annotated[str, msgspec.Meta(min_length=1, description="Such as a3.")]
-    decision: Literal["approve", "deny"]
-    reason: Annotated[str, msgspec.Meta(max_length=2000, description="The agent is told.")] = ""
-    always: (
-        Annotated[
-            str,
-            msgspec.Meta(min_length=1, max_length=10_000, description="Also calls with this pattern; * is any text."),
-        ]
-        | None
-    ) = None
-
-
 class EventsAsked(ToolArguments, frozen=True, kw_only=True):
     """A page of events, perhaps of one kind only."""
 
@@ -188,7 +141,7 @@ async def workflow_run(
 
 async def workflow_status(call: Request[None], store: StoreAccess) -> WorkflowStatus:
     """The runs under way; of a run that is asked for, its report."""
-    running = await store.reader.read(workflows.rows_of_running)
+    running = (await store.reader.read(workflows.list_workflows)).workflows
     asked = call.query.get("run")
     if asked is None:
         return WorkflowStatus(workflows=running)
@@ -201,7 +154,7 @@ async def workflow_status(call: Request[None], store: StoreAccess) -> WorkflowSt
 async def workflow_wait(call: Request[None], store: StoreAccess, kernel: KernelControl) -> RunReport:
     """The report of a run once it has ended; after the time as it stands."""
     with (
-        store.feed.subscribe(types={"workflow.stopped", events.BYE}) as ends,
+        store.feed.subscribe(types={"workflow.stopped", BYE}) as ends,
         trio.move_on_after(call.number("timeout_seconds", 60)),
     ):
         while (report := await runs.show(call, store)).status == "running":
@@ -212,22 +165,6 @@ async def workflow_wait(call: Request[None], store: StoreAccess, kernel: KernelC
     return await runs.show(call, store)
 
 
-async def approval_decide(call: Request[ApproveRequest], store: StoreAccess) -> ApprovalInfo:
-    """Approve or deny, as the two routes do."""
-    if call.query["decision"] == "approve":
-        return await approvals.approve(call, store)
-    if call.body.always is not None:
-        raise Refused("bad_request", "always is for an approval", "deny without it")
-    denied: Request[DenyRequest] = Request(
-        body=DenyRequest(reason=call.body.reason),
-        args=call.args,
-        query={},
-        request_key=call.request_key,
-        access=call.access,
-    )
-    return await approvals.deny(denied, store)
-
-
 async def events_read(call: Request[None], store: StoreAccess, kernel: KernelControl) -> EventPage:
     """A page of the events that are kept; where there is none yet, it may wait for the first."""
     query = call.query
@@ -236,7 +173,7 @@ async def events_read(call: Request[None], store: StoreAccess, kernel: KernelCon
     last, gap = events.resume_point(store, call.number("since", max(newest - limit, 0)))
     gap = gap if "since" in query else None
     found: tuple[Event, ...] = ()
-    with store.feed.subscribe(wanted=lambda event: event.type == events.BYE or events.passes(wanted, event)) as live:
+    with store.feed.subscribe(wanted=lambda event: event.type == BYE or events.passes(wanted, event)) as live:
         with trio.move_on_after(call.number("wait_seconds", 0)):
             found = await store.reader.read(feed.since, last, limit, wanted)
             while not found and not kernel.shutdown.closing.is_set():
@@ -283,8 +220,7 @@ def _tools_of(rows: tuple[Operation, ...]) -> Iterator[PeopleTool]:
 
 
 _ROWS: Final[tuple[AnyPeopleTool, ...]] = (
-    _row("agents_list", "List the agents, and what state they are in.", NothingAsked, "GET /agents"),
-    _row("agents_info", "See one agent: its definition, state and workspaces.", AgentAsked, "GET /agents/<name>"),
+    *_tools_of(agents.OPERATIONS),
     *_tools_of(needs.OPERATIONS),
     _row(
         "workflow_run",
@@ -296,21 +232,12 @@ _ROWS: Final[tuple[AnyPeopleTool, ...]] = (
         Accepted,
         idempotent=False,
     ),
-    _row(
-        "workflow_start", "Start a workflow that stays until it is stopped.", StartAsked, "POST /workflows", waits=True
-    ),
-    _row(
-        "workflow_stop",
-        "Stop a workflow; what is open in it is cancelled.",
-        StopAsked,
-        "DELETE /workflows/<name>/<tag>",
-        waits=True,
-    ),
+    *_tools_of(workflows.OPERATIONS),
     _row(
         "workflow_status",
         "List the workflows that run, or see how one run stands. channel_read has its messages.",
         StatusAsked,
-        "GET /workflows",
+        "GET /runs",
         workflow_status,
         WorkflowStatus,
     ),
@@ -344,14 +271,7 @@ _ROWS: Final[tuple[AnyPeopleTool, ...]] = (
     ),
     _row("instruction_cancel", "Take an instruction back.", InstructionAsked, "POST /instructions/<id>/cancel"),
     _row("instruction_retry", "Try again what failed or is dead.", RetryAsked, "POST /instructions/<id>/retry"),
-    _row("approval_list", "List the calls of agents that wait for an approval.", NeedsAsked, "GET /approvals"),
-    _row(
-        "approval_decide",
-        "Approve or deny a call that waits. Ask your user; do not decide by yourself.",
-        DecideAsked,
-        "POST /approvals/<id>/approve",
-        approval_decide,
-    ),
+    *_tools_of(approvals.OPERATIONS),
     _row(
         "events_read",
         "Read events in order: those after a seq, or the newest; it can wait for the first that comes.",

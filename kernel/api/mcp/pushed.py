@@ -15,10 +15,11 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from kernel.api.http.events import BYE, PING, PING_SECONDS, resume_point
+from kernel.api.http.events import PING, PING_SECONDS, resume_point
 from kernel.api.requests import Receive, Send
 from kernel.api.responses import COMMON
 from kernel.operations import needs
+from kernel.operations.answer import BYE
 from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.operations.operation import Forward
 from kernel.store import feed

@@ -5,7 +5,6 @@ from types import MappingProxyType
 from typing import Final
 
 from kernel.api.mcp import (
-    approvals,
     messaging,
     trees,
 )
@@ -13,7 +12,7 @@ from kernel.api.mcp.tool import AnyTeamTool, TeamTool, Tool
 from kernel.operations.table import OPERATIONS
 from kernel.store.attempts import Identity
 from kernel.store.transitions.threads import ASK_AGENT
-from protocol.tools import AUTH_REQUEST, CONTEXT_SCOPES, ToolScope
+from protocol.tools import CONTEXT_SCOPES, ToolScope
 
 _ROWS: Final[tuple[AnyTeamTool, ...]] = (
     Tool(
@@ -111,16 +110,6 @@ _ROWS: Final[tuple[AnyTeamTool, ...]] = (
         handler=messaging.feedback_submit,
         mutating=True,
         idempotent=False,
-    ),
-    Tool(
-        name=AUTH_REQUEST,
-        description="Ask the user to approve a call of a tool. You need not: you are asked about where it is needed.",
-        asks=approvals.AuthRequestArguments,
-        gives=approvals.AuthRequestResult,
-        handler=approvals.auth_request,
-        mutating=True,
-        waits=True,
-        words=approvals.words,
     ),
 )
 

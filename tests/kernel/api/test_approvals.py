@@ -289,8 +289,8 @@ async def test_an_answer_that_takes_long_comes_as_a_stream_that_shows_it_lives(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients drop a connection on which nothing comes for minutes."""
-    monkeypatch.setattr("kernel.api.mcp.approvals.PATIENCE_SECONDS", 0.01)
-    monkeypatch.setattr("kernel.api.mcp.approvals.SIGN_SECONDS", 0.01)
+    monkeypatch.setattr("kernel.api.mcp.slow_answers.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("kernel.api.mcp.slow_answers.SIGN_SECONDS", 0.01)
     await kernel.attempt()
     heard = b""
     with trio.fail_after(5):

@@ -5,7 +5,7 @@ Agents of the project's files are edited there, those made at run time here. Wha
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Annotated, Any
 
 import msgspec
 import trio
@@ -13,10 +13,10 @@ import trio
 from kernel.agents.catalog import AgentScan, agent_from_request
 from kernel.agents.registration import file_spec
 from kernel.agents.sandbox import sandbox_state
-from kernel.api.http.route import Request, page_of
 from kernel.operations import needs
 from kernel.operations.answer import Response, json_reply
 from kernel.operations.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.operation import Forward, OfAgent, ToolFront, Wait, operation, page_of
 from kernel.operations.places import agent_key, space_of
 from kernel.operations.resource_usage import ResourceUsage
 from kernel.source.diagnostics import place_text
@@ -32,12 +32,12 @@ from protocol.api.agents import (
     AgentInfo,
     AgentList,
     AgentMade,
-    AgentPatch,
-    AgentRename,
     AgentRequest,
     AgentRow,
+    AgentSettings,
     as_written,
 )
+from protocol.api.document import Ask
 from protocol.api.instructions import QueueReport
 from protocol.api.messages import Inbox
 from protocol.api.processes import Ps, PsRow
@@ -54,10 +54,54 @@ from protocol.names import (
 )
 
 _decoder = msgspec.json.Decoder(AgentDefinition)
+UNREAD = "there are so many agents' files that they are still being read; who gets a message is read at once"
 
 
-async def list_(_call: Request[None], store: StoreAccess, files: ProjectFiles) -> AgentList:
-    """GET /agents: what the files say now, the agents made at run time, and those of running workflows."""
+class AgentPatch(AgentSettings, frozen=True, kw_only=True):
+    """PATCH /agents/:name, for agents made at run time: what is not given stays."""
+
+    name: str
+    model: str | None = None
+
+
+class AgentRename(OfAgent, frozen=True, kw_only=True):
+    """POST /agents/:name/rename: an agent made at run time becomes the agent ``to``, which has a file."""
+
+    to: str
+
+
+class StopAgentRequest(OfAgent, frozen=True, kw_only=True):
+    """The agent to stop."""
+
+    wait: Wait = True
+
+
+class QueueRequest(Forward, frozen=True, kw_only=True):
+    """The queue of an agent."""
+
+    name: str
+
+
+class InboxRequest(QueueRequest, frozen=True, kw_only=True):
+    """The messages that an agent has not handled."""
+
+    space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=messages.DELIVERIES_LIMIT, description="Maximum number of rows.")] = (
+        messages.DELIVERIES_LIMIT
+    )
+
+
+class PsRequest(Ask, frozen=True, kw_only=True):
+    """The agents of the process table."""
+
+    all: Annotated[bool, msgspec.Meta(description="Include agents of workflows that have ended.")] = False
+
+
+async def list_agents(store: StoreAccess, files: ProjectFiles) -> AgentList:
+    """List the agents, and what state they are in.
+
+    They are what the files say now, the agents made at run time, and those of running workflows.
+    """
     table = await store.reader.read(agents.ps, store.now_ms())
     states = {process.key: process.shown.state for process in table}
     records = await store.reader.read(agents.all)
@@ -108,20 +152,23 @@ async def list_(_call: Request[None], store: StoreAccess, files: ProjectFiles) -
 
 
 def _row(definition: AgentDefinition, file: str | None, state: str) -> AgentRow:
-    return AgentRow(
-        name=definition.name,
-        model=definition.model,
-        backend=definition.backend,
-        file=file,
-        ephemeral=file is None,
-        state=state,
-        source="file" if file is not None else "ephemeral",
-    )
+    return AgentRow(**_summary(definition, file, state), source="file" if file is not None else "ephemeral")
 
 
-async def show(call: Request[None], store: StoreAccess, files: ProjectFiles) -> AgentInfo:
-    """GET /agents/:name: as it is shown in the list, and its definition."""
-    name = call.args["name"]
+def _summary(definition: AgentDefinition, file: str | None, state: str) -> dict[str, Any]:
+    return {
+        "name": definition.name,
+        "model": definition.model,
+        "backend": definition.backend,
+        "file": file,
+        "ephemeral": file is None,
+        "state": state,
+    }
+
+
+async def show_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentInfo:
+    """See one agent: its definition, state and workspaces."""
+    name = asked.name
     record = store.reader.now(agents.row, name)
     spaces = store.reader.now(agents.workspaces, AgentKey(name))
     looks = await store.reader.read(agents.process, name, store.now_ms())
@@ -139,12 +186,7 @@ def _info(
     workspaces: tuple[str, ...] = (),
 ) -> AgentInfo:
     return AgentInfo(
-        name=definition.name,
-        model=definition.model,
-        backend=definition.backend,
-        file=file,
-        ephemeral=file is None,
-        state="idle" if looks is None else looks.shown.state,
+        **_summary(definition, file, "idle" if looks is None else looks.shown.state),
         reason=None if looks is None else looks.shown.reason,
         until=None if looks is None else looks.shown.until,
         definition=as_written(definition),
@@ -153,34 +195,25 @@ def _info(
     )
 
 
-async def create(call: Request[AgentRequest], store: StoreAccess, files: ProjectFiles) -> AgentMade:
-    """POST /agents: an agent that lives until a clean stop. Without a name it gets one."""
-    asked = call.body.name
-    if asked is None:
+async def create_agent(asked: AgentRequest, store: StoreAccess, files: ProjectFiles) -> AgentMade:
+    """Create an agent that lives until a clean stop. Without a name it gets one."""
+    if asked.name is None:
         taken = {*files.catalog.names(), *(record.key for record in store.reader.now(agents.all))}
         name = next(name for name in (f"agent-{n}" for n in itertools.count(1)) if name not in taken)
     else:
         try:
-            name = check_name(asked)
+            name = check_name(asked.name)
         except NameRejected as error:
             raise Refused("bad_request", str(error)) from error
         if files.catalog.defines(name):
             raise _taken(name)
-    definition = agent_from_request(call.body, name, files.catalog.project())
-    made = AgentMade(
-        name=definition.name,
-        model=definition.model,
-        backend=definition.backend,
-        file=None,
-        ephemeral=True,
-        state="idle",
-    )
+    definition = agent_from_request(asked, name, files.catalog.project())
 
     def make(tx: Transaction) -> AgentMade:
         if agents.row(tx.conn, name) is not None:
             raise _taken(name)
         agents.put_agent(tx, _spec(definition))
-        return made
+        return AgentMade(**_summary(definition, None, "idle"))
 
     return await store.writer.commit(make)
 
@@ -189,17 +222,16 @@ def _taken(name: str) -> Refused:
     return Refused("already_exists", f"there is an agent {name} already", hint="take another name")
 
 
-async def update(call: Request[AgentPatch], store: StoreAccess, files: ProjectFiles) -> AgentInfo:
-    """PATCH /agents/:name: an agent made at run time. What was given replaces what was."""
-    record = _ephemeral(store, files, call.args["name"])
+async def update_agent(asked: AgentPatch, store: StoreAccess, files: ProjectFiles) -> AgentInfo:
+    """Change an agent made at run time. What is given replaces what was."""
+    record = _ephemeral(store, files, asked.name)
     old = _definition(record)
-    patch = call.body
     request = AgentRequest(
-        model=patch.model if patch.model is not None else old.model,
-        backend=patch.backend or old.backend,
-        system=patch.system if patch.system is not None else old.prompt.system,
-        mock=patch.mock if patch.mock is not None else msgspec.to_builtins(old.mock) or None,
-        provider=patch.provider if patch.provider is not None else msgspec.to_builtins(old.provider),
+        model=asked.model if asked.model is not None else old.model,
+        backend=asked.backend or old.backend,
+        system=asked.system if asked.system is not None else old.prompt.system,
+        mock=asked.mock if asked.mock is not None else msgspec.to_builtins(old.mock) or None,
+        provider=asked.provider if asked.provider is not None else msgspec.to_builtins(old.provider),
     )
     definition = agent_from_request(request, record.name, files.catalog.project())
     await store.writer.commit(agents.put_agent, _spec(definition))
@@ -207,10 +239,10 @@ async def update(call: Request[AgentPatch], store: StoreAccess, files: ProjectFi
     return _info(files, looks, definition, None)
 
 
-async def rename(call: Request[AgentRename], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
-    """POST /agents/:name/rename {to}: an agent made at run time becomes the one of a file, with what was said to it."""
-    record = _ephemeral(store, files, call.args["name"])
-    spec = file_spec(files.catalog.agent(call.body.to))
+async def rename_agent(asked: AgentRename, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
+    """Make an agent of run time the one of a file, with what was said to it."""
+    record = _ephemeral(store, files, asked.name)
+    spec = file_spec(files.catalog.agent(asked.to))
     await store.writer.commit(steering.rename, record.key, spec)
     await _promote_context(files, record, spec.key)
     await store.homes.forget(record.key, None)
@@ -219,13 +251,13 @@ async def rename(call: Request[AgentRename], store: StoreAccess, files: ProjectF
     return json_reply({"renamed": record.key, "to": spec.key})
 
 
-async def delete(call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
-    """DELETE /agents/:name: an agent that has nothing to do, and what was said to it.
+async def remove_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
+    """Delete an agent that has nothing to do, and what was said to it.
 
     One made at run time, or one whose file is gone: files are deleted by whoever edits them. One made at run time that
     has a file of its name by now becomes the agent of that file; its queue stays, and what was said to it.
     """
-    name = call.args["name"]
+    name = asked.name
     in_files = files.catalog.defines(name)
     record = store.reader.now(agents.row, name)
     if record is not None and record.origin == "ephemeral" and in_files:
@@ -267,21 +299,20 @@ def _ephemeral(store: StoreAccess, files: ProjectFiles, name: str) -> AgentRecor
     raise Refused("conflict", f"{name} is defined in {files.catalog.agent(name).path}", "edit or delete that file")
 
 
-async def queue(call: Request[None], store: StoreAccess, files: ProjectFiles) -> QueueReport:
-    """GET /agents/:name/queue: what it does and what waits for it."""
-    name = agent_key(store, call.args["name"])
+async def list_queue(asked: QueueRequest, store: StoreAccess, files: ProjectFiles) -> QueueReport:
+    """List what an agent does and what waits for it."""
+    name = agent_key(store, asked.name)
     check_known(store, files, name)
-    return await store.reader.read(instruction_views.queue, name, store.now_ms(), page_of(call, "after", "i"))
+    return await store.reader.read(instruction_views.queue, name, store.now_ms(), page_of(asked, "i"))
 
 
-async def inbox(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Inbox:
-    """GET /agents/:name/inbox?space=: what it has not handled there; without a space, in the one it lives in."""
-    name = agent_key(store, call.args["name"])
+async def list_inbox(asked: InboxRequest, store: StoreAccess, files: ProjectFiles) -> Inbox:
+    """List what an agent has not handled in a space; without a space, in the one that it lives in."""
+    name = agent_key(store, asked.name)
     record = check_known(store, files, name)
     home = record.home_space if record is not None and record.home_space else f"dm:{name}"
-    asked = call.query.get("space")
-    space = home if asked is None else space_of(store, asked)
-    page = page_of(call, "after", "m", default=messages.DELIVERIES_LIMIT)
+    space = home if asked.space is None else space_of(store, asked.space)
+    page = page_of(asked, "m")
     found = await store.reader.read(messages.inbox, name, space, page.limit + 1, page.after or 0)
     rows, following = page.cut(found, lambda row: row.message_id)
     total = store.reader.now(messages.count, name, space)
@@ -299,50 +330,51 @@ def check_known(store: StoreAccess, files: ProjectFiles, name: str) -> AgentReco
 Change = Callable[[Transaction, AgentKey], tuple[InstructionId, ...] | None]
 
 
-async def reset(call: Request[None], store: StoreAccess, files: ProjectFiles) -> AgentChanged:
-    """POST /agents/:name/reset: give it work again at once, whatever state it was in."""
-    return await _change(call, store, files, steering.reset_agent)
+async def reset_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentChanged:
+    """Give an agent work again at once, whatever state it was in."""
+    return await _change(asked, store, files, steering.reset_agent)
 
 
-async def stop(call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> AgentChanged:
-    """POST /agents/:name/stop: no work until it is resumed or reset; the dispatcher ends what it does.
+async def stop_agent(
+    asked: StopAgentRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
+) -> AgentChanged:
+    """Stop an agent: it gets no work until it is resumed or reset; the dispatcher ends what it does.
 
     Answered when its tree is gone, with ``?wait=false`` at once.
     """
-    wait = call.flag("wait", default=True)
-    answer = await _change(call, store, files, steering.stop_agent)
-    if wait:
-        key = agent_key(store, call.args["name"])
+    answer = await _change(asked, store, files, steering.stop_agent)
+    if asked.wait:
+        key = agent_key(store, asked.name)
         await processes.attempts.until_gone(lambda leased: leased.agent == key)
     return answer
 
 
-async def restart(
-    call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl
+async def restart_agent(
+    asked: OfAgent, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
 ) -> AgentChanged:
-    """POST /agents/:name/restart: as reset, and what it does goes on in a new worker, after its last entry."""
-    answer = await _change(call, store, files, steering.reset_agent)
-    processes.attempts.interrupt(agent_key(store, call.args["name"]))
+    """Reset an agent, and continue what it does in a new worker, after its last entry."""
+    answer = await _change(asked, store, files, steering.reset_agent)
+    processes.attempts.interrupt(agent_key(store, asked.name))
     return answer
 
 
-async def pause(call: Request[None], store: StoreAccess, files: ProjectFiles) -> AgentChanged:
-    """POST /agents/:name/pause: no new work; what runs gives way after its next entry."""
-    return await _change(call, store, files, steering.pause_agent)
+async def pause_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentChanged:
+    """Give an agent no new work; what runs gives way after its next entry."""
+    return await _change(asked, store, files, steering.pause_agent)
 
 
-async def resume(call: Request[None], store: StoreAccess, files: ProjectFiles) -> AgentChanged:
-    """POST /agents/:name/resume: after a pause or a stop, or where it waits for a provider or a key."""
-    return await _change(call, store, files, steering.resume_agent)
+async def resume_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentChanged:
+    """Resume an agent after a pause or a stop, or where it waits for a provider or a key."""
+    return await _change(asked, store, files, steering.resume_agent)
 
 
-async def continue_(call: Request[None], store: StoreAccess, files: ProjectFiles) -> AgentChanged:
-    """POST /agents/:name/continue: its budget once more."""
-    return await _change(call, store, files, steering.continue_agent)
+async def continue_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> AgentChanged:
+    """Give an agent its budget once more."""
+    return await _change(asked, store, files, steering.continue_agent)
 
 
-async def _change(call: Request[None], store: StoreAccess, files: ProjectFiles, change: Change) -> AgentChanged:
-    key = agent_key(store, call.args["name"])
+async def _change(asked: OfAgent, store: StoreAccess, files: ProjectFiles, change: Change) -> AgentChanged:
+    key = agent_key(store, asked.name)
     if store.reader.now(agents.row, key) is None:
         # Its file may have come after the kernel last looked. Raises Refused (unknown_agent), BadDefinition.
         loaded = files.catalog.agent(key)
@@ -369,13 +401,13 @@ async def _change(call: Request[None], store: StoreAccess, files: ProjectFiles, 
     return await store.writer.commit(make)
 
 
-async def ps(call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:
-    """GET /ps?all=: agents as the store knows them, with what their workers use right now.
+async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:
+    """List agents as the store knows them, with what their workers use right now.
 
     ``all=true``: those of workflows that have ended, too.
     """
     now_ms = store.now_ms()
-    table = await store.reader.read(agents.ps, now_ms, ended=bool(call.flag("all")))
+    table = await store.reader.read(agents.ps, now_ms, ended=asked.all)
     said = await store.reader.read(work_notes.latest, tuple(one.key for one in table))
     activity, kept = processes.attempts.activity(), processes.attempts.kept()
     alive = {one.key: activity.get(one.instruction or "") or kept.get(one.key) for one in table}
@@ -411,4 +443,21 @@ async def ps(call: Request[None], store: StoreAccess, files: ProjectFiles, proce
     )
 
 
-UNREAD: Final = "there are so many agents' files that they are still being read; who gets a message is read at once"
+AGENT = "/agents/<name>"
+OPERATIONS = (
+    operation(list_agents, "GET /agents", manage=ToolFront("agents_list")),
+    operation(create_agent, "POST /agents", status=201, scope="admin"),
+    operation(show_agent, f"GET {AGENT}", manage=ToolFront("agents_info")),
+    operation(update_agent, f"PATCH {AGENT}", body_optional=False, scope="admin"),
+    operation(remove_agent, f"DELETE {AGENT}", answers=AgentRow, scope="admin"),
+    operation(rename_agent, f"POST {AGENT}/rename", answers=AgentRow, scope="admin"),
+    operation(reset_agent, f"POST {AGENT}/reset"),
+    operation(pause_agent, f"POST {AGENT}/pause"),
+    operation(resume_agent, f"POST {AGENT}/resume"),
+    operation(stop_agent, f"POST {AGENT}/stop?wait", waits=True),
+    operation(restart_agent, f"POST {AGENT}/restart"),
+    operation(continue_agent, f"POST {AGENT}/continue", scope="approve"),
+    operation(list_queue, f"GET {AGENT}/queue"),
+    operation(list_inbox, f"GET {AGENT}/inbox"),
+    operation(list_processes, "GET /ps"),
+)

@@ -2,22 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Annotated, Any, Literal
 
 import apsw
 import msgspec
 import trio
 
-from kernel.api.http.route import Request
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.operation import Actor, Operation, ToolFront, Wait, operation
 from kernel.operations.places import not_running
 from kernel.policy.access import ADMIN
 from kernel.policy.restart import WAY_OUT
 from kernel.source.diagnostics import suggest
 from kernel.store import agents, workflows, worktrees
 from kernel.store.idempotency import RequestKey
-from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.transitions.runs import StartedRun, started_before, stop_workflow
 from kernel.store.transitions.steering import continue_workflow, pause_workflow, resume_workflow
@@ -27,41 +25,60 @@ from kernel.workflows.checkouts import Checkout, pin
 from kernel.workflows.home_branch import clone_base
 from kernel.workflows.prepare import Prepared, prepare
 from kernel.workflows.uncommitted import uncommitted
+from protocol.api.document import Ask
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
-from protocol.names import DEFAULT_TAG, SpaceId, base_space, run_id, split_space, workflow_space
+from protocol.names import DEFAULT_TAG, SpaceId, base_space, run_id, workflow_space
 from protocol.remote_ref import is_remote
 from protocol.target import Target
 from protocol.workflow import Workspace
 
-
-def nothing_to_stop(reader: Reader, space: str) -> Refused:
-    """The refusal to stop what does not run."""
-    running = {str(Target(None, record.name, record.tag)) for record in reader.now(workflows.running)}
-    name, tag = split_space(space)
-    hint = suggest(str(Target(None, name, tag)), running, what="running")
-    return Refused("workflow_not_running", f"workflow {space[:100]} is not running", hint)
+_EXIT_OF_SIGNAL: Mapping[str, int] = {"INT": 130, "TERM": 143, "HUP": 129, "PIPE": 141}
 
 
-_EXIT_OF_SIGNAL: Final[Mapping[str, int]] = MappingProxyType({"INT": 130, "TERM": 143, "HUP": 129, "PIPE": 141})
+class OfWorkflow(Ask, frozen=True, kw_only=True):
+    """A request about a running workflow."""
+
+    workflow: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="name")
+    tag: Annotated[str, msgspec.Meta(description="Tag of the workflow, which tells several runs of it apart.")] = (
+        DEFAULT_TAG
+    )
+
+    @property
+    def place(self) -> str:
+        """The name of its space."""
+        return workflow_space(self.workflow, self.tag)
 
 
-async def list_(_call: Request[None], store: StoreAccess) -> WorkflowList:
-    """GET /workflows: those that run."""
-    return WorkflowList(workflows=await store.reader.read(rows_of_running))
+class StopWorkflowRequest(OfWorkflow, frozen=True, kw_only=True):
+    """The workflow to stop."""
+
+    wait: Wait = True
+    signal: Annotated[
+        Literal["INT", "TERM", "HUP", "PIPE"], msgspec.Meta(description="Signal that ended the client.")
+    ] = "INT"
 
 
-async def start(
-    call: Request[StartRequest],
+def list_workflows(conn: apsw.Connection) -> WorkflowList:
+    """List the workflows that run."""
+    return WorkflowList(workflows=tuple(_shown(conn, record) for record in workflows.running(conn)))
+
+
+async def start_workflow(
+    asked: StartRequest,
+    actor: Actor,
     store: StoreAccess,
     files: ProjectFiles,
     processes: ProcessControl,
     kernel: KernelControl,
 ) -> WorkflowRow:
-    """POST /workflows: start one, answered once it runs. A repeat of the request waits for the same answer."""
+    """Start a workflow that stays until it is stopped.
+
+    It is answered once it runs. A repeat of the request waits for the same answer.
+    """
     check_works(kernel)
-    begun = await launch(call, call.body, None, store, files, processes)
+    begun = await launch(actor, asked, None, store, files, processes)
     return WorkflowRow(
         name=begun.name,
         tag=begun.tag,
@@ -81,18 +98,18 @@ def check_works(kernel: KernelControl) -> None:
 
 
 async def launch(
-    call: Request[Any],
+    actor: Actor,
     request: StartRequest,
     run: RunOptions | None,
     store: StoreAccess,
     files: ProjectFiles,
     processes: ProcessControl,
 ) -> StartedRun:
-    """Check, set up and start a workflow, once for the key of ``call``; with the options of a ``run``, if it is one.
+    """Check, set up and start a workflow, once for the key of the request; with the options of a ``run``, if it is one.
 
     The caller has asked ``check_works`` first. Raises Refused and BadDefinition; then nothing was started.
     """
-    confined = call.access != ADMIN
+    confined = actor.access != ADMIN
     if confined and is_remote(request.workflow):
         hint = "ask the owner to run it, or to put the file into the project"
         raise Refused("forbidden", "this token runs workflows of the project only: by name, or by path", hint)
@@ -140,68 +157,62 @@ async def launch(
             environ=files.environ,
             now_ms=store.now_ms,
             own_bin=files.own_bin,
-            request=call.request_key,
+            request=actor.request_key,
             repository=files.worktrees.repository,
             paths=partial(store.reader.now, worktrees.paths),
         )
         return msgspec.structs.replace(begun, left_behind=left_behind)
 
-    return await processes.single_flight.once(call.request_key, before, prepare_and_start)
+    return await processes.single_flight.once(actor.request_key, before, prepare_and_start)
 
 
-async def show(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
-    """GET /workflows/:name[/:tag]: one that runs."""
-    row = await store.reader.read(_row_of, _place(call))
+async def show_workflow(asked: OfWorkflow, store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
+    """Return a workflow that runs."""
+    row = await store.reader.read(_row_of, asked.place)
     if row is None:
-        raise not_running(store, files, _place(call))
+        raise not_running(store, files, asked.place)
     return row
 
 
-async def stop(call: Request[None], store: StoreAccess, processes: ProcessControl) -> WorkflowRow:
-    """DELETE /workflows/:name[/:tag]: stop it; what is open in it is cancelled.
+async def end_workflow(asked: StopWorkflowRequest, store: StoreAccess, processes: ProcessControl) -> WorkflowRow:
+    """Stop a workflow; what is open in it is cancelled.
 
     ``?signal=TERM``: a client was ended by that, and its exit code is the run's. Answered when the trees of its agents
     are gone, with ``?wait=false`` at once.
     """
-    wait = call.flag("wait", default=True)
-    place, exit_code = _place(call), _EXIT_OF_SIGNAL[call.query.get("signal", "INT")]
-    record = store.reader.now(workflows.running_at, place)
+    record = store.reader.now(workflows.running_at, asked.place)
     if record is None:
-        raise nothing_to_stop(store.reader, place)
+        running = {str(Target(None, record.name, record.tag)) for record in store.reader.now(workflows.running)}
+        hint = suggest(str(Target(None, asked.workflow, asked.tag)), running, what="running")
+        raise Refused("workflow_not_running", f"workflow {asked.place[:100]} is not running", hint)
     row = await store.reader.read(_shown, record)
-    await store.writer.commit(stop_workflow, record.space, "cancelled", exit_code, "stopped by the user")
-    if wait:
-        await processes.attempts.until_gone(lambda leased: base_space(leased.space) == record.space)
-    return WorkflowRow(
-        name=row.name,
-        tag=row.tag,
-        state="stopped",
-        members=row.members,
-        started_at=row.started_at,
-        run=row.run,
-        id=row.id,
+    await store.writer.commit(
+        stop_workflow, record.space, "cancelled", _EXIT_OF_SIGNAL[asked.signal], "stopped by the user"
     )
+    if asked.wait:
+        await processes.attempts.until_gone(lambda leased: base_space(leased.space) == record.space)
+    return msgspec.structs.replace(row, state="stopped", reason=None, paused=False)
 
 
-async def pause(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
-    """POST /workflows/:name[/:tag]/pause: nothing in it is begun; what runs gives way after its next entry."""
-    return await _change(call, store, files, pause_workflow)
+async def pause(asked: OfWorkflow, store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
+    """Begin nothing in a workflow; what runs gives way after its next entry."""
+    return await _change(asked, store, files, pause_workflow)
 
 
-async def resume(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
-    """POST /workflows/:name[/:tag]/resume: let a paused workflow continue."""
-    return await _change(call, store, files, resume_workflow)
+async def resume(asked: OfWorkflow, store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
+    """Let a paused workflow continue."""
+    return await _change(asked, store, files, resume_workflow)
 
 
-async def continue_(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
-    """POST /workflows/:name[/:tag]/continue: its limits once more."""
-    return await _change(call, store, files, continue_workflow)
+async def continue_(asked: OfWorkflow, store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
+    """Give a workflow its limits once more."""
+    return await _change(asked, store, files, continue_workflow)
 
 
 async def _change(
-    call: Request[None], store: StoreAccess, files: ProjectFiles, change: Callable[[Transaction, str], object]
+    asked: OfWorkflow, store: StoreAccess, files: ProjectFiles, change: Callable[[Transaction, str], object]
 ) -> WorkflowRow:
-    place = _place(call)
+    place = asked.place
 
     def make(tx: Transaction) -> WorkflowRow:
         record = workflows.running_at(tx.conn, place)
@@ -216,11 +227,6 @@ async def _change(
         if refused.code == "workflow_not_running":
             raise not_running(store, files, place) from None
         raise
-
-
-def rows_of_running(conn: apsw.Connection) -> tuple[WorkflowRow, ...]:
-    """Every workflow that runs, with its members."""
-    return tuple(_shown(conn, record) for record in workflows.running(conn))
 
 
 def _row_of(conn: apsw.Connection, place: str) -> WorkflowRow | None:
@@ -242,5 +248,30 @@ def _shown(conn: apsw.Connection, record: WorkflowRecord) -> WorkflowRow:
     )
 
 
-def _place(call: Request[None]) -> str:
-    return workflow_space(call.args["name"], call.args.get("tag", DEFAULT_TAG))
+def _rows(
+    run: Callable[..., Any], method: str, verb: str = "", manage: ToolFront | None = None, **more: Any
+) -> tuple[Operation, Operation]:
+    """Return the routes of a verb: of ``main``, and with a tag."""
+    return (
+        operation(run, f"{method} /workflows/<name>{verb}", without=("tag",), **more),
+        operation(run, f"{method} /workflows/<name>/<tag>{verb}", manage=manage, **more),
+    )
+
+
+_UNSAID = ("trust", "agree", "update", "continues")
+OPERATIONS = (
+    operation(list_workflows, "GET /workflows"),
+    operation(
+        start_workflow,
+        "POST /workflows",
+        status=201,
+        waits=True,
+        trusts=lambda asked: asked.trust or bool(asked.agree),
+        manage=ToolFront("workflow_start", without=_UNSAID, needs=("workflow",)),
+    ),
+    *_rows(show_workflow, "GET"),
+    *_rows(end_workflow, "DELETE", waits=True, manage=ToolFront("workflow_stop", without=("wait", "signal"))),
+    *_rows(pause, "POST", "/pause"),
+    *_rows(resume, "POST", "/resume"),
+    *_rows(continue_, "POST", "/continue", scope="approve"),
+)
