@@ -1,7 +1,7 @@
 """Figures of the code's shape (sizes, imports, names, docstrings) and their ranges; ``scripts/structure`` prints them.
 
 The ranges are not caps: folding code together until a number turns is as wrong as cutting it up. LIMITS has the target
-of each figure, and beside it the value that must not get worse while the target is not reached.
+of each figure, recorded.json the value that must not get worse while the target is not reached.
 """
 
 import ast
@@ -85,7 +85,7 @@ LIMITS: Final[dict[str, Limit]] = {
 
 
 RECORDED: Final[dict[str, float]] = json.loads((ROOT / "tests/architecture/recorded.json").read_text("utf-8"))
-"""Figures that have not reached their target: they may fall, and tests/architecture/test_structure.py refuses a rise."""
+"""Figures that miss their target: they may fall, and test_structure.py refuses a commit that raises one."""
 
 
 class Figure(NamedTuple):

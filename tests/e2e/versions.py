@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("protocol", "kernel", "worker", "interface")
+PACKAGES: Final = ("protocol", "kernel", "worker", "interface", "osfiles")
 
 
 def make_version(folder: Path, version: str, **appended: str) -> Path:

@@ -13,7 +13,7 @@ _BY_KEY: Final = {"pid": "<pid>", "uptime_seconds": "<seconds>"}
 _BY_PATTERN: Final = (
     (re.compile(r"(?<=\bproject-)[0-9a-f]{10}\b"), "<digest>"),
     (re.compile(r"-\d{8}-\d{6}\b"), "-<time>"),
-    (re.compile(r"^((?:agent_worker_commit_seconds_|process_|python_)\S+).*", re.MULTILINE), r"\1 <value>"),
+    (re.compile(r"^((?:agent_worker_(?:commit|database)_|process_|python_)\S+).*", re.MULTILINE), r"\1 <value>"),
 )
 """Digests of paths, local times, and figures of /metrics."""
 _UNORDERED: Final = ("tools", "parameters")

@@ -32,8 +32,8 @@ _FILES: Final = {
 }
 _COMMANDS: Final = (
     "run trees --trust --json", "ask solo hi --json", "df --json", "doctor --json",
-    "worktree list --json", "diff r1 --json", "merge r1 --into main --json", "prune --dry-run --json",
-    "backup kept.backup --json", "service print --json", "upgrade --status --json", "projects --json",
+    "worktree list --json", "diff r1 --json", "backup kept.backup --json", "merge r1 --into main --json",
+    "prune --dry-run --json", "service print --json", "upgrade --status --json", "projects --json",
     "worktree rm alice --run r1 --force --json",
 )  # fmt: skip
 _RESTORE: Final = "restore kept.backup --force --json"
@@ -63,7 +63,11 @@ def told(root: Path) -> str:
     follower.start()
     cli = Cli(project.root, project.state_home, {"GIT_CONFIG_GLOBAL": os.devnull})
     try:
-        documents = {words: _document(cli, words) for words in _COMMANDS}
+        documents: dict[str, Any] = {}
+        for command in _COMMANDS:
+            if command.startswith("backup"):
+                project.until("worktree.kept")  # before the work is merged, and the tree may be removed
+            documents[command] = _document(cli, command)
         project.ask("POST", "/nodes", {"name": "g1", "node": {"via": "join"}, "host": "127.0.0.1"})
         project.write(".agents/broken.yaml", "modle: x\n")
         project.until("definition.broken")

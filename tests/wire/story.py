@@ -18,6 +18,7 @@ Each file of ``stories`` is one story. Its lines are:
 import json
 import re
 import shlex
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
@@ -71,9 +72,9 @@ class Teller:
             case "$", _:
                 await self._command(rest)
             case "quiet", _:
-                text = self.text
-                await self.line(rest)
-                self.text = text
+                beside = copy(self)  # a command that began earlier may write its answer to our text meanwhile
+                await beside.line(rest)
+                self.last = beside.last
             case "with", [name, value]:
                 self.headers[name.rstrip(":")] = value
             case "keep", [name, place]:

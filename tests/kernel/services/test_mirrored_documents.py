@@ -222,8 +222,8 @@ def _parts(text: str) -> str:
 
 
 _PLANTED: Final[dict[str, tuple[str, object, Callable[[], object]]]] = {
-    "links are followed": ("_FOLDER", os.O_RDONLY | os.O_DIRECTORY, lambda: document_paths.try_names(300, 1)),
-    "a swapped one is": ("_FOLDER", os.O_RDONLY | os.O_DIRECTORY, lambda: document_paths.race(100_000)),
+    "links are followed": ("FOLDER", os.O_RDONLY | os.O_DIRECTORY, lambda: document_paths.try_names(300, 1)),
+    "a swapped one is": ("FOLDER", os.O_RDONLY | os.O_DIRECTORY, lambda: document_paths.race(100_000)),
     "parents are allowed": ("plain_path", _parts, lambda: document_paths.try_names(2000, 1)),
 }
 

@@ -247,8 +247,12 @@ async def test_who_dies_between_two_files_leaves_no_old_value_that_counts_again(
     await call(kernel, "memory_write", {"key": "k", "value": "old"})
     move = {"key": "k", "value": "new", "tier": "core"}
 
-    def killed(*_: Any, **_more: Any) -> None:
-        raise RuntimeError("killed")
+    unlink = os.unlink
+
+    def killed(path: str, **more: Any) -> None:
+        if path == "working.yaml":
+            raise RuntimeError("killed")
+        unlink(path, **more)
 
     with monkeypatch.context() as dying:
         dying.setattr(os, "unlink", killed)
