@@ -15,7 +15,7 @@ from kernel.store.agents import remove_agent
 from protocol.names import AgentKey
 from tests.builders.api import ServedKernel
 
-CHILD = "print(0, flush=True); input()"
+CHILD = "import time\nwhile time.process_time() < 0.1: pass\nprint(0, flush=True); input()"
 WORKER = f"""
 import subprocess, sys
 with subprocess.Popen([sys.executable, "-c", {CHILD!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
