@@ -74,10 +74,7 @@ class Ours(ClientExtension):
 
 @pytest.mark.promise("P57", "P58")
 async def test_a_coding_agent_leads_a_team_over_two_kernels(project: Project) -> None:
-    """By the record of the project, whose token changes; and by a token that was made, which does not.
-
-    What an agent says to the user is pushed by either kernel.
-    """
+    """By the project's record, whose token changes, and by a token that was made; either kernel pushes words."""
     project.agent("writer", 'text: "@user it is written"')
     project.write(".workflows/team.yaml", TEAM)
     assert project.awk("start", "--trust").code == 0

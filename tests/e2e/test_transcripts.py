@@ -28,10 +28,7 @@ LIMIT = 3
 
 
 def random_script(chance: random.Random, name: str) -> tuple[list[str], list[tuple[str, Any]]]:
-    """Actions of a mock as YAML, and what a transcript of them has: texts, and calls with what they gave.
-
-    Some end their worker, once: nothing that was durable is done again then.
-    """
+    """Actions of a mock as YAML, some of which end their worker once, and what a transcript of them has."""
     actions: list[str] = []
     wanted: list[tuple[str, Any]] = []
     kills = 0

@@ -110,10 +110,7 @@ async def test_what_is_said_stays_what_its_sender_said(name: str, kernel: Served
 
 
 async def test_what_is_too_long_is_refused_and_what_is_long_is_cut_once_it_is_past(kernel: ServedKernel) -> None:
-    """256 KiB of a message; of an earlier one a prompt shows the beginning, and says how much more there is.
-
-    What is over 16 KiB is a resource, of which the message has the first lines.
-    """
+    """256 KiB of a message; a prompt shows the beginning of an earlier one; over 16 KiB it is a resource."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     refused = await call(kernel, "channel_send", {"message": "x" * (TEXT_LIMIT_BYTES + 1)})

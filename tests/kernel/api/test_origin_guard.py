@@ -27,10 +27,7 @@ GOOD_ORIGINS = ORIGINS[:2]
 
 @pytest.mark.promise("P17")
 async def test_only_our_own_host_origin_and_token_get_past_the_door(kernel: ServedKernel) -> None:
-    """A matrix of Host x Origin x token x route; accepted is only what is meant to be.
-
-    Whole for a request that reads and one that writes; of each kind for every route.
-    """
+    """A matrix of Host x Origin x token x route, whole for one that reads and one that writes; else one of each."""
     whole = itertools.product(HOSTS, ORIGINS, TOKENS, [one for one in ROUTES if one[1] in ("/agents", "/mcp")])
     kinds = itertools.product(HOSTS[1:3], ORIGINS[:3], TOKENS[:3], ROUTES)
     combinations = (*whole, *kinds)

@@ -23,7 +23,7 @@ from kernel.store.snapshot import SnapshotRefused, take_snapshot
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.recovery import recover
 from protocol.backup import BackupManifest
-from protocol.discovery import DATABASE, JOURNAL, LOCK
+from protocol.discovery import CONTEXTS, DATABASE, JOURNAL, LOCK
 from protocol.errors import Refused
 from tests.kernel.store.running_store import open_store
 
@@ -104,6 +104,7 @@ async def test_what_was_backed_up_is_restored_elsewhere(place: Place, tmp_path: 
         assert archive.read("project/.agents/alice/memory/core.yaml") == b"auth: JWT\n"
 
     other = Place(tmp_path / "other")
+    (other.state / CONTEXTS).mkdir(parents=True)  # an empty folder is no state
     told = restore(other.root, other.state, str(file), now=LATER)
     assert other.whole() == (["one", "two"], {"core.yaml": "auth: JWT\n"})
     assert (told.aside, told.backup.project) == ((), str(place.root))

@@ -32,11 +32,7 @@ NOW = 1_000_000
 
 # The two rules that the store's statements carry out; here they judge the others.
 def succeeded(breaker: Breaker, instruction: int | None = None) -> Breaker:
-    """The breaker after a success: closed, as if nothing had been. With ``instruction``: only if it is the probe.
-
-    What another call brings home while the breaker is open was sent before, and says nothing about now. A closed one
-    stays as it is: failures add up though others get through.
-    """
+    """The breaker after a success: closed; with ``instruction``, only if that is the probe."""
     if breaker.state == "closed" or (instruction is not None and breaker.probe != instruction):
         return breaker
     return Breaker(breaker.key, breaker.reason)

@@ -113,10 +113,7 @@ async def test_conflicts_change_nothing_and_name_the_files(place: LandingProject
 async def test_a_branch_that_changes_what_another_holds_for_a_task_waits_for_that(
     place: LandingProject, folder: str, files: str
 ) -> None:
-    """The file, the holder and the task are named; one's own files, and those of what is over, land.
-
-    Files are those of the project, which may be a ``folder`` of the repository.
-    """
+    """The file, the holder and the task are named; one's own files, and those of what is over, land."""
     place.branch("alice", {"src/a.txt": b"alice\n"})
     place.branch("bob", {"b.txt": b"bob\n"})
     run = await place.run_of("alice", "bob", folder=folder)

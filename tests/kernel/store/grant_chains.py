@@ -248,10 +248,7 @@ def trial(seed: int) -> tuple[int, int]:
 
 
 def attacks(seed: int, count: int) -> int:
-    """Try ``count`` calls with other agents' grants, by the pure functions alone. Returns how many had authority.
-
-    Those are the ones whose agent has a grant of its own whose line is whole.
-    """
+    """Try ``count`` calls with other agents' grants. Returns how many had authority: by a whole line of their own."""
     chance = random.Random(seed)
     keys = [inline_key(name, SPACE) for name in MEMBERS]
     had = 0

@@ -126,6 +126,13 @@ def test_what_a_run_comes_to_is_not_decided_in_a_space_below_it(workspace: BusyW
     assert leased is not None
     workspace.commit(close, leased.instruction, leased.epoch, status="done", text="the last word")
     assert run_outcomes.last_reply(conn, 1, None).text == "carol is done"
+    conn.execute("UPDATE workflows SET definition = ?", (b'{"verdict": "release"}',))
+    for where, verdict in ((space, None), (SPACE, "yes")):
+        ballot = voting.find(conn, where, "release")
+        assert ballot is not None
+        binding = msgspec.structs.replace(ballot, binding=True)
+        workspace.commit(voting.put_end, binding, voting.Ended("resolved", "yes", "quorum"))
+        assert conn.execute("SELECT verdict FROM workflows").get == verdict
 
 
 READY = "SELECT id FROM instructions WHERE name = ? AND space = ? AND state = 'queued' AND by_mention = 1"

@@ -66,12 +66,14 @@ def test_an_election_gives_its_winner_what_it_binds_and_nothing_without_one(work
 
 
 def test_the_first_vote_of_the_creator_breaks_no_tie(work: BusyWorkspace) -> None:
-    """It is counted and recorded like any other vote."""
-    work.create("alice", asked(tie_breaker="creator-decides", quorum=2))
-    for who, choice in (("bob", "a"), ("carol", "b"), ("alice", "a")):
+    """It is counted and recorded like any other vote; of a tie the creator is told once, however many vote then."""
+    work.create("alice", asked(options="abc", tie_breaker="creator-decides", quorum=2))
+    for who, choice in (("bob", "a"), ("carol", "b"), (USER, "c"), ("alice", "a")):
         work.vote(who, "p1", choice)
     ended = work.ballot("p1")
-    assert (ended.winner, ended.why, len(ended.votes)) == ("a", "quorum", 3)
+    assert (ended.winner, ended.why, len(ended.votes)) == ("a", "quorum", 4)
+    asked_for_it = "SELECT count(*) FROM messages WHERE kind = 'proposal' AND sender = 'system'"
+    assert work.database.writer().execute(asked_for_it).get == 1
 
 
 def test_what_was_decided_is_not_done_again_at_its_deadline(work: BusyWorkspace) -> None:
@@ -148,11 +150,12 @@ def test_a_kickoff_waits_for_its_own_election(work: BusyWorkspace) -> None:
     assert steps.held_kickoff(work.database.writer(), SPACE) is None
 
 
-@pytest.mark.parametrize("text", ["", "@alice begin"])
-def test_a_kickoff_is_not_said_into_a_run_that_ends(work: BusyWorkspace, text: str) -> None:
-    """Nor is an empty one said at all."""
+@pytest.mark.parametrize(("text", "waits_ms"), [("", 0), ("@alice begin", 0), ("@alice begin", 61_000)])
+def test_a_kickoff_is_not_said_into_a_run_that_ends(work: BusyWorkspace, text: str, waits_ms: int) -> None:
+    """Nor is an empty one said at all; an election whose time is over ends with the run."""
     work.commit(steps.hold_kickoff, SPACE, HeldKickoff(election="who", text=text, to=("alice",) if text else ()))
     elect(work, None if text else "bob")
+    work.now_ms += waits_ms
     if text:
         work.commit(stop_workflow, SPACE, "stopped", 0)
     assert kickoffs(work) == []

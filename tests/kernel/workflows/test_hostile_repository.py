@@ -40,10 +40,7 @@ def configure(git_project: GitProject, text: str, file: str = ".git/config") -> 
 
 
 async def use(git: Repository, git_project: GitProject, folders: Sequence[str] = ("",)) -> str:
-    """Everything that is ever done with a repository, and with files in ``folders`` of it ("", "docs/").
-
-    Returns why it was refused; "": it was not.
-    """
+    """Do all that is done with a repository, and with files in ``folders``. Returns why it was refused, or ""."""
     changed, new = [f"{folder}a.txt" for folder in folders], [f"{folder}new.txt" for folder in folders]
     try:
         base = await git.base()

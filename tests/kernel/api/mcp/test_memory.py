@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from kernel.agents.personal_context import ContextPlace, Personal, PersonalContexts
+from kernel.operations import own_memory
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import lease
@@ -351,3 +352,11 @@ async def test_many_agents_write_at_once_and_nothing_is_lost(kernel: ServedKerne
             nursery.start_soon(call, kernel, "todo_add", {"text": f"t{number}"})
     assert (await use(kernel, "memory_read"))["total"] == 12
     assert len((await use(kernel, "todo_list"))["items"]) == 12
+
+
+async def test_who_knows_all_it_can_keeps_nothing_more(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the limit, and not one more."""
+    monkeypatch.setattr(own_memory, "MOST_ENTRIES", 1)
+    await kernel.attempt()
+    said = [str(await call(kernel, "memory_write", {"key": key, "value": "x"})) for key in ("a", "b")]
+    assert ["forget some" in one for one in said] == [False, True]

@@ -7,6 +7,7 @@ import pytest
 
 from kernel.procs.node.admission import refusal_of
 from kernel.procs.node.fence import Lease, Terms, TermUnreadable
+from kernel.procs.node.folder import search_path
 from kernel.procs.node.host import Tenancy
 from kernel.procs.node.wire import Garbled
 from protocol.node import JoinWord, KernelHello, LeaseTimes, Need, agree, decode_join_word
@@ -96,3 +97,8 @@ def test_what_is_no_join_word_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(ValueError, match="comes from awk node add") as refused:
         decode_join_word(text)
     assert not text or text not in str(refused.value) or text == "awk1."
+
+
+def test_programs_are_looked_for_in_whole_paths_alone() -> None:
+    """A relative folder would follow the working directory."""
+    assert search_path({"PATH": "bin:/usr/bin::."}) == "/usr/bin"
