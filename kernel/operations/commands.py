@@ -75,7 +75,6 @@ def _flag(field: msgspec.structs.FieldInfo, how: dict[str, Any]) -> dict[str, An
 
 
 def _plain(kind: Any) -> Iterator[Any]:
-    """Yield the types that a type is one of."""
     if get_origin(kind) in (tuple, list, Literal) or not get_args(kind):
         yield kind
         return

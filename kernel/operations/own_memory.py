@@ -146,9 +146,9 @@ async def memory_write(
     except EntryRejected as error:
         raise Refused("bad_request", str(error)) from error
     before = await trio.to_thread.run_sync(files.contexts.memory, place)
-    if len(before.kept) >= MOST_ENTRIES:
-        raise Refused("too_large", f"you know {len(before.kept):,} things, and that is all you can", "forget some")
     old = _known(before, asked.key, actor)
+    if old is None and len(before.kept) >= MOST_ENTRIES:
+        raise Refused("too_large", f"you know {len(before.kept):,} things, and that is all you can", "forget some")
     begun = await _begin(actor, store, ("memory_write", asked), _digest(old), asked.value)
     done = begun.again and _digest(old) != begun.before
     entry = _wanted(asked, old, source, begun, identity.space)

@@ -167,7 +167,7 @@ class Nodes:
         if not meant:
             self._check_known(name)
         if not all(one.added and one.group in ("", name) for one in meant.values()):
-            raise Refused("conflict", f"node {name} is in the project file", "remove it there")
+            raise Refused("conflict", f"node {name} is in the project file or a group", "remove it there, or the group")
         at_work = sum(self.running().get(one, 0) for one in meant)
         if at_work and not force:
             hint = f"awk node drain {name} and wait, or repeat with --force: its work is done again elsewhere"

@@ -16,6 +16,7 @@ from kernel.store.errors import CannotOpen
 from kernel.store.holdings import FORGETTING, PARKING
 from protocol.names import AGENT_BRANCHES
 from protocol.standby import LATEST
+from protocol.voting import Binds
 
 TERM_GAP: Final = 1_000_000
 """Terms that are left out at least: more starts than the original, which may still run, can come to meanwhile."""
@@ -210,6 +211,11 @@ REDO_RUNS: Final = "INSERT INTO mirrors (space, seq) SELECT DISTINCT space, 0 FR
 REDO_DIRECT: Final = """
 INSERT INTO mirrors (space, seq) SELECT 'dm:' || key, 0 FROM agents WHERE origin = 'file'
 """
+TIMES: Final = """
+SELECT t.name || '.' || c.name, format('SELECT 1 FROM "%w" WHERE "%w" NOT BETWEEN ? AND ?', t.name, c.name)
+FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table' AND c.name GLOB '*_ms'
+"""
+YEARS_MS: Final = (-62_135_596_800_000, 253_402_300_799_999)
 UNLEFT: Final = "DELETE FROM document_mirrors"
 MOVE_TREE: Final = "UPDATE worktrees SET path = ?, repository = ?, git_dir = '' WHERE run = ? AND agent = ?"
 ALL_TREES: Final = "SELECT run, agent, path, repository, git_dir, branch, folder, base || tip FROM worktrees"
@@ -270,10 +276,9 @@ def fit_snapshot(
 ) -> tuple[str, ...]:
     """Make the snapshot at ``path``, which was checked, the start of a kernel of this project. Blocks.
 
-    Raises SnapshotRefused. It has the newest schema then. Attempts of the original are strangers to it, its ids go on
-    where nobody has been, files that are written from the log are made anew, and working trees are nowhere but in this
-    project's state. The next kernel's term is higher than the original's, and than ``term``. Unless its owner
-    ``trusted`` it, nothing that it claims was agreed to counts. Returns what was removed or parked, for people.
+    Raises SnapshotRefused. The snapshot gets the newest schema, ids never used before, and a term above the original's
+    and ``term``. Tokens of attempts are void, mirrored files are written again, and working trees lie in this project's
+    state only. Unless its owner ``trusted`` it, consents are dropped. Returns what was removed or parked, for people.
     """
     try:
         connection = closed_connection(path)
@@ -281,15 +286,13 @@ def fit_snapshot(
             migrate(connection, path)
             connection.execute("BEGIN IMMEDIATE")
             done = forget(connection) + ([] if trusted else _park(connection))
-            connection.execute(FENCE)
-            connection.execute(AWAY)
-            connection.execute(STOPPED)
+            for statement in (FENCE, AWAY, STOPPED):
+                connection.execute(statement)
             connection.execute(RAISE_TERM, (TERM_GAP, now_ms, term))
             connection.execute(SKIP_IDS, (ID_GAP,))
-            connection.execute(REDO)
-            connection.execute(REDO_RUNS)
-            connection.execute(REDO_DIRECT)
-            connection.execute(UNLEFT)
+            for statement in (REDO, REDO_RUNS, REDO_DIRECT, UNLEFT):
+                connection.execute(statement)
+            _check_values(connection)
             _move_trees(connection, places)
             connection.execute(MOVE_LANDINGS, (places.repository, places.repository))
             connection.execute("COMMIT")
@@ -298,6 +301,15 @@ def fit_snapshot(
             connection.close()
     except (apsw.Error, CannotOpen, msgspec.MsgspecError) as error:
         raise SnapshotRefused(f"the database cannot be fitted to this project: {error}") from error
+
+
+def _check_values(connection: apsw.Connection) -> None:
+    """Raise SnapshotRefused for a time, and MsgspecError for the effect of a vote, that no kernel can read."""
+    for column, outside in connection.execute(TIMES).fetchall():
+        if connection.execute(cast("str", outside), YEARS_MS).fetchone():
+            raise SnapshotRefused(f"{column} has a time outside the years 1 to 9999")
+    for (binds,) in connection.execute("SELECT binds FROM ballots WHERE binds IS NOT NULL"):
+        msgspec.json.decode(cast("bytes", binds), type=Binds)
 
 
 def _move_trees(connection: apsw.Connection, places: TreePlaces) -> None:

@@ -30,7 +30,6 @@ async def _trust_hooks(kernel: ServedKernel) -> None:
 
 
 async def _fail_webhook(kernel: ServedKernel, verdict: Verdict) -> None:
-    """Let a delivery to the first outgoing webhook fail."""
     writer = kernel.services.store.writer
     digests = [outgoing_unit(hook).digest for hook in kernel.services.files.catalog.project().webhooks]
     await writer.commit(webhooks.keep, digests)

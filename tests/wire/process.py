@@ -88,7 +88,6 @@ def _document(cli: Cli, words: str) -> Any:
 
 
 def _follow(project: Project, events: list[Any]) -> None:
-    """Keep all events until the kernel stops."""
     record = project.record()
     with closing(http.client.HTTPConnection(record["host"], record["port"], timeout=SECONDS)) as connection:
         connection.request("GET", "/events?since=0", headers={"Authorization": f"Bearer {record['token']}"})

@@ -38,7 +38,6 @@ RECORDINGS: Final[dict[str, Callable[[Path], str]]] = {
 
 
 def _unchanged(_number: int, _handler: object) -> object:
-    """Let a command that runs in a thread of ours set no handler."""
     return signal.SIG_DFL
 
 

@@ -62,7 +62,6 @@ def commands() -> str:
 
 
 def command(*words: str, root: Path) -> str:
-    """Return what a command prints that needs no kernel."""
     cli = Cli(root, root / "home")
     return _PLAIN.text(cli(*words).out)
 
@@ -73,8 +72,6 @@ def topics(root: Path) -> str:
 
 
 def openapi(root: Path) -> str:
-    """Return GET /openapi.json."""
-
     async def ask() -> Answer:
         async with serve_kernel(root) as kernel:
             return await kernel.ask("GET", "/openapi.json")
@@ -113,7 +110,6 @@ async def _wrong(kernel: ServedKernel, route: AnyRoute, reader: str) -> AsyncGen
 
 
 def _bodies() -> dict[AnyRoute, Any]:
-    """Return the first body of each route in the stories."""
     found: dict[AnyRoute, Any] = {}
     for file in sorted(FOLDER.iterdir()):
         for line in file.read_text("utf-8").splitlines():

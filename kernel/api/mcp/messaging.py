@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from kernel.api.mcp.spaces import InSpace, space_named
-from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.api.mcp.spaces import space_named
+from kernel.api.mcp.tool import Caller, InSpace, ToolArguments
 from kernel.operations.context import StoreAccess
 from kernel.rule.draft import Draft
 from kernel.store import agents, messages, run_outcomes, work_notes

@@ -3,19 +3,11 @@
 Whether the caller is in it, the commit looks at.
 """
 
-from typing import Annotated
-
-import msgspec
-
 from kernel.api.mcp.tool import Caller
 from kernel.operations.context import StoreAccess
 from kernel.store import spaces
 from kernel.store.transitions.spaces import missing
 from protocol.names import SpaceId, base_space
-
-InSpace = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=64, description="A space that you are in; unset: where you work.")
-]
 
 
 def space_named(caller: Caller, name: str | None, store: StoreAccess) -> SpaceId:

@@ -13,12 +13,9 @@ from kernel.rule.draft import Author
 from kernel.store.attempts import Identity
 from protocol.tools import CONTEXT_SCOPES, ToolScope
 
-BelowRun = (
-    Annotated[
-        str, msgspec.Meta(min_length=1, max_length=64, description="A space that you are in; unset: where you work.")
-    ]
-    | None
-)
+InSpace = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=64, description="A space that you are in; unset: where you work.")
+]
 
 
 class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,7 +147,7 @@ class TeamTool(OperationTool, frozen=True, eq=False):
 
     def _argument(self, field: msgspec.structs.FieldInfo) -> Declared:
         if field.name == "space":
-            return declared(field, type=BelowRun, default=None)
+            return declared(field, type=InSpace | None, default=None)
         return super()._argument(field)
 
     @property

@@ -365,6 +365,11 @@ INSERT INTO workflows (name, tag, space, mode, file, definition, params, vouched
   instructions_limit, mirror)
 VALUES ('w', 'main', 'w:main', 'start', '', x'7b7d', x'7b7d', x'5b5d', 'running', 0, 8, 8, ?)
 """
+BALLOT = """
+INSERT INTO ballots (space, run, name, type, title, description, options, rule, quorum, binding, creator, hops,
+  created_ms, expires_ms, state, binds)
+VALUES ('w:main', 1, 'p', 'approval', '', '', x'5b5d', 'majority', 1, 0, 'user', 0, 0, 0, 'open', x'7b')
+"""
 HOSTILE: dict[str, Change] = {
     "leads out": with_file("../../evil"),
     "absolute": with_file("/etc/evil"),
@@ -389,6 +394,8 @@ HOSTILE: dict[str, Change] = {
     "files in .git": hostile_database(RUN.replace("?", "'.git/refs'")),
     "files among agents": hostile_database(RUN.replace("?", "'.agents'")),
     "files elsewhere": hostile_database(RUN.replace("?", "'../outside'")),
+    "a time before all years": hostile_database("UPDATE messages SET at_ms = -1e17"),
+    "a ballot's orders": hostile_database(BALLOT),
     "another form": lambda _files, manifest: msgspec.structs.replace(manifest, schema="awk/backup-file/9"),
     "a message that is not there": lambda _files, manifest: msgspec.structs.replace(
         manifest, head=msgspec.structs.replace(manifest.head, message=manifest.head.message + 1)

@@ -116,7 +116,7 @@ def test_a_backup_of_an_old_schema_is_taken_and_converted_when_it_is_restored(tm
     """Its schema is compared with the recorded one before anything is read."""
     path, copy = old_database(tmp_path / "kernel.db"), str(tmp_path / "copy.db")
     other = apsw.Connection(path)
-    other.execute("DELETE FROM worktrees; UPDATE workflows SET definition = x'7b7d'; UPDATE events SET at_ms = 0")
+    other.execute("DELETE FROM worktrees; UPDATE workflows SET definition = x'7b7d'; UPDATE ballots SET binds = NULL")
     other.close()
     before = everything(path)
     assert take_snapshot(path, copy).schema == 30
