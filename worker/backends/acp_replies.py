@@ -61,7 +61,7 @@ class Call(msgspec.Struct):
             self.changes = tuple({"file": one.path, "old": one.old_text, "new": one.new_text} for one in diffs)
             self.words = tuple(one.content.text for one in pieces if one.content is not None and one.content.text)
         given = decoded(update.raw_input, dict[str, Any])
-        if given:
+        if given or (given is None and update.raw_input != NULL):  # of any kind: a person has to see it
             self.args = Json(bytes(update.raw_input))
         meta = decoded(update.meta, CallMeta)
         if meta is not None and meta.claude_code.tool_name:
@@ -82,7 +82,7 @@ class Call(msgspec.Struct):
 
     def shown(self) -> Mapping[str, Any]:
         """All that is known of what it does, for a person."""
-        given = decoded(self.args, dict[str, Any]) or {}
+        given = msgspec.json.decode(self.args)
         lists = {"files": [*self.paths], "changes": [*self.changes], "words": [*self.words]}
         parts = {"title": self.title, "input": given, **lists}
         return {key: value for key, value in parts.items() if value}
@@ -119,13 +119,12 @@ class Replies:
                 if update.status not in _ENDED:
                     yield ActivityChanged(f"tool {call.called}", tool=True)
                     return
-                failed = update.status == "failed"
                 pieces = update.content if isinstance(update.content, tuple) else ()
                 texts = [f"[{one.type}: {one.path}]" if one.path else _text(one.content) for one in pieces if one.type]
                 if not texts and update.raw_output != NULL:
                     said = decoded(update.raw_output, str)
                     texts = [bytes(update.raw_output).decode("utf-8", "replace") if said is None else said]
-                yield from self.ended(call, "\n".join(texts), is_error=failed)
+                yield from self.ended(call, "\n".join(texts), is_error=update.status == "failed")
             case _:
                 pass
 
@@ -144,6 +143,8 @@ class Replies:
             if len(self.open) >= OPEN_CALLS:
                 raise Failed("protocol", f"it has begun {OPEN_CALLS} calls of which none came back")
             call = self.open[id_] = Call(id_)
+        elif announced and call.tool:  # a repeated id: the tool of the earlier call says nothing about this one
+            call = self.open[id_] = Call(id_, told=call.told)
         call.take(update)
         return call
 
@@ -154,7 +155,6 @@ class Replies:
         self._ended.add(call.id)
         if not call.told:
             asked = [call, *(one for one in self.open.values() if not one.told)]
-            asked.sort(key=lambda one: one is not call)
             for one in asked:
                 one.told = True
             yield self._turn(tuple(one.as_tool_call() for one in asked))

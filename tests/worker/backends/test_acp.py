@@ -401,22 +401,22 @@ def test_a_person_is_shown_the_whole_call_and_gives_leave_once(tmp_path: Path) -
     program = prompted(tmp_path, approval="ask")
     diff = {"type": "diff", "path": "f", "oldText": None, "newText": "new"}
     (ask,) = (one for one in heard(program, asks({**SHELL, "content": [diff]})) if isinstance(one, Ask))
-    assert ask.input == {
-        "title": "rm x",
-        "input": {"command": "rm x"},
-        "changes": [{"file": "f", "old": None, "new": "new"}],
-    }
+    changes = [{"file": "f", "old": None, "new": "new"}]
+    assert ask.input == {"title": "rm x", "input": {"command": "rm x"}, "changes": changes}
     assert answers(list(ask.then(True, ""))) == ["yes"]
     assert list(ask.then(True, "")) == []
     (ask,) = (one for one in heard(program, asks(SHELL, "a2")) if isinstance(one, Ask))
     refused = list(ask.then(False, "not today"))
     assert answers(refused) == ["no"]
-    assert [(one.is_error, one.text) for one in refused if isinstance(one, ToolEnded)] == [
-        (True, "execute was not run: not today")
-    ]
+    ended = [(one.is_error, one.text) for one in refused if isinstance(one, ToolEnded)]
+    assert ended == [(True, "execute was not run: not today")]
     (ask,) = (one for one in heard(program, asks(SHELL, "a3", OPTIONS[1:2])) if isinstance(one, Ask))
     assert answers(list(ask.then(True, ""))) == ["cancelled"]
     assert answers(heard(prompted(tmp_path, approval="auto"), asks(SHELL, "a4", OPTIONS[1:2]))) == ["always"]
+    own = {"_meta": {"claudeCode": {"toolName": "mcp__daemon__ask_agent"}}}
+    heard(program, update("tool_call", toolCallId="c1", **own), update("tool_call", **SHELL))  # a repeated id
+    (ask,) = (one for one in heard(program, asks({**SHELL, "rawInput": "rm y"}, "a6")) if isinstance(one, Ask))
+    assert ask.input == {"title": "rm x", "input": "rm y"}
     large = {**SHELL, "rawInput": {"command": "x" * 100_000}}
     assert answers(heard(program, asks(large, "a5"))) == ["no"]
 
