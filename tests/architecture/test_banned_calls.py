@@ -52,7 +52,6 @@ ZYGOTE_SIDE: Final = frozenset(
 @pytest.mark.promise("SF12", "CF02", "P16")
 @pytest.mark.parametrize("reason", BANNED)
 def test_no_call_that_breaks_a_promise(reason: str) -> None:
-    """Each has its reason."""
     found = [source.at(call) for source in product() for call in source.calls if BANNED[reason](call)]
     assert found == [], reason
 
@@ -84,7 +83,6 @@ def _sleeps(source: Source) -> list[str]:
 
 
 def test_no_test_waits_for_time_to_pass() -> None:
-    """Wait for the event, bounded by fail_after; a sleep is either too short or too long."""
     assert [place for source in sources("tests") for place in _sleeps(source)] == []
 
 

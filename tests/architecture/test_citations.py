@@ -14,7 +14,6 @@ def test_every_citation_resolves() -> None:
 
 
 def test_every_file_that_is_named_exists() -> None:
-    """In documents, comments and docstrings: names follow when a file moves."""
     history = ROOT / "CHANGELOG.md"
     assert [
         f"{place}: {name}" for place in places() if place.path != history for name in missing_files(place.line)
@@ -22,7 +21,6 @@ def test_every_file_that_is_named_exists() -> None:
 
 
 def test_every_module_that_a_document_names_exists() -> None:
-    """``kernel.store.waits`` in prose is a module, or something in one."""
     documents = (place for place in places() if place.path.name.endswith(DOCUMENTS))
     assert [f"{place}: {name}" for place in documents for name in missing_modules(place.line)] == []
 
@@ -51,12 +49,10 @@ def test_a_citation_of_nothing_is_found(cited: str, number: str) -> None:
     "line", ["contracts 7", "decisions 3.1", "docs/promises.md", "Fault PF01", "(P1)", "promise P3"]
 )
 def test_a_citation_of_something_is_not(line: str) -> None:
-    """Something that is there may be cited."""
     assert dangling(line) == []
 
 
 def test_files_and_modules_that_are_gone_are_found() -> None:
-    """Whatever is moved leaves no name behind."""
     assert missing_files("see kernel/house.py and `scripts/nothing.py`, not kernel/app.py") == [
         "kernel/house.py",
         "scripts/nothing.py",

@@ -14,7 +14,6 @@ CLAIMS: Final = list(claims())
 
 
 def test_every_long_test_names_a_cover_that_the_default_suite_runs() -> None:
-    """A cover that is missing, misspelled or long itself covers nothing."""
     assert len(CLAIMS) > 150, "the marks are no longer found"
     assert [f"{one.place}: {why}" for one in CLAIMS if (why := fault(one)) is not None] == []
 
@@ -32,7 +31,6 @@ def test_every_long_test_names_a_cover_that_the_default_suite_runs() -> None:
     ],
 )
 def test_a_cover_that_covers_nothing_is_found(words: tuple[str, ...], why: str | None) -> None:
-    """Each of the ways in which a claim can be empty."""
     said = fault(Claim("x:1", "tests/architecture/test_covers.py", words))
     assert said is None if why is None else why in str(said)
 
@@ -50,7 +48,6 @@ def test_every_recorded_break_is_of_a_cover_and_of_a_line_that_is_there() -> Non
 
 
 def test_a_break_that_no_longer_fits_is_refused() -> None:
-    """A line that is gone, or is there twice, breaks nothing for sure."""
     one = Break(cover="x", file="x.py", line="if a:", old="a", new="False")
     assert one.applied("if a:\n    b\n") == "if False:\n    b\n"
     for text in ("if b:\n", "if a:\nif a:\n"):
@@ -59,7 +56,6 @@ def test_a_break_that_no_longer_fits_is_refused() -> None:
 
 
 def test_a_file_that_is_long_as_a_whole_has_no_default_tests() -> None:
-    """By its pytestmark, alone or in a list."""
     found = {source.name: default_tests(source) for source in sources("tests/browser", "tests/kernel/store")}
     assert found["tests/browser/test_page.py"] == set()
     assert found["tests/kernel/store/test_rules.py"]
@@ -90,7 +86,6 @@ def test_the_workflow_runs_the_default_suite_on_every_version_at_each_push() -> 
 
 
 def test_what_is_long_runs_on_a_schedule_and_before_a_release() -> None:
-    """Everything, and the breaks of the covers; not at each push to a branch."""
     job = WORKFLOW["jobs"]["all"]
     assert job["if"] == "github.event_name == 'schedule' || startsWith(github.ref, 'refs/tags/v')"
     assert {"scripts/check", "scripts/test all", "scripts/covers"} <= set(_commands(job))

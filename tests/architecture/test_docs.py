@@ -49,13 +49,11 @@ def _read(name: str) -> str:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_tool_of_the_kernel_that_is_named_exists(name: str) -> None:
-    """An author of a prompt, a script or a worker has to be able to call it."""
     named = {word for word in CODE_WORD.findall(_read(name)) if word.startswith(CONTEXT_FAMILIES)}
     assert named - set(TOOLS) - OTHER_WORDS == set()
 
 
 def test_every_command_in_the_readme_exists() -> None:
-    """The tour can be typed as it stands."""
     text = _read("README.md")
     named = {word for block in BLOCK.findall(text) for word in COMMAND.findall(block)} | set(INLINE.findall(text))
     assert named, "the pattern no longer finds the README's commands"
@@ -63,13 +61,11 @@ def test_every_command_in_the_readme_exists() -> None:
 
 
 def test_the_page_of_commands_is_what_the_table_says() -> None:
-    """Made by scripts/generate."""
     assert commands_page() == _read("docs/reference/commands.md")
     assert verbs_text() == _read("interface/verbs.json")
 
 
 def test_the_page_of_backends_is_what_the_contract_suite_insists_on() -> None:
-    """Made by scripts/generate; yes, no, weaker, with versions."""
     assert page() == _read("docs/backends.md")
 
 
@@ -96,7 +92,6 @@ def test_the_reference_and_the_schemas_are_what_the_structs_say(kind: Kind) -> N
 
 
 def test_the_schema_of_the_frames_is_what_the_structs_say() -> None:
-    """Made by scripts/generate: what a worker says fits it, and what is no frame does not."""
     assert frames_schema.schema_text() == _read("schema/frames.json")
     schema = json.loads(_read("schema/frames.json"))
     fits = Draft202012Validator({"$ref": "#/$defs/WorkerFrame", "$defs": schema["$defs"]}).is_valid
@@ -107,7 +102,6 @@ def test_the_schema_of_the_frames_is_what_the_structs_say() -> None:
 
 
 def test_every_script_in_the_readme_exists() -> None:
-    """The two commands that set everything up, and those for developers, can be run."""
     named = set(re.findall(r"scripts/[a-z]+", _read("README.md")))
     assert {"scripts/demo", "scripts/test"} <= named
     assert [name for name in sorted(named) if not (ROOT / name).stat().st_mode & 0o100] == []
@@ -122,14 +116,12 @@ def test_every_long_trial_that_is_named_can_be_run() -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name: str) -> None:
-    """A relative link names a file of the repository."""
     folder = Path(name).parent
     assert [link for link in LINK.findall(_read(name)) if not (ROOT / folder / link).exists()] == []
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_tests_that_a_document_names_exist(name: str) -> None:
-    """A proof that is named is there."""
     assert [path for path in TEST_PATH.findall(_read(name)) if not (ROOT / path).exists()] == []
 
 
@@ -154,7 +146,6 @@ def test_every_exit_code_is_in_the_contracts() -> None:
 
 
 def test_the_page_of_promises_is_what_the_data_says() -> None:
-    """Made by scripts/generate."""
     assert promises_page.page() == _read("docs/promises.md")
 
 
@@ -174,7 +165,6 @@ def test_a_row_names_few_tests_and_each_carries_its_id(row: str, proofs: tuple[s
 
 
 def test_a_row_without_tests_has_a_reason() -> None:
-    """A fault without a test has a reason of some words."""
     assert [row.id for row in promises_page.read_promises().promises if not row.tests] == []
     faults = [fault for family in promises_page.read_promises().faults for fault in family.rows]
     assert [fault.id for fault in faults if bool(fault.tests) == (len(fault.reason.split()) > 3)] == []
@@ -195,14 +185,12 @@ LISTED: Final = {
 
 
 def test_no_row_is_lost_or_there_twice() -> None:
-    """A number that was given once means the same for ever."""
     data = promises_page.read_promises()
     rows = [*(row.id for row in data.promises), *(fault.id for family in data.faults for fault in family.rows)]
     assert rows == [f"{family}{number}" for family, all_ in LISTED.items() for number in all_.split()]
 
 
 def test_decisions_are_numbered_and_dated() -> None:
-    """Numbers run on within each section, for they are cited; each decision says when it was taken."""
     sections = re.findall(r"^## (\d+)\. ", _read("docs/decisions.md"), re.MULTILINE)
     assert sections == [str(number) for number in range(1, len(sections) + 1)]
     taken = re.findall(r"^### (\d+)\.(\d+) .+\n\n(.{13})", _read("docs/decisions.md"), re.MULTILINE)

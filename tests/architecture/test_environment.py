@@ -22,7 +22,6 @@ def _pins(text: str) -> dict[str, str]:
 
 
 def test_every_version_has_hashes_and_nothing_else_is_said() -> None:
-    """Whatever an index puts in the place of a wheel is refused; no index is named."""
     text = (ROOT / "constraints.txt").read_text()
     rest = PIN.sub("", text).split("\n")
     assert [line for line in rest if line and not line.startswith("#")] == []
@@ -30,7 +29,6 @@ def test_every_version_has_hashes_and_nothing_else_is_said() -> None:
 
 
 def test_the_environment_installs_by_hash_alone() -> None:
-    """Both steps; the second installs nothing but the checkout, with a builder from the first."""
     script = (ROOT / "scripts/environment").read_text()
     assert "pip --require-hashes --only-binary :all: -r .venv/requirements.txt" in script
     assert "pip --no-build-isolation -e ." in script
@@ -39,7 +37,6 @@ def test_the_environment_installs_by_hash_alone() -> None:
 
 
 def test_what_is_installed_is_what_is_pinned() -> None:
-    """A package that came along without a line in the file was looked at by nobody."""
     pins = _pins((ROOT / "constraints.txt").read_text())
     ours = {_key(one.metadata["Name"]): one for one in distributions() if _key(one.metadata["Name"]) in pins}
     assert {name: one.version for name, one in ours.items()}.items() <= pins.items()
@@ -53,7 +50,6 @@ def test_what_is_installed_is_what_is_pinned() -> None:
 
 
 def test_what_builds_the_package_is_pinned_too() -> None:
-    """Also where pip builds it in an environment of its own."""
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     product = _pins((ROOT / "constraints.txt").read_text().partition(DEVELOPMENT)[0])
     assert needed == [f"hatchling=={product['hatchling']}"]

@@ -169,7 +169,6 @@ ROOMS: Final = ("kernel/", "interface/", "osfiles/")
 
 
 def test_every_file_that_is_opened_by_its_path_is_listed() -> None:
-    """In both directions: nothing is listed that is not there any more."""
     rooms = [source for source in product() if source.name.startswith(ROOMS)]
     found = {name for source in rooms for name, call in enclosing(source) if opens_by_path(call)}
     assert found - OPENED.keys() == set(), "open it with kernel.source.safe_paths, or say who has a say in it"
@@ -178,7 +177,6 @@ def test_every_file_that_is_opened_by_its_path_is_listed() -> None:
 
 @pytest.mark.promise("P15", "P28")
 def test_what_reaches_who_is_trusted_less_is_opened_safely() -> None:
-    """By one of the openers that follow no link, wait for no pipe and end at a limit."""
     calls: dict[str, set[str]] = {}
     for source in product():
         for name, call in enclosing(source):

@@ -34,7 +34,6 @@ def _parts(node: ast.AST) -> Iterator[str]:
 
 
 def test_only_the_store_executes_sql() -> None:
-    """No ``.execute`` outside kernel/store, and no connection of one's own."""
     found = [
         source.at(call)
         for source in product()
@@ -47,7 +46,6 @@ def test_only_the_store_executes_sql() -> None:
 
 
 def test_no_statement_is_put_together_from_strings() -> None:
-    """No f-string, ``%`` or ``format`` SQL (a PRAGMA takes no parameters)."""
     found = [
         source.at(node)
         for source in product()
@@ -59,7 +57,6 @@ def test_no_statement_is_put_together_from_strings() -> None:
 
 
 def test_every_query_names_its_columns() -> None:
-    """``SELECT *`` would change its shape with the schema."""
     found = [
         source.at(node)
         for source in product()

@@ -150,7 +150,6 @@ def starts(source: Source) -> Iterator[tuple[str, ast.Call]]:
 
 
 def test_every_program_that_is_started_is_listed() -> None:
-    """In both directions: nothing is listed that is not there any more."""
     found = Counter(name for source in product() for name, _call in starts(source))
     assert found.keys() - PROGRAMS.keys() == set(), "say what decides its environment, configuration, folder and time"
     assert PROGRAMS.keys() - found.keys() == set()
@@ -169,7 +168,6 @@ def test_what_is_said_of_an_environment_is_so() -> None:
 
 
 def test_nothing_that_starts_programs_is_imported_by_another_name() -> None:
-    """Else the list would miss it."""
     for source in product():
         for node in ast.walk(source.tree):
             if isinstance(node, ast.ImportFrom) and node.module in MODULES:
@@ -179,7 +177,6 @@ def test_nothing_that_starts_programs_is_imported_by_another_name() -> None:
 
 
 def test_git_is_started_in_one_place() -> None:
-    """No other list of words begins with it."""
     found = [
         source.at(node)
         for source in product()

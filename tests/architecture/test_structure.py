@@ -14,7 +14,6 @@ RECORD = "tests/architecture/recorded.json"
 
 
 def test_every_figure_is_in_its_range(subtests: pytest.Subtests) -> None:
-    """``scripts/structure NAME`` lists the findings behind it."""
     figures = measure()
     for name in LIMITS:
         with subtests.test(name):
@@ -26,7 +25,6 @@ def test_every_figure_is_in_its_range(subtests: pytest.Subtests) -> None:
     ("name", "value"), [("files", 702), ("file-median", 79), ("file-median", 251), ("used-once", 13)]
 )
 def test_what_is_out_of_range_is_found(name: str, value: float) -> None:
-    """A range that holds everything judges nothing."""
     assert not holds(name, value)
 
 
@@ -42,7 +40,6 @@ def rises(before: dict[str, float], after: dict[str, float], message: str) -> li
 
 
 def test_no_commit_raises_a_recorded_figure() -> None:
-    """From one version of the record to the next, the working tree included."""
     try:
         commits = git("log", "--first-parent", "--reverse", "--format=%H", "--", RECORD).split()
     except (OSError, subprocess.CalledProcessError):
@@ -57,5 +54,4 @@ def test_no_commit_raises_a_recorded_figure() -> None:
     ("message", "raised"), [("", ["lines"]), ("Size budget: lines +900", []), ("Size budget: lines +899", ["lines"])]
 )
 def test_a_figure_rises_by_a_stated_budget_only(message: str, raised: list[str]) -> None:
-    """An issue states it, and the commit names the issue."""
     assert rises({"lines": 1000, "files": 5}, {"lines": 1900, "files": 5}, f"Build issue 31\n\n{message}\n") == raised

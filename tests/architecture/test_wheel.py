@@ -30,7 +30,6 @@ def names(wheel: Path) -> frozenset[str]:
 
 @pytest.mark.wheel
 def test_the_wheel_holds_the_four_packages_and_nothing_else(names: frozenset[str]) -> None:
-    """No ``tests`` or ``scripts`` among the installed names."""
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name and ".data/" not in name}
     assert tops == set(PACKAGES)
 
@@ -43,7 +42,6 @@ def test_the_wheel_is_typed(names: frozenset[str]) -> None:
 
 @pytest.mark.wheel
 def test_the_wheel_carries_every_file_of_the_packages(names: frozenset[str]) -> None:
-    """A schema file that is left behind is found by the first user."""
     ours = {
         path.relative_to(ROOT).as_posix()
         for package in PACKAGES
@@ -55,7 +53,6 @@ def test_the_wheel_carries_every_file_of_the_packages(names: frozenset[str]) -> 
 
 @pytest.mark.wheel
 def test_the_wheel_installs_both_commands_as_scripts_of_plain_sh(wheel: Path) -> None:
-    """An installer's script for an entry point is Python: any PYTHONPATH can break it, and plain awk with it."""
     with ZipFile(wheel) as archive:
         scripts = {name.rpartition("/")[2]: archive.read(name) for name in archive.namelist() if "/scripts/" in name}
         assert not any(name.endswith("entry_points.txt") for name in archive.namelist())
@@ -67,13 +64,11 @@ def test_the_wheel_installs_both_commands_as_scripts_of_plain_sh(wheel: Path) ->
 
 @pytest.mark.wheel
 def test_the_shim_looks_for_the_package_under_its_name(wheel: Path) -> None:
-    """Without an environment it finds Python by the folder of our metadata."""
     name = wheel.name.split("-", maxsplit=1)[0]
     assert f"/{name}-*.dist-info" in (ROOT / "interface/agent-worker.sh").read_text()
 
 
 def test_every_dependency_is_pinned_in_the_constraints() -> None:
-    """The versions that were tested are the versions that are installed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     wanted = {_plain(text) for text in asked}
@@ -90,7 +85,6 @@ def _plain(requirement: str) -> str:
 
 @pytest.mark.wheel
 def test_the_wheel_has_the_page(names: frozenset[str]) -> None:
-    """The kernel reads its files beside the packages, wherever they are installed."""
     files = {f"interface/web/{path.name}" for path in (ROOT / "interface/web").iterdir()}
     assert "interface/web/index.html" in files
     assert files <= names

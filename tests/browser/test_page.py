@@ -65,7 +65,6 @@ def numbers(project: Project) -> set[int]:
 
 
 def test_what_needs_a_person_is_one_number_and_decided_by_keyboard(team: Project, opened: Open) -> None:
-    """Title, list, needs, ps and status say the same, before and after a person has decided without a mouse."""
     tab = opened(team)
     tab.page.wait_for_selector("[data-need]")
     assert {tab.title_number(), tab.page.locator("[data-need]").count()} | numbers(team) == {tab.title_number()}
@@ -123,7 +122,6 @@ def test_no_place_has_a_fault_that_axe_knows(team: Project, opened: Open, scheme
 
 
 def test_a_page_that_only_reads_offers_nothing_to_change(team: Project, opened: Open) -> None:
-    """And what a script in it would ask for is refused by the kernel."""
     tab = opened(team, "--read-only")
     for place in VIEWS:
         tab.go(place)
@@ -143,7 +141,6 @@ def test_a_page_that_only_reads_offers_nothing_to_change(team: Project, opened: 
 
 @pytest.mark.promise("P80")
 def test_awk_open_leads_one_browser_in(team: Project, chromium: Any, tmp_path: Path) -> None:
-    """By the file that it hands to BROWSER: the address there is good for one; the key is left in no place of it."""
     handed = tmp_path / "handed"
     program = tmp_path / "browser"
     program.write_text(f'#!/bin/sh\nprintf %s "$*" >{handed}.half && mv {handed}.half {handed}\n')

@@ -77,7 +77,6 @@ def kill(project: Project) -> None:
 
 
 def test_a_page_goes_on_over_a_kernel_that_is_killed(kernel_process: Project, opened: Open) -> None:
-    """Without a reload and without a gap: the token, address and the number of the last event outlive the kernel."""
     project = kernel_process
     begun(project)
     tab = opened(project)
@@ -120,7 +119,6 @@ def add_events(project: Project) -> None:
 def test_fifty_thousand_events_cost_a_page_nothing_and_one_that_was_behind_little(
     kernel_process: Project, opened: Open
 ) -> None:
-    """A new page paints within a second; one that missed them all catches up; neither keeps them."""
     project = kernel_process
     begun(project)
     behind = opened(project)
@@ -144,7 +142,6 @@ def test_fifty_thousand_events_cost_a_page_nothing_and_one_that_was_behind_littl
 
 
 def test_seven_tabs_share_one_stream_and_all_show_the_same(kernel_process: Project, opened: Open) -> None:
-    """A browser has six connections to a host: a stream for each tab would leave the seventh nothing to ask by."""
     project = kernel_process
     begun(project)
     first = opened(project)
@@ -179,7 +176,6 @@ def deaf(project: Project) -> Generator[socket.socket]:
 
 
 def test_a_thousand_events_a_second_leave_the_kernel_as_large_as_it_was(kernel_process: Project, opened: Open) -> None:
-    """With a page that follows, and two readers that do not read: what they miss is counted, and not kept."""
     project = kernel_process
     begun(project)
     tab = opened(project)

@@ -35,7 +35,6 @@ def test_a_kernel_may_die_at_any_point(project: Project) -> None:
 
 @pytest.mark.long("tests/crash/test_crash_points.py")
 def test_a_lineage_goes_on_after_safe_mode(project: Project) -> None:
-    """Four that die before anything was done: the fourth and the last one start in safe mode first."""
     sample = ("store.commit:3",) * 4
     outcome = lineage(project, sample)
     assert (outcome.violations, outcome.missed) == ([], [])
@@ -71,6 +70,5 @@ def judge_without_votes(database: Path) -> list[str]:
 
 @pytest.mark.long("tests/crash/test_crash_points.py")
 def test_the_judge_sees_a_kernel_that_answers_before_it_commits(project: Project) -> None:
-    """The same trial on a build with that bug must fail, or it proves nothing."""
     outcome = lineage(project, ("hasty.answered:2",), ("-m", "tests.crash.hasty"))
     assert any("is there 0 times, accepted: True" in text for text in outcome.violations), outcome

@@ -14,14 +14,12 @@ pytestmark = pytest.mark.promise("P4", "P45")
 
 
 def test_memory_survives_a_kernel_killed_between_the_commit_and_the_file(project: Project) -> None:
-    """And an index that is lost or damaged in between; six days try all of the sample."""
     place, damage = SAMPLES[int(time.time()) // DAY_SECONDS % len(SAMPLES)]
     assert killed_at(project, place, damage) == (True, []), place
 
 
 @pytest.mark.long("tests/crash/test_memory_kills.py")
 def test_the_points_of_memory_are_all_passed(project: Project, tmp_path: Path) -> None:
-    """Else nobody would be killed there."""
     passed = places(project, tmp_path / "points")
     names: Iterator[str] = (place.rpartition(":")[0] for place in passed)
     assert set(names) == NAMES

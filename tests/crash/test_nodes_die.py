@@ -23,7 +23,6 @@ def test_nodes_that_die_or_are_cut_off_cost_nothing_but_time(tmp_path: Path) -> 
 @pytest.mark.long("tests/kernel/services/test_places.py")
 @pytest.mark.timeout(400)
 def test_a_kernel_that_dies_while_agents_are_on_nodes_starts_them_nowhere_else_too_early(tmp_path: Path) -> None:
-    """The next one waits out what the nodes may still do."""
     with trial(tmp_path, seed=8) as one:
         found = one.run(kills=1, partitions=2, kernels=2)
     assert found.wrong == []

@@ -56,7 +56,6 @@ def test_a_second_sigterm_waits_for_nobody_and_sighup_is_nothing(project: Projec
 @pytest.mark.promise("PF20")
 @pytest.mark.long("tests/crash/test_crash_points.py")
 def test_sigint_in_the_middle_of_a_commit_is_a_stop_like_any_other(project: Project) -> None:
-    """The transaction is whole, and what it answered is there."""
     outcome = lineage(project, ("store.commit:9/SIGINT", "store.committed:14/SIGINT"))
     assert outcome.violations == []
     assert outcome.died_at == [], "it was asked to stop, not killed"
@@ -65,7 +64,6 @@ def test_sigint_in_the_middle_of_a_commit_is_a_stop_like_any_other(project: Proj
 @pytest.mark.promise("PF24")
 @pytest.mark.long("tests/e2e/test_killed.py")
 def test_a_worker_that_ends_its_kernel_ends_it_gently(project: Project) -> None:
-    """SIGTERM is a stop, whoever sends it; the next kernel goes on with the worker's next step."""
     project.write(
         ".agents/alice.yaml",
         """

@@ -83,14 +83,12 @@ def lazy(project: Project) -> Project:
 
 
 def test_one_that_needs_no_tool_of_the_kernel_may_leave_its_servers_alone(lazy: Project) -> None:
-    """It connects when it needs to; nothing says that it could not."""
     sent = lazy.awk("send", "alice", "go", "--wait", "--json", env=TRUST, seconds=60)
     assert sent.code == 0, (sent.out, sent.err)
 
 
 @pytest.mark.promise("P8", "P63")
 def test_cancelling_reaches_the_program_and_books_what_it_says(lazy: Project) -> None:
-    """What it asked others to do can end; the turn was paid for."""
     lazy.awk("send", "alice", "wait", env=TRUST)
     frames = lazy.root / "frames.log"
     wait_until(lambda: frames.exists() and "session/prompt" in frames.read_text())
@@ -104,7 +102,6 @@ def test_cancelling_reaches_the_program_and_books_what_it_says(lazy: Project) ->
 
 @pytest.mark.promise("P8", "P27", "P63")
 def test_usage_is_booked_of_a_cancelled_program_that_does_not_answer(project: Project) -> None:
-    """Its worker is ended while it waits for the answer, so what the meter has counted is booked before."""
     header = "backend: acp\ncommand: [./claude-agent-acp]\nenv: [ANTHROPIC_BASE_URL]\napproval: auto\n"
     project.write(".agents/alice.yaml", f"{header}prompt: {{system: You are alice.}}\n")
     project.write("claude-agent-acp", f"#!{sys.executable} -IS\n{LAZY}").chmod(0o755)

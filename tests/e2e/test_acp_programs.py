@@ -65,7 +65,6 @@ def shell(program: ProgramSubject, command: str) -> Say:
 def test_a_command_runs_if_somebody_gave_leave_and_not_otherwise(
     program: ProgramSubject, api: ScriptedApi, project: Project, tmp_path: Path, approval: str, granted: bool
 ) -> None:
-    """Whatever mode the program begins in; the kernel's own tools are not asked about."""
     tell = Say(calls=(Call(program.daemon_tool("channel_send"), json.dumps({"message": "hello"}), id="call_hello"),))
     started(
         project, program, api, tmp_path, f"approval: {approval}\n{SPEAKS}", tell, shell(program, "echo ran >> ran.log")
@@ -87,7 +86,6 @@ def test_a_command_runs_if_somebody_gave_leave_and_not_otherwise(
 def test_cancelled_work_is_booked_and_a_budget_holds_in_the_middle(
     program: ProgramSubject, api: ScriptedApi, project: Project, tmp_path: Path
 ) -> None:
-    """As with the backends codex and opencode: each answer is counted on the way, also of cut attempts."""
     keys = "approval: auto\nbudget: { tokens: 3000 }"
     commands = [shell(program, "touch begun; sleep 100") for _ in range(6)]
     started(project, program, api, tmp_path, keys, *commands)
@@ -114,7 +112,6 @@ SETTINGS = {
 def test_hooks_and_servers_of_the_project_do_not_run_without_trust(
     program: ProgramSubject, api: ScriptedApi, project: Project, tmp_path: Path
 ) -> None:
-    """Not even after the agent was trusted: what comes later is another demand. Claude leaves them alone for good."""
     started(project, program, api, tmp_path, "approval: deny")
     hook = {"hooks": [{"type": "command", "command": f"touch {tmp_path}/hooked"}]}
     server = {"command": "sh", "args": ["-c", f"touch {tmp_path}/served"]}

@@ -7,7 +7,6 @@ from tests.project import Project
 
 @pytest.mark.long("tests/kernel/agents/test_catalog.py")
 def test_an_agent_may_come_break_and_be_mended_while_the_kernel_runs(shared_kernel: Project) -> None:
-    """Live reload; a broken file is shown with its line, and what it said before stays in effect."""
     project = shared_kernel
     project.agent("mended", "text: old")
     assert project.until("agent.changed", holds=lambda event: event["agent"] == "mended")
@@ -24,7 +23,6 @@ def test_an_agent_may_come_break_and_be_mended_while_the_kernel_runs(shared_kern
 
 @pytest.mark.long("tests/kernel/store, tests/interface/test_agent_commands.py")
 def test_ephemeral_agents_become_files_and_lose_no_work(shared_kernel: Project) -> None:
-    """agent create --from: the definition goes over; queued work is kept, under its own name or beside the file."""
     project = shared_kernel
     assert project.awk("new", "agent-1", "-m", "sonnet", "-s", "Be kind.").code == 0
     assert project.awk("pause", "agent-1").code == 0  # what it would say is not asked here

@@ -61,7 +61,6 @@ def ran(project: Project, name: str) -> int:
 
 @pytest.mark.long("tests/kernel/store/test_approvals.py")
 def test_a_scripted_model_that_asks_for_an_approval_itself_asks_nobody(shared_kernel: Project) -> None:
-    """auth_request is for what runs a model's tools: from a model it is an error that it reads, and it goes on."""
     shared_kernel.agent("asks", "tool: auth_request, args: { tool: deploy, input: { to: prod } }", "text: went on")
     shown = shared_kernel.ended(shared_kernel.send("asks"))
     assert (shown["status"], shown["text"]) == ("done", "went on")
@@ -144,7 +143,6 @@ def test_a_run_without_anybody_to_ask_ends_where_only_approvals_are_left(shared_
 
 @pytest.mark.long("tests/kernel/policy/test_run_completion.py")
 def test_a_run_that_is_left_alone_waits_for_its_approvals(shared_kernel: Project) -> None:
-    """run --detach: whoever left it comes back to it; it does not end before anybody could approve."""
     project = shared_kernel
     coder(project, "left")
     project.write(".workflows/leave.yaml", 'agents: { left: { ref: left } }\nkickoff: "@left go"\n')

@@ -40,7 +40,6 @@ def claude(project: Project, url: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("decision", ["approve", "deny"])
 def test_claude_is_kept_waiting_beside_the_limit_until_a_person_has_decided(project: Project, decision: str) -> None:
-    """Approvals: a held call outside the worker limit; its answer is what claude's permission prompt understands."""
     with ScriptedApi([Say("I run it.", (SHELL,)), Say("That was it.")]) as api:
         assert project.awk("start", "--trust", env=claude(project, api.anthropic_url)).code == 0
         waiting = project.awk("send", "alice", "go", "--wait", "--json", seconds=60)
@@ -84,7 +83,6 @@ def test_a_kernel_that_is_killed_while_claude_is_kept_waiting_asks_no_second_tim
 
 
 def test_claude_answers_another_message_while_a_person_is_waited_for(project: Project) -> None:
-    """Approvals: its agent goes on with other work meanwhile; resumed, it makes the call that was granted by then."""
     says = [Say("I run it.", (SHELL,)), Say("It is late."), Say("Once more.", (AGAIN,)), Say("That was it.")]
     with ScriptedApi(says) as api:
         assert project.awk("start", "--trust", env=claude(project, api.anthropic_url)).code == 0

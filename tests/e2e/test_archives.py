@@ -74,7 +74,6 @@ def test_what_is_read_out_of_an_archive_is_what_the_kernel_said(project: Project
 
 
 def test_a_run_of_a_hundred_thousand_messages_does_not_enlarge_the_kernel(project: Project) -> None:
-    """Streamed: what is sent is not kept, however slowly it is read."""
     project.agent("alice", "text: hi")
     project.write(".workflows/talk.yaml", "agents: {alice: {ref: alice}}\n")
     assert project.awk("start", "talk").code == 0

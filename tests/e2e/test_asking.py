@@ -11,7 +11,6 @@ from tests.worker.scripted_api import Call, Say, ScriptedApi
 
 @pytest.mark.long("tests/kernel/store/test_questions.py")
 def test_who_waits_for_an_answer_holds_no_worker_and_goes_on_with_it(project: Project) -> None:
-    """Waiting for another agent. alice asks bob, bob asks carol: with one worker nobody could wait in one."""
     project.write("moniro.yaml", "limits: { workers: 1 }\n")
     assert project.awk("start", "--trust", env={"SCRIPTED_KEY": KEY}).code == 0
     question = Call("ask_agent", json.dumps({"agent": "bob", "query": "how many?"}))

@@ -24,7 +24,6 @@ RUNS: Final = int(os.environ.get("AWK_TEST_BACKEND_RUNS", "2"))
 
 @pytest.mark.parametrize("engine", PROGRAMS, ids=lambda engine: engine.name)
 def test_a_program_works_and_leaves_no_trace(engine: Engine, project: Project, tmp_path: Path) -> None:
-    """No file of the user or the project changes; no process, socket or folder is left after N attempts."""
     if engine.missing:
         pytest.skip(f"{engine.name} is not installed: AGENT_WORKER_TEST_CLIS")
     moves = [move for n in range(RUNS) for move in (engine.tells(f"told {n}"), Say(text=f"done {n}"))]
@@ -128,7 +127,6 @@ def test_a_program_that_never_came_for_its_tools_has_failed(team: Project) -> No
 
 @pytest.mark.long("tests/kernel/agents/test_backends.py")
 def test_a_program_that_is_missing_costs_no_model_call(team: Project) -> None:
-    """It fails at once and for good, with the PATH that was searched and the way to get it."""
     words, cause, kind = failure(team, "missing")
     assert ("npm install -g @anthropic-ai/claude-code" in words, cause, kind) == (True, "spawn_permanent", "permanent")
     rows = {row["name"]: row for row in team.awk("backends", "--json").json()["backends"]}

@@ -57,7 +57,6 @@ def test_refused_credentials_wait_for_a_person_and_the_next_kernel_asks_again(sh
 
 
 def test_a_mocked_refusal_holds_its_own_agent_alone(shared_kernel: Project) -> None:
-    """What a script plays says nothing about a provider, whichever way the agent was made a mock."""
     script = "model: mock/script\nprompt: {{ system: hi }}\nmock: [{}]\n"
     shared_kernel.write(".agents/mocked.yaml", script.format("{ error: { http_status: 401 } }"))
     shared_kernel.write(".agents/free.yaml", script.format("{ text: here }"))
@@ -67,7 +66,6 @@ def test_a_mocked_refusal_holds_its_own_agent_alone(shared_kernel: Project) -> N
 
 
 def test_a_transient_failure_is_tried_again(shared_kernel: Project) -> None:
-    """An overloaded provider costs time, not work."""
     shared_kernel.agent(
         "hurried", "error: { http_status: 529, times: 1 }", "text: got through", more="retry: { backoff: 0.05s }"
     )
@@ -79,7 +77,6 @@ def test_a_transient_failure_is_tried_again(shared_kernel: Project) -> None:
 
 @pytest.mark.long("tests/kernel/policy/test_retry.py")
 def test_a_network_failure_is_told_with_its_attempts_and_the_way_on(shared_kernel: Project) -> None:
-    """While it is tried again, how often; at the end, how often it was, and the command that goes on."""
     for name in ("sent", "asked", "ran"):
         failing = "error: { http_status: 408, text: no way out }"
         shared_kernel.agent(name, failing, more="retry: { attempts: 3, backoff: 1s, multiplier: 1 }")
@@ -132,7 +129,6 @@ def test_a_target_that_is_not_there_exits_5_and_says_what_to_do(shared_kernel: P
 
 
 def test_someone_who_is_not_a_participant_is_named_with_the_file(shared_kernel: Project) -> None:
-    """contracts 2: someone who is not a participant is named with the file."""
     shared_kernel.agent("alice", "text: hi")
     shared_kernel.agent("bob", "text: hi")
     shared_kernel.write(".workflows/lone.yaml", "agents:\n  alice: { ref: alice }\n")
@@ -189,7 +185,6 @@ def test_a_stale_record_is_not_believed(shared_kernel: Project) -> None:
 @pytest.mark.promise("PF13", "P23")
 @pytest.mark.long("tests/interface/test_autostart.py")
 def test_twenty_commands_at_once_start_exactly_one_kernel(project: Project) -> None:
-    """Twenty commands at once start exactly one kernel."""
     project.agent("alice", "text: hi")
     commands = [project.spawn("send", "alice", str(number), "--json") for number in range(20)]
     codes = [(process.communicate(timeout=60)[1] and process.returncode) or process.returncode for process in commands]
@@ -200,7 +195,6 @@ def test_twenty_commands_at_once_start_exactly_one_kernel(project: Project) -> N
 
 @pytest.mark.promise("P23")
 def test_a_second_kernel_for_the_project_leaves_at_once(shared_kernel: Project) -> None:
-    """A second kernel for the project leaves at once."""
     second = subprocess.run(
         [sys.executable, "-I", "-m", "kernel", "--project", str(shared_kernel.root)],
         env=shared_kernel.environ, capture_output=True, text=True, timeout=20, check=False,
@@ -211,7 +205,6 @@ def test_a_second_kernel_for_the_project_leaves_at_once(shared_kernel: Project) 
 
 
 def test_a_folder_named_protocol_shadows_nothing(shared_kernel: Project) -> None:
-    """A stranger's code in the working directory is not ours."""
     for package in ("protocol", "worker", "kernel"):
         shared_kernel.write(f"{package}/__init__.py", "raise SystemExit('shadowed')\n")
     shared_kernel.agent("shadowed", "shell: 'pwd'", "text: mine")
@@ -240,7 +233,6 @@ def test_an_untrusted_shell_is_refused_and_nothing_runs(shared_kernel: Project) 
 @pytest.mark.promise("SF21", "P1")
 @pytest.mark.long("tests/kernel/store/test_database_path.py")
 def test_a_database_that_was_removed_and_saved_is_told_of_and_can_be_put_back(kernel_process: Project) -> None:
-    """The next kernel begins an empty one, and says where the other is, until it is back."""
     project, database = kernel_process, kernel_process.state / "agent-worker.db"
     project.agent("alice", "text: hi")
     assert project.awk("send", "alice", "kept", "--wait").code == 0
@@ -272,7 +264,6 @@ def test_a_database_that_was_removed_and_saved_is_told_of_and_can_be_put_back(ke
 def test_a_project_that_was_replaced_is_told_of_and_nothing_is_written_there(
     kernel_process: Project, tmp_path: Path, kind: str
 ) -> None:
-    """Work waits until the folder is back, and what is asked for meanwhile is refused with the reason."""
     project, moved, stranger = kernel_process, tmp_path / "moved", tmp_path / "stranger"
     project.agent("alice", "sleep: 3s", "text: hi")
     project.agent("bob", "text: done")
@@ -308,7 +299,6 @@ def test_a_project_that_was_replaced_is_told_of_and_nothing_is_written_there(
 
 @pytest.mark.promise("HF14")
 def test_a_client_may_hang_up_at_any_time(shared_kernel: Project) -> None:
-    """Half a request harms nobody."""
     record = shared_kernel.record()
     for fragment in (b"", b"GE", b"POST /messages HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{"):
         with socket.create_connection((record["host"], record["port"])) as client:

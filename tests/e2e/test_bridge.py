@@ -118,14 +118,12 @@ def chatting(project: Project) -> Iterator[Chatting]:
 
 
 def test_the_example_is_short_enough_to_copy() -> None:
-    """Sixty lines, without the empty ones."""
     lines = [line for line in BRIDGE.read_text().splitlines() if line]
     assert len(lines) <= 60
     compile("\n".join(lines), BRIDGE.name, "exec")
 
 
 def test_people_who_are_named_decide_in_the_chat(project: Project, chatting: Chatting) -> None:
-    """Once, for the agents of its token; strangers, other channels and other words do nothing; forged requests, too."""
     project.send("mine")
     bearer, channel, text = chatting.said.get(timeout=30)
     assert (bearer, channel) == ("Bearer xoxb", "C1")

@@ -31,7 +31,6 @@ def calling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     ["off", pytest.param("on", marks=pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed"))],
 )
 def test_a_shell_a_script_and_a_process_that_left_its_session_call_tools(calling: Project, sandbox: str) -> None:
-    """In and out of a sandbox: found on PATH, by arguments or standard input, with the exit codes of the table."""
     name = f"caller-{sandbox}"
     calling.write(
         f"{name}.sh",
@@ -60,7 +59,6 @@ def test_a_shell_a_script_and_a_process_that_left_its_session_call_tools(calling
 
 
 def test_what_is_no_process_of_an_attempt_is_refused(calling: Project) -> None:
-    """Not on a person's command line, nor with the variable there; a setup command of a workflow has neither."""
     outside = calling.awk("call", "team_members")
     assert (outside.code, "error: this is no process of an attempt" in outside.err) == (2, True)
     stolen = calling.awk("call", "team_members", env={"AGENT_WORKER_CALL": calling.record()["url"]})
@@ -68,7 +66,6 @@ def test_what_is_no_process_of_an_attempt_is_refused(calling: Project) -> None:
 
 
 def test_one_process_that_serves_two_attempts_calls_for_the_one_that_it_serves(calling: Project) -> None:
-    """`reuse`: what the first attempt ran is gone with it, and the second is not the first."""
     calling.write("twice.sh", 'agent-worker call my_status_set \'{"state": "s"}\' >> twice.log\n')
     calling.agent("twice", 'shell: "sh twice.sh"', "text: done", more="reuse: 2")
     for _ in range(2):

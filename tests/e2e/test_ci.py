@@ -155,7 +155,6 @@ def runner(tmp_path: Path) -> Runner:
 
 @pytest.mark.promise("P73")
 def test_no_script_of_the_action_has_an_input_in_its_text_and_all_it_uses_is_pinned() -> None:
-    """SECURITY.md: a title of a pull request is no shell; a tag of somebody else's action may move."""
     for step in STEPS:
         assert "${{" not in step.get("run", "")
         assert re.fullmatch(

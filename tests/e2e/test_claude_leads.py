@@ -77,7 +77,6 @@ def lead(project: Project, api: ScriptedApi, server: Mapping[str, Any]) -> list[
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
 def test_a_run_led_from_claude_code_ends_with_a_merged_branch(project: Project, way: str) -> None:
-    """It starts the run, waits until something needs a person, decides that, waits for the end, and reads it."""
     project.write(".workflows/team.yaml", TEAM)
     project.write(".gitignore", ".agents/\n.workspace/\n")
     git(project, "init", "--quiet", "--initial-branch=main")

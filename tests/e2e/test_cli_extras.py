@@ -96,7 +96,6 @@ def reads(name: str, path: Path) -> Call:
 def test_the_real_ones_have_what_was_let_in_and_nothing_else(
     name: str, approval: str, let_in: bool, project: Project, tmp_path: Path
 ) -> None:
-    """A copy of the skill, the server with its key, which no transcript shows, and the hooks; the home is as it was."""
     engine = BY_NAME[name]
     if engine.missing or engine.program is None:
         pytest.skip(f"{name} is not installed: AGENT_WORKER_TEST_CLIS")
@@ -159,7 +158,6 @@ ALICE: Final = (
 
 
 def test_its_program_is_given_what_was_let_in(project: Project, tmp_path: Path) -> None:
-    """And a server that the project has by the same name takes the place of none: the work fails, and says why."""
     notes = tmp_path / "notes"
     for folder in (notes, tmp_path / "bin"):
         folder.mkdir()

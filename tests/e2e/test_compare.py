@@ -55,7 +55,6 @@ def as_if_repeated(project: Project, times: int) -> None:
 
 @pytest.mark.parametrize(("arm", "code"), [("team", 0), ("solo", 8)])
 def test_each_side_can_win(arm: str, code: int, project: Project) -> None:
-    """After one pair nobody knows; after nine it is known, whoever played the others. Nothing runs in the end."""
     good = {"team": BAD, "solo": BAD} | {arm: GOOD}
     written(project, **good)
     (project.root / "dirty.txt").write_text("not committed anywhere\n")
@@ -78,7 +77,6 @@ def test_each_side_can_win(arm: str, code: int, project: Project) -> None:
 
 
 def test_what_was_done_in_working_trees_is_merged_and_checked(project: Project) -> None:
-    """In the copy alone: neither branch nor commit comes into the user's repository; a confined check sees it too."""
     names = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     written(project, team=GOOD, solo=BAD, git="worktree")
     project.write(".gitignore", ".workspace/\n")
@@ -96,7 +94,6 @@ def test_what_was_done_in_working_trees_is_merged_and_checked(project: Project) 
 
 
 def test_a_killed_comparison_goes_on_with_the_run_that_was_under_way(project: Project) -> None:
-    """awk and its kernel are killed in the middle of a run: the run goes on after its last step, and counts once."""
     gate = project.home / "gate"
     slow = f"echo step >> {project.home}/steps; while [ ! -e {gate} ]; do sleep 0.05; done; {GOOD}"
     written(project, team=slow, solo=slow)

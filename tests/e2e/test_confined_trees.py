@@ -152,7 +152,6 @@ def test_what_a_confined_agent_writes_is_not_run_outside(project: Project) -> No
 @pytest.mark.promise("XF19")
 @pytest.mark.long("test_only_its_own_branch_moves_and_its_commits_come_back")
 def test_commands_over_a_confined_agents_files_are_confined(project: Project) -> None:
-    """Setup and teardown of its tree are files that it rewrites."""
     more = ", setup: [{shell: 'echo 1 > ported; touch HOME/RAN-setup || true'}], teardown: [{shell: 'sh ./clean.sh'}]"
     workflow(
         project,
@@ -167,7 +166,6 @@ def test_commands_over_a_confined_agents_files_are_confined(project: Project) ->
 
 @pytest.mark.promise("XF19")
 def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -> None:
-    """Branches, tags and trees of the user and of others are nobody's to move; work is brought back whole."""
     script = f"""
         echo x > n; git add n; git {WHO} commit -qm mine
         git update-ref refs/heads/main HEAD; git tag -f v0; git tag v1; git branch other; git branch -D awk/w/r1/bob
@@ -200,7 +198,6 @@ def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -
 
 @pytest.mark.long("tests/kernel/workflows/test_clone.py")
 def test_a_repository_that_borrows_objects_gives_a_confined_agent_a_copy(project: Project) -> None:
-    """git clone --shared: what it borrows from is in no sandbox."""
     workflow(project, f"echo x > n; git add n; git {WHO} commit -qm mine; git log --oneline > seen")
     lender = project.root.with_name("lender")
     git(project, "clone", "--quiet", "--bare", str(project.root), str(lender))
@@ -216,7 +213,6 @@ def test_a_repository_that_borrows_objects_gives_a_confined_agent_a_copy(project
 @pytest.mark.promise("XF19")
 @pytest.mark.long("tests/kernel/services/test_confinement.py")
 def test_a_working_directory_that_became_a_link_is_not_worked_in(project: Project) -> None:
-    """File tools are not in the sandbox; they keep to the directory, which has to be the one that was made."""
     inner = project.root / "app"
     workflow(project, "true")
     shutil.copytree(project.root, inner, ignore=shutil.ignore_patterns(".git", "app"))
@@ -253,7 +249,6 @@ kickoff: "@alice go"
 @pytest.mark.promise("P33")
 @pytest.mark.long("tests/kernel/services/test_landings.py")
 def test_what_a_confined_agent_did_lands_and_is_checked_confined(project: Project) -> None:
-    """Its branch comes back as data; the check sees the merged files, and nothing outside that it could write."""
     outside = project.root / "outside"
     workflow(project, f"echo new > n.txt && git add n.txt && git {WHO} commit --quiet -m new")
     run(project)

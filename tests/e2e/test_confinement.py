@@ -35,7 +35,6 @@ def confining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 @pytest.mark.promise("XF19")
 @pytest.mark.long("tests/kernel/services/test_confinement.py")
 def test_who_asks_for_a_sandbox_that_is_not_there_is_warned(project: Project) -> None:
-    """Before anything is started; that nothing is started then: tests/kernel/services/test_confinement.py."""
     project.agent("alice", "shell: touch ran", "text: hi", more="sandbox: on")
     nowhere = {"AGENT_WORKER_BWRAP": "no-such-bwrap"}
     assert "warning: sandbox: bubblewrap (bwrap) is not installed here" in project.awk("validate", env=nowhere).err
@@ -46,7 +45,6 @@ def test_who_asks_for_a_sandbox_that_is_not_there_is_warned(project: Project) ->
 @pytest.mark.promise("P6", "XF19")
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
 def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(confining: Project) -> None:
-    """A dozen ways to steal; what is its own to do it can do."""
     project, state, home = confining, confining.state, confining.home
     (home / ".ssh").mkdir()
     (home / ".ssh/id").write_text("canary-of-the-home")
@@ -94,7 +92,6 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(confining:
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
 @pytest.mark.long("tests/kernel/services/test_confinement.py")
 def test_a_project_that_is_the_home_is_not_worked_in_with_a_sandbox(project: Project) -> None:
-    """The keys there would be open to the agent; validate says it at its place, a start is refused."""
     project.agent("alice", "shell: touch ran", "text: hi", more="sandbox: on")
     env = {"AGENT_WORKER_BWRAP": str(BWRAP), "HOME": str(project.root), **TRUSTED}
     warned = project.awk("validate", env=env).err
@@ -133,7 +130,6 @@ for route in ("POST /shutdown", "POST /agents", "DELETE /agents/bob", "POST /spa
 
 @pytest.mark.promise("XF19", "P6")
 def test_without_a_sandbox_a_stolen_admin_token_ends_and_removes_nothing(confining: Project) -> None:
-    """What comes from below the kernel is refused, whoever's token it carries."""
     confining.write("admin.py", THIEF)
     steal = f"setsid {sys.executable} admin.py {confining.state}/daemon.json {confining.state}/admin.json > got.txt"
     confining.agent("admin", f'shell: "{steal}"', "text: done")
@@ -150,7 +146,6 @@ CROWD: Final = "for n in $(seq 40); do sleep 4711.5 & done; wait"
 
 @pytest.mark.promise("PF14", "PF15")
 def test_an_agent_that_takes_too_much_of_the_machine_is_ended_and_nobody_else(confining: Project) -> None:
-    """Class resource, the whole tree; the next message is answered by a new worker."""
     confining.agent("crowd", f'shell: "{CROWD}"', "text: hi", more="limits: {processes: 20, memory: 2GiB}")
     confining.agent("other", "text: still here")
     sent = confining.awk("send", "crowd", "x", "--wait", "--json", env=TRUSTED)
@@ -195,7 +190,6 @@ def watched_words(*secrets: str) -> Generator[list[str]]:
 @pytest.mark.promise("P18", "XF10", "XF22")
 @pytest.mark.long("tests/kernel/agents/test_environment.py, tests/protocol/test_redaction.py")
 def test_secrets_are_found_nowhere_but_where_they_belong(project: Project) -> None:
-    """Keys, tokens and what else the kernel's environment holds: not in argv, logs, rows or files."""
     (project.home / ".netrc").write_text(PLANTED)
     secrets = {"SCRIPTED_KEY": KEY, "AWS_SECRET_ACCESS_KEY": OTHER, "LD_LIBRARY_PATH": OTHER, "GIT_ASKPASS": OTHER}
     assert project.awk("start", "--trust", env=secrets).code == 0
@@ -241,7 +235,6 @@ ATTEMPTS: Final = int(os.environ.get("AWK_TEST_ATTEMPTS", "20"))
 
 @pytest.mark.promise("P7")
 def test_attempts_leave_no_process_socket_or_folder(confining: Project) -> None:
-    """What tools start in sessions of their own goes with the attempt, however that ends."""
     leave = "(setsid sleep 4711.75 >/dev/null 2>&1 &) ; mktemp -d -p $PWD/tmp >/dev/null"
     confining.agent("leaving", f'shell: "{leave}"', "text: hi")
     confining.write(

@@ -29,7 +29,6 @@ def quoted(command: str) -> str:
 def test_a_tool_inherits_none_of_our_descriptors_in_any_attempt_and_cannot_write_its_own_success(
     project: Project, tmp_path: Path, launcher: str
 ) -> None:
-    """Not the first worker of a kernel, none in a keeper that has served, none beside others; so it forges nothing."""
     told = tmp_path / "told"
     listing = f"shell: {quoted(LIST.format(told))}"
     project.agent("lists", listing, "text: hi", more="approval: auto")

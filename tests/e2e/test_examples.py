@@ -94,7 +94,6 @@ def prompt(team: Project, instruction: str) -> str:
 
 
 def test_every_example_is_sound() -> None:
-    """The loader has nothing against any of them."""
     flows = [f"flows/{one}" for one in FLOWS]
     found = [file for asked in ([], flows) for file in validate(EXAMPLES, EXAMPLES, asked).files]
     assert [error for file in found for error in file.errors] == []
@@ -102,7 +101,6 @@ def test_every_example_is_sound() -> None:
 
 
 def test_definitions_mean_what_they_say() -> None:
-    """An agent's own keys; what a workflow adds to one, and what stays as it is."""
     alice = resolution(EXAMPLES, EXAMPLES, "alice").definition
     assert alice["context"] == {"thin_thread": 10, "budget": 8000, "dir": ".agents/alice/"}
     assert (alice["max_tokens"], alice["max_steps"]) == (8000, 20)
@@ -119,7 +117,6 @@ def test_definitions_mean_what_they_say() -> None:
 
 
 def test_a_review_of_four_begins_with_its_diff_and_ends_by_itself(team: Project) -> None:
-    """Refs, additions, inline agents, setup, kickoff: whom it mentions begins, and data wakes nobody."""
     report = run(team, "review", "--tag", "pr-123")
     assert (report["run"], report["instructions"]["done"]) == ("review:pr-123", 4)
     assert f"```changes\n{DIFF}```" in report["messages"][1]["text"]
@@ -130,7 +127,6 @@ def test_a_review_of_four_begins_with_its_diff_and_ends_by_itself(team: Project)
 
 
 def test_one_agent_is_the_same_in_two_workflows_and_told_different_things(team: Project) -> None:
-    """What it is goes with it; what a workflow adds stays there; the threads are separate."""
     report = run(team, "deploy")
     assert sorted(said(report)) == [("alice", "the tests are green"), ("deployer", "it is out")]
     there = prompt(team, next(one["instruction"] for one in report["messages"] if one["from"] == "alice"))
@@ -144,7 +140,6 @@ def test_one_agent_is_the_same_in_two_workflows_and_told_different_things(team: 
 
 
 def test_a_message_goes_to_an_agent_to_a_channel_or_to_an_agent_there(team: Project) -> None:
-    """Targets: a channel hears all and wakes whom it mentions; an agent may be meant there, or by itself."""
     started = team.awk("start", "review", "--tag", "pr-7", "--trust")
     assert started.code == 0, started.err
     pulled = team.awk("send", "@review:pr-7", "nobody in particular", "--json").json()
@@ -163,7 +158,6 @@ def test_a_message_goes_to_an_agent_to_a_channel_or_to_an_agent_there(team: Proj
 
 
 def test_a_target_that_is_not_there_says_what_to_do(team: Project) -> None:
-    """The two refusals: what does not run, with the way to start it; who does not take part, with the file."""
     asleep = team.awk("send", "alice@review:pr-9", "hi")
     assert (asleep.code, "workflow review:pr-9 is not running" in asleep.err, "awk start review" in asleep.err) == (
         5,
@@ -178,7 +172,6 @@ def test_a_target_that_is_not_there_says_what_to_do(team: Project) -> None:
 
 
 def test_two_agents_of_a_workflow_talk_until_nothing_is_left(team: Project) -> None:
-    """Kickoff, a word in the channel, a mention in a reply: each wakes whom it means, once."""
     first, *between, last = said(run(team, "flows/code-review.yaml"))
     assert first == ("reviewer", "@coder that divides by zero when there is one")
     assert sorted(between) == [("coder", "@reviewer mended"), ("reviewer", "one finding")]
@@ -190,7 +183,6 @@ def test_two_agents_of_a_workflow_talk_until_nothing_is_left(team: Project) -> N
 
 @pytest.mark.long("tests/kernel/services/test_mirror.py")
 def test_what_is_said_is_kept_where_the_workflow_says(team: Project) -> None:
-    """The project's folder, one of its own, one for good; none at all. What memory forgets later is no file."""
     reports = {name: run(team, f"flows/{name}.yaml") for name in ("solo", "filed", "bound", "sketch", "apart")}
     assert said(reports["apart"]) == [("reviewer", "nobody heard that")]
     assert team.awk("stop", "--yes").code == 0  # what is still to be written is written then
@@ -204,7 +196,6 @@ def test_what_is_said_is_kept_where_the_workflow_says(team: Project) -> None:
 
 @pytest.mark.long("tests/kernel/workflows/test_interpolate.py")
 def test_variables_are_known_where_they_are_used(team: Project) -> None:
-    """Setup, environment, workflow, workspace; the tag goes by its older name too."""
     (_, told) = said(run(team, "flows/variables.yaml", "--tag", "t-1"))[0]
     folder = team.root / ".workspace/variables/t-1"
     assert told == f"@reviewer the diff for core in variables t-1, kept in {folder}"
@@ -212,7 +203,6 @@ def test_variables_are_known_where_they_are_used(team: Project) -> None:
 
 @pytest.mark.long("tests/interface/test_agent_files.py")
 def test_an_agent_is_made_changed_and_removed(team: Project) -> None:
-    """agent create, list, info, memory, notes, todo, edit, delete; new, and create --from."""
     words = ["-m", "anthropic/claude-sonnet-4-5", "-s", "Names", "--role", "namer", "--expertise", "words,types"]
     for command, printed in (
         (["agent", "create", "nina", *words], ".agents/nina.yaml\n"),

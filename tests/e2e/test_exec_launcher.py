@@ -14,7 +14,6 @@ EXEC = {"AGENT_WORKER_LAUNCHER": "exec", "AGENT_WORKER_TRUST": "1"}
 
 @pytest.mark.long("tests/kernel/procs/test_launchers.py")
 def test_a_message_is_answered_by_a_fresh_interpreter_and_with_every_optimisation_off(project: Project) -> None:
-    """Exec launcher (so no zygote, keeper pool or standby); tools put the script on Trio instead of the poll."""
     project.agent("alice", "shell: 'echo hi > said'", "text: fresh")
     project.agent(
         "bob",
@@ -33,7 +32,6 @@ def test_a_message_is_answered_by_a_fresh_interpreter_and_with_every_optimisatio
 
 @pytest.mark.promise("P7")
 def test_its_trees_die_with_the_kernel_too(project: Project) -> None:
-    """Its trees die with the kernel too."""
     mark = f"awk-test-{uuid.uuid4().hex}"
     project.agent("alice", f"""shell: "setsid sh -c 'while :; do sleep 1; done' {mark} & sleep 600\"""")
     assert project.awk("start", env=EXEC).code == 0

@@ -39,7 +39,6 @@ def test_idle_connections_do_not_lock_out_the_owner(project: Project) -> None:
 
 
 def test_what_a_kernel_starts_has_the_limit_that_it_was_started_with(project: Project) -> None:
-    """The kernel takes all descriptors it may have; an agent's shell, and its node or its `select`, get the usual."""
     project.agent("alice", "shell: ulimit -S -n; ulimit -H -n", "text: hi")
     start(project, 200, 400)
     assert project.ended(project.send("alice"))["status"] == "done"

@@ -14,7 +14,6 @@ from tests.project import AWK, Project
     ids=lambda number: number.name,
 )
 def test_a_signal_to_it_alone_ends_the_kernel_and_it(project: Project, number: signal.Signals) -> None:
-    """STOPSIGNAL SIGINT of a container, stopsignal=INT of supervisord: no terminal tells the kernel."""
     words = [str(AWK), "start", "--foreground"]
     with subprocess.Popen(
         words, cwd=project.root, env=project.environ, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -32,7 +31,6 @@ def test_a_signal_to_it_alone_ends_the_kernel_and_it(project: Project, number: s
 
 @pytest.mark.long("tests/interface/test_shim.py")
 def test_a_shell_that_ignores_it_for_what_runs_in_its_background_does_not_count(project: Project) -> None:
-    """``awk start --foreground & kill -INT $!`` in a script: sh has SIGINT ignored there."""
     script = f'"{AWK}" start --foreground 2>err & while ! grep -q kernel.ready err; do :; done; kill -INT $!; wait $!'
     ran = subprocess.run(["sh", "-c", script], cwd=project.root, env=project.environ, timeout=60, check=False)
     assert ran.returncode == 0

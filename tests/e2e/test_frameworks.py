@@ -40,7 +40,6 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.timeout(900)  # the libraries come over the network
 @pytest.mark.parametrize(("name", "program"), [("pydantic", "pydantic_agent.py"), ("graph", "langgraph_agent.py")])
 def test_an_agent_of_another_framework_is_a_worker(project: Project, python: Path, name: str, program: str) -> None:
-    """It passes every check, and answers a message in a kernel."""
     rows = WorkerCheck((str(python), program), str(EXAMPLE), "Say hello.", 60.0).rows()
     assert [(row.check, row.detail) for row in rows if not row.ok] == []
     shutil.copy(EXAMPLE / program, project.root)

@@ -54,7 +54,6 @@ def judged(tmp_path: Path) -> Iterator[tuple[Project, ScriptedApi]]:
 def test_a_model_behind_a_server_judges_what_is_written_also_where_one_worker_may_live(
     judged: tuple[Project, ScriptedApi],
 ) -> None:
-    """What waits for the guard does not keep it from its work; a key that is refused changes nothing."""
     project, api = judged
     assert project.awk("start", "--trust", env={"CHEAP_KEY": "key-of-the-tests"}).code == 0
     ran = project.awk("run", "team", "--trust", "--json")
@@ -82,7 +81,6 @@ class Forgetful(ScriptedApi):
 @pytest.mark.promise("P67")
 @pytest.mark.long("tests/kernel/api/mcp/test_curation.py")
 def test_a_kernel_that_dies_while_its_guard_is_asked_judges_the_write_once(tmp_path: Path) -> None:
-    """The call is made again, and finds its question, which goes on: one row of the audit, and nothing in a file."""
     project, release = empty_project(tmp_path), threading.Event()
     with Forgetful(release) as api:
         project.write(

@@ -96,7 +96,6 @@ def test_what_four_agents_elect_assign_suggest_and_vote_takes_effect(team: Proje
 
 @pytest.mark.promise("P39")
 def test_what_a_failed_task_holds_asks_for_a_person_and_goes_on_by_the_command_that_it_names(team: Project) -> None:
-    """In ``needs`` while the workflow runs; what depended on it is then given to the agent it is for."""
     assert team.awk("start", "handbook", "--trust").code == 0
 
     def held() -> list[dict[str, Any]]:

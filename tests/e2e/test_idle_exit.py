@@ -9,7 +9,6 @@ from tests.project import Project
 @pytest.mark.long("tests/kernel/services/test_idle_exit.py")
 @pytest.mark.promise("P77")
 def test_a_kernel_that_is_idle_ends_and_the_next_command_starts_one(project: Project) -> None:
-    """Nothing of it is a death: no safe mode, no requeue, and its log says why it went."""
     project.write(".agents.yaml", "idle_exit: 1s\n")
     project.agent("alice", 'text: "did ${{ message.text }}"')
     for text in ("one", "two"):

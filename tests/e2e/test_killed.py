@@ -28,7 +28,6 @@ def orphan(mark: str, number: int) -> str:
 
 
 def test_a_kernel_told_to_stop_in_its_first_moments_ends_in_order(project: Project) -> None:
-    """`awk start` returns while it is still being imported; a signal that comes then is kept."""
     assert project.awk("start").code == 0
     kernel = psutil.Process(project.record()["pid"])
     kernel.send_signal(signal.SIGTERM)
@@ -122,7 +121,6 @@ def test_a_worker_that_is_killed_has_a_successor_at_once(project: Project) -> No
 def test_workers_of_one_instruction_may_be_killed_as_often_as_the_file_says(
     project: Project, restart: str, kills: int, ends: tuple[str, str, int]
 ) -> None:
-    """Once again where it says nothing of it. The crash that stops the agent ends what it met, too."""
     mark = f"awk-test-{uuid.uuid4().hex}"
     holds = [f'shell: "{HOLD.format(mark)}"' for _ in range(kills + 1)]  # one that broke off is not run again
     project.agent("alice", *holds, "text: finished", more=restart)
@@ -139,7 +137,6 @@ def test_workers_of_one_instruction_may_be_killed_as_often_as_the_file_says(
 
 @pytest.mark.long("tests/kernel/procs/test_fork.py")
 def test_work_goes_on_when_the_zygote_is_killed(shared_kernel: Project) -> None:
-    """The zygote may die at any time and harms nobody; the next one serves the next message."""
     project = shared_kernel
     mark = f"awk-test-{uuid.uuid4().hex}"
     for number in range(5):
@@ -158,7 +155,6 @@ def test_work_goes_on_when_the_zygote_is_killed(shared_kernel: Project) -> None:
 @pytest.mark.promise("P7", "PF07")
 @pytest.mark.long("tests/kernel/procs/test_sweep.py")
 def test_an_attempt_takes_its_orphans_along_and_no_others(shared_kernel: Project) -> None:
-    """alice's setsid orphan dies with her attempt, bob's lives while he works."""
     project = shared_kernel
     marks = {name: f"awk-test-{uuid.uuid4().hex}" for name in ("alice", "bob")}
     for name, mark in marks.items():

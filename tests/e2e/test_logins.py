@@ -112,7 +112,6 @@ def desk(project: Project, tmp_path: Path) -> Desk:
 @pytest.mark.promise("P18", "P35")
 @pytest.mark.long("test_without_consent_no_login_is_opened_and_nothing_runs")
 def test_without_the_key_no_login_is_opened(desk: Desk) -> None:
-    """Its program works with a key, and nobody looks into what is at home."""
     desk.project.write(".agents/alice.yaml", AGENT.replace("login: true\n", ""))
     before = fingerprint(desk.project.home)
     with opened(desk.project.home) as found:
@@ -126,7 +125,6 @@ def test_without_the_key_no_login_is_opened(desk: Desk) -> None:
 
 @pytest.mark.promise("P19", "P35")
 def test_without_consent_no_login_is_opened_and_nothing_runs(desk: Desk) -> None:
-    """The demand says whose login it is; agents of workflows are asked about alike."""
     desk.project.write(".agents/alice.yaml", AGENT)
     indented = "".join(f"    {line}\n" for line in AGENT.splitlines())
     desk.project.write(".workflows/team.yaml", f"agents:\n  bob:\n{indented}kickoff: '@bob go'\n")
@@ -141,7 +139,6 @@ def test_without_consent_no_login_is_opened_and_nothing_runs(desk: Desk) -> None
 
 @pytest.mark.promise("P18", "P35")
 def test_with_consent_its_program_has_exactly_that_file(desk: Desk) -> None:
-    """No key, no other file of the home; what it renewed is there afterwards, and nothing else has changed."""
     desk.project.write(".agents/alice.yaml", AGENT)
     (desk.notes / "renew").write_text(json.dumps(RENEWED))
     before = fingerprint(desk.project.home)
@@ -164,7 +161,6 @@ def test_with_consent_its_program_has_exactly_that_file(desk: Desk) -> None:
 @pytest.mark.promise("P35")
 @pytest.mark.long("tests/kernel/services/test_logins.py")
 def test_two_attempts_never_have_one_login_at_once(desk: Desk) -> None:
-    """The second begins when the first has given it back, with what that renewed."""
     for name in ("alice", "bob"):
         desk.project.write(f".agents/{name}.yaml", AGENT)
     os.mkfifo(desk.notes / "wait")
@@ -188,7 +184,6 @@ def test_two_attempts_never_have_one_login_at_once(desk: Desk) -> None:
 @pytest.mark.parametrize("who", ["kernel", "worker"])
 @pytest.mark.long("tests/kernel/services/test_logins.py")
 def test_a_kill_loses_nothing_that_was_renewed(desk: Desk, who: str) -> None:
-    """SIGKILL of the kernel, or of the program, once its login is renewed and before anything came back."""
     desk.project.write(".agents/alice.yaml", AGENT)
     os.mkfifo(desk.notes / "wait")
     (desk.notes / "renew").write_text(json.dumps(RENEWED))
@@ -229,7 +224,6 @@ SONNET, GPT = "anthropic/claude-sonnet-4-5", "openai/gpt-5.5"
 def test_the_real_ones_work_with_a_login(
     name: str, model: str, sandbox: str, token: str | None, project: Project, tmp_path: Path
 ) -> None:
-    """The login reaches the provider, the project's rules the model, once; no other file of the home is opened."""
     engine = BY_NAME[name]
     if engine.missing:
         pytest.skip(f"{name} is not installed: AGENT_WORKER_TEST_CLIS")

@@ -27,7 +27,6 @@ def pages(project: Project, path: str, rows: str, more: str) -> list[dict[str, A
 
 @pytest.mark.promise("P1", "P4")
 def test_what_eight_agents_say_at_once_is_there_once_and_in_one_order(project: Project) -> None:
-    """Each call's answer names its message; the channel, read from either end, and the events have the same order."""
     names = [f"a{number}" for number in range(AGENTS)]
     for name in names:
         sends = [f"tool: channel_send, args: {{ message: {name} says {n} }}" for n in range(SENDS)]

@@ -113,7 +113,6 @@ ENV = {"AGENT_WORKER_BWRAP": os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil
 @pytest.mark.skipif(not ENV["AGENT_WORKER_BWRAP"], reason="bubblewrap is not installed")
 @pytest.mark.long("tests/kernel/workflows/test_branches.py, tests/e2e/test_confined_trees.py")
 def test_confined_agents_meet_as_well(project: Project) -> None:
-    """The commit is made in the sandbox, and its branch comes back; the tester's clone is brought to it."""
     confined = TEAM.replace("backend: mock", "backend: mock\n    sandbox: on")
     repository(project, confined)
     ran = project.awk("run", "team", "--trust", "--json", env=ENV, seconds=120)
@@ -156,7 +155,6 @@ def test_members_can_share_one_tree_which_is_not_the_users_checkout(project: Pro
 
 @pytest.mark.long("tests/interface/test_reads.py, tests/kernel/workflows/test_repository.py")
 def test_trees_are_listed_and_work_in_them_goes_only_by_force(project: Project) -> None:
-    """awk worktree list, rm, prune; clear takes along what nobody would miss."""
     repository(project, SHARED)
     assert project.awk("run", "team", "--trust").code == 0
     [row] = project.awk("worktree", "list", "--run", "r1", "--json").json()["worktrees"]
@@ -188,7 +186,6 @@ kickoff: "@coder go"
 @pytest.mark.promise("P1", "P32")
 @pytest.mark.long("tests/kernel/services/test_tree_work.py")
 def test_a_kernel_that_dies_behind_the_commit_does_not_make_it_twice(project: Project) -> None:
-    """SIGKILL between git's commit and the log: the next kernel finds it there, and says so."""
     repository(project, KILLED)
     begun = project.awk("start", "team", "--trust", env={"AGENT_WORKER_CRASH_AT": "tree.committed:1"})
     assert begun.code in (0, 1, 3), begun.err

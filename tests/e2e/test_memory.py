@@ -37,7 +37,6 @@ def _holding(project: Project, *words: bytes) -> list[Path]:
 
 @pytest.mark.promise("P45", "P46")
 def test_tools_commands_and_files_agree_and_a_purge_leaves_nothing(shared_kernel: Project) -> None:
-    """An agent keeps something and people read it; purged, no word of it is in any file, the index included."""
     project = shared_kernel
     project.write(".agents/keeper.yaml", KEEPS)
     assert project.until("agent.changed", holds=lambda event: event["agent"] == "keeper")
@@ -61,7 +60,6 @@ def test_tools_commands_and_files_agree_and_a_purge_leaves_nothing(shared_kernel
 @pytest.mark.promise("P45")
 @pytest.mark.long("tests/kernel/api/test_memory.py, tests/interface/test_agent_commands.py")
 def test_people_change_what_an_agent_keeps_by_commands_and_by_hand(shared_kernel: Project) -> None:
-    """And an agent without a file keeps its own until it gets one."""
     project = shared_kernel
     project.write(".agents/keeper.yaml", KEEPS)
     assert project.until("agent.changed", holds=lambda event: event["agent"] == "keeper")

@@ -14,7 +14,6 @@ from tests.project import Project
 def test_what_was_learned_in_one_workflow_is_known_in_another_and_given_as_far_as_it_may_be(
     shared_kernel: Project,
 ) -> None:
-    """As it is delivered: files, prompt, tool and audit say the same."""
     shutil.copytree(ROOT / "examples/memory", shared_kernel.root, dirs_exist_ok=True)
     ran = shared_kernel.awk("run", "learn")
     assert ran.code == 0, ran.err

@@ -55,7 +55,6 @@ def refs(project: Project) -> dict[str, str]:
 
 @pytest.mark.promise("P33")
 def test_all_that_agents_did_lands_in_one_move_with_the_checkout(project: Project) -> None:
-    """A merge of each branch in the file's order; ref, index and files are one; twice is once; other refs stay."""
     team(project)
     ran = project.awk("run", "team", "--trust", "--json")
     assert (ran.code, ran.json()["delivery"]) == (0, None), ran.err
@@ -152,7 +151,6 @@ def test_a_run_delivers_its_work_and_its_exit_code_says_so(project: Project) -> 
 @pytest.mark.parametrize("place", ["checked", "file", "moved"])
 @pytest.mark.long("tests/kernel/services/test_landing_faults.py")
 def test_a_kernel_may_die_anywhere_over_a_merge(project: Project, place: str) -> None:
-    """What was asked for is done by the next kernel, once; ref, index and files agree; no lock is left."""
     team(project)
     assert project.awk("run", "team", "--trust").code == 0
     assert project.awk("stop", "--yes").code == 0

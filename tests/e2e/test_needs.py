@@ -114,7 +114,6 @@ def asker(project: Project, name: str, command: str) -> None:
 @pytest.mark.promise("P16")
 @pytest.mark.long("tests/interface/test_run.py")
 def test_a_run_on_a_terminal_is_approved_where_it_asks(kernel_process: Project) -> None:
-    """y once: the call is made and the run ends done; what the agent wrote moved no cursor."""
     asker(kernel_process, "writer", HOSTILE)
     environ = {**kernel_process.environ, "NO_COLOR": "1"}
     question = b"Approve a1? [y once, a always, n no, d all, Enter: later]"
@@ -130,7 +129,6 @@ def test_a_run_on_a_terminal_is_approved_where_it_asks(kernel_process: Project) 
 @pytest.mark.promise("P16")
 @pytest.mark.long("tests/interface/test_approvals.py")
 def test_who_attaches_on_a_terminal_approves_what_waits_already(kernel_process: Project) -> None:
-    """y once: the call is made while it is watched, and Ctrl-C ends the watching alone."""
     asker(kernel_process, "drafter", HOSTILE.replace("bad.log", "draft.log"))
     kernel_process.send("drafter")
     kernel_process.until("approval.requested", holds=lambda event: event["agent"] == "drafter")
@@ -152,7 +150,6 @@ def test_who_attaches_on_a_terminal_approves_what_waits_already(kernel_process: 
 @pytest.mark.promise("P16")
 @pytest.mark.long("tests/interface/test_top.py")
 def test_a_call_is_approved_in_top(kernel_process: Project) -> None:
-    """a shows it whole and asks once; y grants it; q leaves."""
     asker(kernel_process, "typist", HOSTILE.replace("bad.log", "good.log"))
     kernel_process.send("typist")
     environ = {**kernel_process.environ, "NO_COLOR": "1"}

@@ -69,7 +69,6 @@ def output(words: list[str], folder: Path) -> str:
 
 
 def test_the_sdk_for_typescript_leads_a_team_and_is_told_of_it(team: Project, modules: Path) -> None:
-    """Over HTTP, in the revision that it speaks; the stream that it opens by itself has our notifications."""
     script = team.root / "lead.mjs"
     script.write_bytes(Path("tests/e2e/lead.mjs").read_bytes())
     (team.root / "node_modules").symlink_to(modules)
@@ -82,7 +81,6 @@ def test_the_sdk_for_typescript_leads_a_team_and_is_told_of_it(team: Project, mo
 
 
 def test_the_inspector_shows_and_calls_our_tools(team: Project, modules: Path) -> None:
-    """On its command line, over ``awk mcp-serve``."""
     server = [str(AWK), "mcp-serve", "--project", str(team.root)]
     environ = [word for name, value in team.environ.items() for word in ("-e", f"{name}={value}")]
     inspector = ["node", str(modules / "@modelcontextprotocol/inspector/cli/build/cli.js"), "--cli", *environ, *server]
@@ -135,7 +133,6 @@ def authorized(project: Project, token: str) -> Generator[str]:
 
 
 def test_what_applies_of_the_conformance_suite_passes(team: Project, modules: Path) -> None:
-    """The greeting, ping, the list of tools, and that foreign hosts and origins are refused."""
     token = team.ask("POST", "/tokens", {"scope": "read"})["token"]
     suite = [str(modules / ".bin/node"), str(modules / "@modelcontextprotocol/conformance/dist/index.js"), "server"]
     with authorized(team, token) as url:

@@ -89,7 +89,6 @@ def run(project: Project, **more: Any) -> dict[str, Any]:
 
 
 def test_a_run_on_a_node_leaves_its_work_where_every_run_does(project: Project, far: Path) -> None:
-    """Set up there, done there, merged here; of the environment it had what its file names."""
     setup = 'git: worktree, setup: [{shell: "echo $AGENT_PROJECT >>made.ignored"}]'
     step = "cat made.ignored >where; env >>where; echo two >a.txt; echo new >new.txt; pwd >>where"
     workflow(project, step, workspace=setup)
@@ -110,7 +109,6 @@ def test_a_run_on_a_node_leaves_its_work_where_every_run_does(project: Project, 
 
 
 def test_work_that_does_not_come_home_is_not_done(project: Project) -> None:
-    """The run fails, says why, and names the place on the node where the work is."""
     broken = "git checkout -q --orphan o && git -c user.name=a -c user.email=a@l commit -qm x --allow-empty"
     workflow(project, f"here=$(git symbolic-ref --short HEAD); {broken}; git branch -M $here")
     commit(project)
@@ -121,7 +119,6 @@ def test_work_that_does_not_come_home_is_not_done(project: Project) -> None:
 
 
 def test_what_is_not_committed_is_told_and_a_direct_message_ends_on_a_branch(project: Project) -> None:
-    """The checkout stays as it is."""
     project.agent("alice", 'shell: "cat a.txt >b.txt"', "text: done", more="needs: {labels: [gpu]}")
     commit(project)
     project.write("a.txt", "not committed\n")
@@ -138,7 +135,6 @@ def test_what_is_not_committed_is_told_and_a_direct_message_ends_on_a_branch(pro
 
 
 def test_no_repository_is_refused_with_what_to_do(project: Project) -> None:
-    """At the start of a workflow, and in the answer to a message."""
     project.agent("bob", "text: done", more="needs: {labels: [gpu]}")
     commit(project)
     workflow(project, "true", workspace="git: shared")
@@ -167,7 +163,6 @@ def test_a_confined_agent_on_a_node_sees_its_clone_and_is_not_let_out_by_git(pro
 
 
 def test_work_goes_on_after_its_node_was_lost_and_what_is_left_there_is_kept(project: Project, far: Path) -> None:
-    """Its node process is killed in the middle; the next attempt begins with what came back last."""
     gate = far / "gate"
     step = f"echo half >half.txt; touch {far}/began; while test ! -e {gate}; do sleep 0.1; done; echo whole >whole.txt"
     workflow(project, step)
@@ -188,7 +183,6 @@ def test_work_goes_on_after_its_node_was_lost_and_what_is_left_there_is_kept(pro
 
 
 def test_a_kernel_that_is_killed_finds_on_the_node_what_was_done_there(project: Project, far: Path) -> None:
-    """The node has ended the work by itself; the next kernel takes what is there, and goes on from it."""
     gate = far / "gate"
     step = f"echo half >half.txt; touch {far}/began; while test ! -e {gate}; do sleep 0.1; done; echo whole >whole.txt"
     workflow(project, step)

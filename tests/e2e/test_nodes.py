@@ -81,7 +81,6 @@ def command_node(far: Path) -> str:
 
 
 def test_a_node_of_the_project_file_is_listed_drained_and_kept_apart(nodes: Project, far: Path) -> None:
-    """Off until it is trusted; then up, with what it says of itself; drained, and given work again."""
     nodes.write("moniro.yaml", f"nodes:\n  g1: {command_node(far)}\n")
     assert nodes.awk("start").code == 0
     assert "awk trust" in until(nodes, "g1", lambda row: row["state"] == "off")["why"]
@@ -98,7 +97,6 @@ def test_a_node_of_the_project_file_is_listed_drained_and_kept_apart(nodes: Proj
 
 @pytest.mark.promise("P87")
 def test_a_node_that_dials_home_needs_only_the_command_that_add_printed(nodes: Project, far: Path) -> None:
-    """Typed on another machine as it stands; removed, it is known no more."""
     assert nodes.awk("start").code == 0
     added = nodes.awk("node", "add", "box", "--join", "--label", "eu")
     assert added.code == 0, added.err
@@ -153,7 +151,6 @@ def test_containers_are_started_as_their_owners_would(
 @pytest.mark.long("tests/kernel/services/test_nodes.py")
 @pytest.mark.skipif(program("sshd") is None, reason="no sshd here: apt-get install openssh-server")
 def test_a_node_over_ssh(nodes: Project, far: Path, tmp_path: Path) -> None:
-    """A real sshd with keys of its own; ssh that is killed is started again once the lease is over."""
     with Sshd.running(tmp_path / "sshd") as server:
         args = ", ".join(f"'{word}'" for word in server.args)
         command = f"env AGENT_WORKER_HOME={far} {AGENT_WORKER}"
@@ -186,7 +183,6 @@ def kill_transport(project: Project) -> None:
     reason="needs root and SLURM: apt-get install slurmctld slurmd slurm-client munge",
 )
 def test_a_node_in_an_allocation_of_slurm(nodes: Project, far: Path, tmp_path: Path) -> None:
-    """A real SLURM: an allocation is asked for, held while the node is wanted, and given back."""
     with Slurm.running(tmp_path / "slurm") as cluster:
         nodes.write(
             "moniro.yaml",
@@ -238,7 +234,6 @@ def test_an_agent_works_on_a_node_and_uses_tools_of_the_kernel_there(nodes: Proj
 
 @pytest.mark.long("tests/kernel/services/test_nodes.py")
 def test_the_death_of_a_node_is_charged_to_nobody(nodes: Project, far: Path) -> None:
-    """Its process is killed under an attempt: after the lease the work is done again, as if it had not been begun."""
     nodes.write("moniro.yaml", f"nodes:\n  g1: {command_node(far)}\n")
     gpu_agent(
         nodes,

@@ -29,7 +29,6 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 @pytest.mark.promise("P89")
 def test_a_builder_works_on_a_node_and_its_work_comes_back(project: Project) -> None:
-    """As the comment of its workflow says, command by command."""
     assert project.awk("trust", "--yes").code == 0
     ran = project.awk("run", "build")
     assert (ran.code, ran.err.count("builder: @planner I have built it.") + ran.out.count("I have built it.")) == (0, 1)

@@ -62,7 +62,6 @@ def sent(program: Project) -> dict[str, str]:
 def test_a_count_that_cannot_be_ends_the_attempt_and_is_not_booked(
     program: Project, sent: dict[str, str], name: str
 ) -> None:
-    """Neither a budget is lifted, nor a commit broken, nor a reply lost without a word."""
     ended = program.ended(sent[name])
     assert (ended["status"], ended["cause"], ended["usage"]["input_tokens"]) == ("dead", "protocol", 0)
     assert "entry" in ended["text"]
@@ -71,7 +70,6 @@ def test_a_count_that_cannot_be_ends_the_attempt_and_is_not_booked(
 
 @pytest.mark.long("tests/protocol/test_numbers.py")
 def test_a_member_that_claims_the_most_there_is_ends_nobody_elses_work(program: Project) -> None:
-    """It uses up its own budget, and what it has booked stays a number."""
     most = '"usage":{"input_tokens":9007199254740992,"output_tokens":9007199254740992,"cost_usd":9007199254740992}'
     cheat = agent(most, most)
     program.write(

@@ -20,7 +20,6 @@ def make(folder: Path, name: bytes) -> None:
 @pytest.mark.promise("P9")
 @pytest.mark.long("tests/kernel/agents/test_catalog.py")
 def test_a_file_of_any_name_ends_neither_the_kernel_nor_any_work(project: Project) -> None:
-    """It is told as broken, on one line; whoever works goes on, also after a restart."""
     project.agent("alice", "text: hi")
     assert project.awk("send", "alice", "x", "--wait").out == "hi\n"
     first = project.record()["pid"]
@@ -40,7 +39,6 @@ def test_a_file_of_any_name_ends_neither_the_kernel_nor_any_work(project: Projec
 
 @pytest.mark.promise("P16")
 def test_the_name_of_a_file_forges_no_line_of_what_is_printed(project: Project) -> None:
-    """Each file has its line and each mistake its place, whatever it is called."""
     for name in NAMES:
         make(project.root / ".agents", name)
     checked = project.awk("validate")
@@ -54,7 +52,6 @@ def test_the_name_of_a_file_forges_no_line_of_what_is_printed(project: Project) 
 
 @pytest.mark.long("tests/kernel/agents/test_environment.py")
 def test_a_variable_that_is_not_text_is_left_out_and_told_of(project: Project) -> None:
-    """Every attempt would end by it: the others of its kind are handed on."""
     project.agent("alice", "shell: 'echo [$LC_X][$LC_Y] > told'", "text: hi", more="approval: auto")
     environ = {"LC_X": os.fsdecode(b"\xc3("), "LC_Y": "y", "AGENT_WORKER_TRUST": "1"}
     assert project.awk("send", "alice", "x", "--wait", env=environ).out == "hi\n"
@@ -64,7 +61,6 @@ def test_a_variable_that_is_not_text_is_left_out_and_told_of(project: Project) -
 
 @pytest.mark.long("tests/kernel/agents/test_catalog.py")
 def test_a_folder_of_definitions_that_is_a_file_or_a_pipe_is_told(project: Project) -> None:
-    """Else it looks as if there were no definitions, and nothing were wrong."""
     folders = (".agents", ".workflows")
     shutil.rmtree(project.root / ".agents")
     for file, pipe in (folders, folders[::-1]):

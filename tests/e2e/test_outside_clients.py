@@ -74,7 +74,6 @@ class Ours(ClientExtension):
 
 @pytest.mark.promise("P57", "P58")
 async def test_a_coding_agent_leads_a_team_over_two_kernels(project: Project) -> None:
-    """By the project's record, whose token changes, and by a token that was made; either kernel pushes words."""
     project.agent("writer", 'text: "@user it is written"')
     project.write(".workflows/team.yaml", TEAM)
     assert project.awk("start", "--trust").code == 0
@@ -139,7 +138,6 @@ def can_run(language: str) -> bool:
 
 @pytest.mark.promise("P58", "P65")
 def test_the_clients_of_the_page_do_what_it_says(shared_kernel: Project) -> None:
-    """Each in some fifteen lines, with a token of scope operate; one whose program is not here is not run."""
     shared_kernel.agent("writer", """text: 'it is "written"'""")
     shared_kernel.ask("POST", "/messages", {"to": "writer", "text": "begin", "trust": True})
     token = shared_kernel.ask("POST", "/tokens", {"scope": "operate"})["token"]

@@ -50,7 +50,6 @@ def test_a_run_waits_for_a_person_through_two_deaths_of_its_kernel_and_ends_with
 
 @pytest.mark.promise("P55")
 def test_a_model_takes_up_what_a_person_was_asked_and_the_run_ends(project: Project) -> None:
-    """Who answers for the person meanwhile is told whose it is."""
     team(project)
     assert project.awk("run", "ship", "--detach").code == 0
     moved = project.awk("reassign", "i1", "bob")
@@ -66,7 +65,6 @@ def test_a_model_takes_up_what_a_person_was_asked_and_the_run_ends(project: Proj
 
 @pytest.mark.promise("P55")
 def test_a_person_is_asked_on_the_terminal_of_the_run_and_nobody_waits_off_it(project: Project) -> None:
-    """Off a terminal it is over at once, with the code for what a person has to do."""
     team(project)
     alone = project.awk("run", "ship")
     assert (alone.code, "note: carol is asked, and is a person" in alone.err) == (7, True)
@@ -80,7 +78,6 @@ def test_a_person_is_asked_on_the_terminal_of_the_run_and_nobody_waits_off_it(pr
 
 @pytest.mark.promise("P55")
 def test_an_agent_does_not_answer_for_a_person_with_the_users_own_token(project: Project) -> None:
-    """Who comes out of an attempt is refused, whatever it read on the disk."""
     project.write(".agents/carol.yaml", PERSON)
     project.agent(
         "eve", f"shell: 'AGENT_WORKER_HOME={project.state_home} {AWK} answer i1 yes > out 2>&1'", "text: tried"

@@ -133,7 +133,6 @@ def test_what_was_said_when_the_kernel_died_is_not_said_again(team: Team) -> Non
 @pytest.mark.promise("P7")
 @LINUX
 def test_what_a_killed_program_left_running_dies_with_its_attempt(team: Team) -> None:
-    """Its shell's children are in sessions of their own, and SIGKILL of it leaves them alive."""
     if not team.real:
         pytest.skip("a recording runs nothing")
     mark = f"awk-test-{uuid.uuid4().hex}"

@@ -46,7 +46,6 @@ def blocks() -> list[str]:
 
 
 def test_an_agent_is_made_and_answers(project: Project, blocks: list[str]) -> None:
-    """The first pair; ``hello`` is a project of its own."""
     hello = Project(root=project.root / "hello", state_home=project.state_home, home=project.home)
     try:
         assert "You said: good morning" in _type(project, "\n".join(blocks[:2]))
@@ -57,7 +56,6 @@ def test_an_agent_is_made_and_answers(project: Project, blocks: list[str]) -> No
 
 @pytest.mark.long("tests/e2e/test_review_example.py")
 def test_agents_work_together_in_a_repository(project: Project, blocks: list[str]) -> None:
-    """The second pair, in a repository with a change that is not committed."""
     change = "git init -q\necho one > notes\ngit add notes\ngit -c user.name=t -c user.email=t@t commit -qm notes\n"
     assert "APPROVED" in _type(project, "\n".join([change, "echo two >> notes", *blocks[2:4]]))
 
@@ -65,7 +63,6 @@ def test_agents_work_together_in_a_repository(project: Project, blocks: list[str
 @pytest.mark.promise("P32", "P33")
 @pytest.mark.long("tests/e2e/test_handbook_example.py, tests/e2e/test_merge.py")
 def test_what_a_team_did_is_merged_into_the_branch(project: Project, blocks: list[str]) -> None:
-    """The last block: red, green, a vote of yes, and the branch has it all; ``leap`` is a project of its own."""
     leap = Project(root=project.root / "leap", state_home=project.state_home, home=project.home)
     who = "".join(f"export GIT_{who}_{what}=t@t\n" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL"))
     try:

@@ -21,7 +21,6 @@ mock:
 
 
 def test_an_agent_finds_what_it_was_told_before_a_restart(shared_kernel: Project) -> None:
-    """And the index, made anew, has the same."""
     shared_kernel.write(".agents/alice.yaml", SEARCHES)
     assert shared_kernel.ended(shared_kernel.send("alice", "we deploy to Lyon"))["status"] == "done"
     assert shared_kernel.awk("restart", "--kernel").code == 0
@@ -37,7 +36,6 @@ def test_an_agent_finds_what_it_was_told_before_a_restart(shared_kernel: Project
 
 @pytest.mark.long("tests/kernel/inspect/test_memory_eval.py, tests/kernel/services/test_recall.py")
 def test_people_search_memory_and_measure_what_is_found(shared_kernel: Project) -> None:
-    """The kernel ranks; eval asks it about an agent's own history."""
     shared_kernel.write(".agents/alice.yaml", SEARCHES)
     shared_kernel.awk("agent", "memory", "alice", "set", "office", "the office is in Lyon", "--tier", "core")
     shared_kernel.awk("agent", "memory", "alice", "set", "lunch", "at noon")
@@ -54,7 +52,6 @@ def test_people_search_memory_and_measure_what_is_found(shared_kernel: Project) 
 
 @pytest.mark.long("tests/kernel/services/test_embeddings.py")
 def test_a_measured_gain_turns_vectors_on_for_the_agent(project: Project) -> None:
-    """Until then the endpoint is asked by the measurement alone; a key that is not trusted leads nowhere."""
     with EmbeddingsApi(("car", "automobile"), ("ship", "boat")) as api:
         project.write(
             ".agents.yaml",

@@ -27,7 +27,6 @@ output_schema: { type: object, required: [lines] }
 
 @pytest.mark.promise("P41")
 def test_a_long_answer_reaches_a_colleague_by_reference_and_a_person_exactly(project: Project) -> None:
-    """Its mention wakes bob, who reads a part; the run's output is all of it; `awk resource get` adds no byte."""
     project.agent("writer", f"text: {json.dumps(LONG)}")
     project.write(".workflows/long.yaml", FLOW)
     ran = project.awk("run", "long", "--trust", "--json", "--exit-code-from", "alice")

@@ -22,7 +22,6 @@ kickoff: "@k begin"
 def test_a_command_that_only_a_restored_database_has_runs_once_its_owner_trusts_it(
     project: Project, tmp_path: Path
 ) -> None:
-    """The restore reports the consent that it dropped; `trust` shows the command; the work ends, and can be retried."""
     project.write(".workflows/w.yaml", WORKFLOW)
     assert project.awk("start", "w", "--trust").code == 0
     wait_until(lambda: project.awk("ps", "--json").json()["agents"][0]["state"] == "running")

@@ -49,7 +49,6 @@ def until_kept(project: Project) -> int:
 def test_one_process_serves_as_many_as_its_agent_says_and_each_with_a_token_of_its_own(
     project: Project, more: str
 ) -> None:
-    """A token is void with its instruction, so a call that is answered was made with the one of its own."""
     project.agent("alice", WHO, 'tool: channel_send, args: { message: "half way" }', "text: done", more=more)
     assert project.awk("start", "--trust").code == 0
     ended = work(project, "1", "2", "3", "4")
@@ -66,7 +65,6 @@ def test_one_process_serves_as_many_as_its_agent_says_and_each_with_a_token_of_i
 @pytest.mark.promise("P36")
 @pytest.mark.long("test_what_an_instruction_left_running_is_gone_before_the_next")
 def test_a_worker_that_died_is_not_used_again(project: Project) -> None:
-    """The second message kills its worker once: what is tried again, and what follows, has another one."""
     project.write(
         ".agents/alice.yaml",
         f"""
@@ -112,7 +110,6 @@ def test_what_an_instruction_left_running_is_gone_before_the_next(project: Proje
 @pytest.mark.promise("P36")
 @pytest.mark.long("test_one_process_serves_as_many_as_its_agent_says_and_each_with_a_token_of_its_own")
 def test_a_worker_is_not_used_again_once_the_file_of_its_agent_has_changed(project: Project) -> None:
-    """What its environment was is another agent's, as it were."""
     file = project.agent("alice", WHO, "text: before", more="reuse: 9")
     assert project.awk("start", "--trust").code == 0
     work(project, "1")
@@ -127,7 +124,6 @@ def test_a_worker_is_not_used_again_once_the_file_of_its_agent_has_changed(proje
 @pytest.mark.promise("P36", "P7")
 @pytest.mark.long("test_what_an_instruction_left_running_is_gone_before_the_next")
 def test_a_kept_worker_ends_with_its_agent_and_with_its_kernel(project: Project) -> None:
-    """`awk stop` returns when it is gone; a kernel that is killed leaves none."""
     project.agent("alice", WHO, "text: done", more="reuse: 9")
     assert project.awk("start", "--trust").code == 0
     work(project, "1")

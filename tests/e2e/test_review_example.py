@@ -36,7 +36,6 @@ def repository(committed: Project) -> Project:
 
 
 def test_the_reviewer_finds_both_defects_and_approves_once_they_are_answered(repository: Project) -> None:
-    """README: the conversation ends by itself, with the words of the diff in it."""
     ran = repository.awk("run", "review", "--trust", "--json")
     assert ran.code == 0, ran.err
     report = ran.json()
@@ -52,7 +51,6 @@ def test_the_reviewer_finds_both_defects_and_approves_once_they_are_answered(rep
 
 
 def test_the_reviewer_reads_the_diff_and_not_the_script(repository: Project) -> None:
-    """README: with nothing wrong in the diff there is nothing to find."""
     repository.write("pricing.py", '"""What an order costs, in cents."""\n')
     ran = repository.awk("run", "review", "--trust", "--json")
     assert ran.code == 0, ran.err

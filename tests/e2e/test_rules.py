@@ -7,7 +7,6 @@ from tests.project import Project
 
 @pytest.mark.promise("P53")
 def test_a_run_waits_for_the_work_that_its_rules_hand_over(shared_kernel: Project) -> None:
-    """`on: done`, then a rule that looks at what was said; and the same rule tried on the run."""
     project = shared_kernel
     for name, reply in (("coder", "built it"), ("reviewer", "APPROVED by me"), ("writer", "noted")):
         project.write(f".agents/{name}.yaml", f"model: mock/x\nmock: [{{text: {reply}}}]\n")

@@ -30,7 +30,6 @@ kickoff: "@alice @bob mind ${{ out }}"
 
 @pytest.mark.long("tests/kernel/store")
 def test_a_run_that_continues_knows_what_was_said(shared_kernel: Project) -> None:
-    """--continue, of run and of start; each run keeps its id."""
     project = shared_kernel
     project.agent("alice", "text: fine")
     project.write(".workflows/talk.yaml", 'agents: {alice: {ref: alice}}\nkickoff: "@alice go"\n')
@@ -46,7 +45,6 @@ def test_a_run_that_continues_knows_what_was_said(shared_kernel: Project) -> Non
 
 @pytest.mark.long("tests/kernel/store, tests/kernel/services/test_runs.py")
 def test_nothing_of_the_first_run_reaches_the_second(shared_kernel: Project) -> None:
-    """Prompts, tools, files, wherever a workspace is kept; and the first is still shown by its id."""
     shared_kernel.agent("alice", "text: fine")
     for place in ("sqlite", "file", "memory"):
         run_twice(shared_kernel, place)
@@ -83,7 +81,6 @@ def run_twice(project: Project, place: str) -> None:
 
 
 def test_the_files_of_a_run_are_there_when_it_returns(project: Project) -> None:
-    """`provider: file`: who runs it in a script reads them next."""
     text = """
     agents: { k: { backend: mock, mock: [{ text: hi }] } }
     kickoff: "@k go"

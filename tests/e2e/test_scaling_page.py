@@ -107,7 +107,6 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 
 def test_every_file_of_the_page_is_right() -> None:
-    """Each project file is taken as it stands; what kubectl is called with is what the page says."""
     text = PAGE.read_text("utf-8")
     files = [Block(*found) for found in _BLOCK.findall(text)]
     projects = [one.text for one in files if one.path == "moniro.yaml"]
@@ -151,7 +150,6 @@ def test_the_way_from_one_machine_to_two(project: Project, tmp_path: Path) -> No
     reason="needs root and SLURM: apt-get install slurmctld slurmd slurm-client munge",
 )
 def test_the_way_to_slurm(project: Project, tmp_path: Path) -> None:
-    """A real one."""
     with Slurm.running(tmp_path / "slurm") as cluster:
         reader = begin(project, tmp_path, {"SLURM_CONF": str(cluster.conf)})
         reader.follow("### SLURM")
@@ -162,7 +160,6 @@ def test_the_way_to_slurm(project: Project, tmp_path: Path) -> None:
 @pytest.mark.long("test_every_file_of_the_page_is_right")
 @pytest.mark.skipif(RAY is None, reason="no Ray: set AGENT_WORKER_TEST_RAY to a Python with pip install ray")
 def test_the_way_to_ray(project: Project, tmp_path: Path) -> None:
-    """A real one; that Python is not the kernel's, which the page's reader has no need to say."""
     assert RAY is not None
     with Ray.running(RAY) as cluster:
         reader = begin(project, tmp_path, {})

@@ -21,7 +21,6 @@ def is_shown(wanted: str, rows: list[str]) -> bool:
 
 @pytest.mark.promise("P16", "P34")
 def test_ten_screens_are_what_they_were(kernel_process: Project) -> None:
-    """top, needs, attach and run; a in top and y in run approve a call, and what was approved is done."""
     screens = expected()
     with at_a_terminal(kernel_process) as tmux:
         for name, _ in situations(kernel_process, tmux):
@@ -74,7 +73,6 @@ def make_noise(project: Project) -> None:
 
 @pytest.mark.promise("P16")
 def test_nothing_another_agent_does_is_seen_while_run_asks(noise: Project) -> None:
-    """A y of before the question is none; the screen stays; y is for the call that stands there, and n for the next."""
     with at_a_terminal(noise, columns=60) as tmux:
         tmux.until(lambda rows: rows == ["0 $"])
         tmux.command("awk run noise --trust")
@@ -97,7 +95,6 @@ def test_nothing_another_agent_does_is_seen_while_run_asks(noise: Project) -> No
 @pytest.mark.promise("P16")
 @pytest.mark.long("test_nothing_another_agent_does_is_seen_while_run_asks, tests/interface/test_top.py")
 def test_nothing_another_agent_does_is_seen_while_top_asks(noise: Project) -> None:
-    """As above: but for the number of those who need a person the screen stays, through a smaller window."""
     with at_a_terminal(noise, columns=60) as tmux:
         tmux.until(lambda rows: rows == ["0 $"])
         assert noise.awk("start", "noise", "--trust").code == 0
@@ -145,7 +142,6 @@ print("\\r\\x1b[Kwider than we think:", *(wider or ["none"]))
 
 @pytest.mark.long("tests/interface/test_escape.py")
 def test_no_character_is_wider_than_we_think(project: Project) -> None:
-    """A row that is too long would go on where a line of ours begins. The terminal says where its cursor is."""
     project.write("measure.py", MEASURE)
     with at_a_terminal(project) as tmux:
         tmux.until(lambda rows: rows == ["0 $"])

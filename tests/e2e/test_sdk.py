@@ -53,7 +53,6 @@ def _holding_the_key(project: Project) -> list[Path]:
 @pytest.mark.parametrize("dialect", ["anthropic", "openai"])
 @pytest.mark.long("tests/worker/test_sdk.py, tests/kernel/services/test_worker_session.py")
 def test_a_model_calls_channel_send_and_wakes_a_colleague(sdk_project: Project, dialect: str) -> None:
-    """Real clients, streaming, a tool call over Daemon MCP, usage booked."""
     script = [
         Say(text="I will tell bob.", calls=(Call("channel_send", json.dumps({"message": "@bob line 3 is wrong"})),)),
         Say(text="Told him.", input_tokens=20, output_tokens=7),
@@ -115,7 +114,6 @@ def test_a_permanent_refusal_is_not_tried_again(sdk_project: Project) -> None:
 
 @pytest.mark.parametrize(("status", "reason"), [(401, "credentials"), (402, "quota")])
 def test_a_refused_key_and_a_spent_account_wait_for_a_person(sdk_project: Project, status: int, reason: str) -> None:
-    """Auth and quota pause the provider; no attempt is spent, nothing is asked twice."""
     with ScriptedApi([Fail(status)]) as api:
         agent(sdk_project, reason, "anthropic", api.anthropic_url, reason)
         sent = sdk_project.awk("send", reason, "hello", "--wait", "--json", env={"AGENT_WORKER_TRUST": "1"})
@@ -127,7 +125,6 @@ def test_a_refused_key_and_a_spent_account_wait_for_a_person(sdk_project: Projec
 
 @pytest.mark.long("tests/kernel/policy/test_circuit_breaker.py")
 def test_a_key_that_the_kernel_has_not_got_is_told_and_a_new_kernel_has_it(project: Project) -> None:
-    """Nobody was asked, so nobody refused: which key it is, and a way out that works."""
     trusts = {"AGENT_WORKER_TRUST": "1"}
     assert project.awk("start", "--trust").code == 0
     with ScriptedApi([Say(text="let in"), Say(text="me too")]) as api:
@@ -160,7 +157,6 @@ def test_max_steps_ends_incomplete(sdk_project: Project) -> None:
 
 @pytest.mark.promise("P18")
 def test_the_key_is_found_nowhere_but_at_the_provider(sdk_project: Project) -> None:
-    """Canary secrets. Once the kernel has stopped the fixture looks again."""
     with ScriptedApi([Say(text="hi")]) as api:
         agent(sdk_project, "secretive", "anthropic", api.anthropic_url, "secretive")
         assert sdk_project.awk("send", "secretive", "x", "--wait", env={"AGENT_WORKER_TRUST": "1"}).code == 0

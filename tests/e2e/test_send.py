@@ -10,7 +10,6 @@ from tests.project import Project
 
 
 def test_a_message_is_answered_and_nothing_is_left_running(project: Project) -> None:
-    """The first walk of the house: send -> keeper -> mock -> durable reply."""
     project.agent("alice", 'text: "looked at ${{ message.text }}"')
     assert project.awk("start").code == 0
     kernel = psutil.Process(project.record()["pid"])

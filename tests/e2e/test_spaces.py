@@ -34,7 +34,6 @@ kickoff: '@lead have it designed'
 
 @pytest.mark.promise("P64")
 def test_a_team_designs_in_a_space_of_its_own_and_its_lead_goes_on_once_it_is_done(shared_kernel: Project) -> None:
-    """`run` waits for the work in it; the run's channel has none of it, and people read all of it."""
     project = shared_kernel
     project.write(".workflows/spaces.yaml", FLOW)
     ran = project.awk("run", "spaces", "--trust", "--json")

@@ -32,7 +32,6 @@ def follows(project: Project) -> bool:
 def test_a_project_elsewhere_goes_on_with_the_work_of_a_kernel_that_was_killed(
     project: Project, tmp_path: Path
 ) -> None:
-    """Nothing is copied without trust; a place that is away is told, keeps nobody, and is caught up with."""
     far, away = tmp_path / "far", tmp_path / "away"
     far.mkdir()
     project.write(".agents.yaml", f"standby: {{to: {far}, every: 100ms}}\n")

@@ -77,7 +77,6 @@ def tasks_in_needs(team: Project) -> list[dict[str, Any]]:
 
 @pytest.mark.promise("P39", "P40")
 def test_tasks_of_a_file_run_in_order_through_their_checks_and_hold_their_files(team: Project) -> None:
-    """Without a kickoff; the first done is refused by the check, and the file that is held is not written."""
     ran = team.awk("run", "build", "--trust", "--json", "--approve", "auto")
     assert ran.code == 0, ran.err
     said = [one["text"].partition("\n")[0] for one in ran.json()["messages"] if one["text"].startswith("[TASK:")]

@@ -67,7 +67,6 @@ def four_agents_did_their_part(team: Project) -> None:
 @pytest.mark.promise("P32", "P33")
 @pytest.mark.long("tests/e2e/test_merge.py, tests/e2e/test_confined_trees.py")
 def test_the_team_does_the_same_in_sandboxes(team: Project) -> None:
-    """`sandbox: on` in each agent's file is all there is to it; the check of the merge is confined then."""
     for file in (team.root / ".agents").glob("*.yaml"):
         file.write_text(file.read_text("utf-8").replace("model: mock/", "sandbox: on\nmodel: mock/"), "utf-8")
     env = {"AGENT_WORKER_BWRAP": str(BWRAP)}

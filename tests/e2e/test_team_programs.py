@@ -175,7 +175,6 @@ BOTH: Final = pytest.mark.skipif(CLAUDE.missing or CODEX.missing, reason="AGENT_
 def test_a_team_of_programs_lands_what_was_red_and_then_green(
     engines: dict[str, Engine], confined: bool, project: Project, tmp_path: Path
 ) -> None:
-    """Tests see the coder's commit, red sends it back, green is voted for, and a merge lands it, through its check."""
     if confined and BWRAP is None:
         pytest.skip("bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
     with at_work(project, engines, tmp_path, confined=confined) as env:
@@ -315,7 +314,6 @@ TURNS: Final = {
 @pytest.mark.long("tests/e2e/test_handbook_example.py")
 @pytest.mark.parametrize("turn", TURNS)
 def test_programs_elect_assign_suggest_and_vote_as_the_scripts_do(turn: str, project: Project, tmp_path: Path) -> None:
-    """Each program writes code, reviews it, and owns the documents once; the exit code follows their vote."""
     *programs, choice = TURNS[turn]
     engines: dict[str, Engine] = dict(zip(("coder", "reviewer", "scribe", "coordinator"), programs, strict=True))
     shutil.copytree(EXAMPLE / ".workflows", project.root / ".workflows")

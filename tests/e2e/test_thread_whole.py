@@ -43,7 +43,6 @@ def asked(api: ScriptedApi, count: int) -> None:
 @pytest.mark.promise("P11")
 @pytest.mark.long("tests/worker/test_conversation.py, tests/kernel/services/test_preemption.py")
 def test_a_thread_is_whole_after_preemption_and_after_its_kernel_was_killed(project: Project) -> None:
-    """Work of a schedule makes room for a message between a reply and its results; between these the kernel dies."""
     answering = threading.Event()
     moves = [
         Say("Looking.", ASKED, hold=answering),

@@ -21,7 +21,6 @@ def send(project: Project, to: str, text: str) -> tuple[Ran, dict[str, Any]]:
 
 @pytest.mark.long("tests/kernel/store/test_threads.py")
 def test_a_script_is_continued_and_then_cleared(project: Project) -> None:
-    """max_steps -> incomplete -> continue picks up from the saved thread; clear leaves no byte."""
     steps = [f'shell: "echo {number} >> steps.log"' for number in range(4)]
     path = project.agent("alice", *steps, 'text: "${{ message.text }}"')
     path.write_text(path.read_text() + "max_steps: 2\n")
@@ -45,7 +44,6 @@ def test_a_script_is_continued_and_then_cleared(project: Project) -> None:
 
 @pytest.mark.long("tests/kernel/store/test_threads.py")
 def test_a_real_client_is_continued_with_the_prompt_it_began_with(project: Project) -> None:
-    """The thread with its results, then the user's word; after an overflow it is tried once more."""
     assert project.awk("start", "--trust", env={"SCRIPTED_KEY": KEY}).code == 0
     look = Say("Looking.", (Call("team_members"),), input_tokens=10, output_tokens=1)
     overflow = Fail(400, {"error": {"code": "context_length_exceeded", "message": "too large"}})

@@ -42,7 +42,6 @@ mock:
 
 @pytest.mark.promise("P19", "PF22", "P18")
 def test_an_agent_with_tools_of_its_own(project: Project) -> None:
-    """Nothing runs unasked; a server's child that left its group is gone with the attempt."""
     project.write("moniro.yaml", TOOLS)
     project.write(".agents/skills/counting/SKILL.md", "---\ndescription: How to count\n---\nUse wc.\n")
     project.write(".agents/alice.yaml", ALICE)
@@ -73,7 +72,6 @@ mock:
 
 @pytest.mark.promise("P42")
 def test_an_agent_has_the_tools_of_its_scopes_and_no_others(shared_kernel: Project) -> None:
-    """A real worker's token: what the file does not give is refused, and the work goes on."""
     shared_kernel.write(".agents/mute.yaml", MUTE)
     asked = shared_kernel.send("mute")
     ended = shared_kernel.ended(asked)
@@ -97,7 +95,6 @@ def test_an_agent_has_the_tools_of_its_scopes_and_no_others(shared_kernel: Proje
 def test_a_server_in_the_background_lives_as_long_as_the_attempt(
     shared_kernel: Project, name: str, tools: str, step: str
 ) -> None:
-    """Later calls find it, and it ends with the tree, though it has a session of its own and ignores SIGTERM."""
     script = SERVING.replace("STEP", step).replace("TOOLS", tools).replace("NAME", name)
     shared_kernel.write(f".agents/{name}.yaml", script)
     asked = shared_kernel.send(name)

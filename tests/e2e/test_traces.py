@@ -11,7 +11,6 @@ from tests.project import Project
 @pytest.mark.promise("P79")
 @pytest.mark.long("tests/kernel/services/test_traces.py")
 def test_spans_equal_the_log_through_kills(project: Project) -> None:
-    """``scripts/soak otel`` has a hundred of them."""
     died, spans, wrong = trial(project, 4, random.Random(5))
     assert not wrong
     assert died

@@ -96,7 +96,6 @@ def kill_kernel(project: Project) -> None:
 @pytest.mark.promise("P5", "P31")
 @pytest.mark.long("tests/interface/test_reads.py")
 def test_the_transcript_of_random_work_is_what_was_done(project: Project) -> None:
-    """Through killed workers and killed kernels; a page at a time; and its usage is the instruction's."""
     chance = random.Random(SEED)
     scripts = {f"a{number}": random_script(chance, f"a{number}") for number in range(RUNS)}
     for name, (actions, _) in scripts.items():
@@ -219,7 +218,6 @@ def test_a_result_of_any_size_leaves_the_kernel_as_it_is(project: Project, subte
 
 @pytest.mark.long("tests/protocol/test_redaction.py")
 def test_secrets_that_the_file_of_an_agent_names_are_masked(project: Project) -> None:
-    """In arguments and results, wherever these are shown; the tool had them."""
     project.agent(
         "alice",
         'shell: "printenv DOOR; printenv DOOR | base64; printenv DOOR > seen"',
@@ -259,7 +257,6 @@ def test_who_attaches_sees_what_is_done(project: Project) -> None:
 
 @pytest.mark.long("tests/interface/test_run.py")
 def test_who_follows_a_run_sees_what_its_agents_do_now(project: Project) -> None:
-    """Live events name the place as people know it, whatever run it is: the lines of `awk run` are made of them."""
     project.agent("coder", 'text: "I look"', 'shell: "sleep 0.3"', "text: done")
     project.write(".workflows/w.yaml", 'agents:\n  coder: { ref: coder }\nkickoff: "@coder go"\n')
     for _ in range(2):

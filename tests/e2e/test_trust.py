@@ -11,7 +11,6 @@ from tests.project import Project
 
 @pytest.mark.promise("P19", "CF20")
 def test_consent_is_kept_used_and_taken_back(shared_kernel: Project) -> None:
-    """Kept for exactly these files, for wakeups too, until it is taken back."""
     project = shared_kernel
     project.write(
         ".agents/ticker.yaml", "backend: mock\nschedule: { wakeup: 1s }\nmock:\n  - { shell: echo t >> t.log }\n"
@@ -42,7 +41,6 @@ def test_consent_is_kept_used_and_taken_back(shared_kernel: Project) -> None:
 @pytest.mark.promise("P19")
 @pytest.mark.long("tests/kernel/services/test_timers.py")
 def test_a_schedule_spends_nothing_until_somebody_agreed_to_it(project: Project) -> None:
-    """Told where people look, with what would let it run; a consent counts at once, and for nothing else."""
     ticker = "backend: mock\nmock: [{{text: hi}}]\nschedule: {{wakeup: {}, prompt: look around}}\n"
     project.write(".agents/ticker.yaml", ticker.format("1s"))
     project.agent("alice", "text: ok")
@@ -70,7 +68,6 @@ def test_a_schedule_spends_nothing_until_somebody_agreed_to_it(project: Project)
 
 @pytest.mark.promise("P19")
 def test_a_workflow_with_trees_or_schedules_asks_before_it_starts(shared_kernel: Project) -> None:
-    """Both reach further than an answer; what is agreed to says which."""
     project = shared_kernel
     project.agent("alice", "text: ok")
     body = "kickoff: '@alice go'\nagents: {{ alice: {{ ref: alice{} }} }}\n"
@@ -97,7 +94,6 @@ kickoff: "@carol take ${{ version }} from ${{ source.ref }}"
 @pytest.mark.promise("P19", "XF06")
 @pytest.mark.long("tests/kernel/workflows/test_remote.py")
 def test_a_workflow_of_another_repository_runs_as_it_was_pinned(project: Project, tmp_path: Path) -> None:
-    """Fetched, shown, refused; trusted, pinned and run; the tag moves, and nothing changes."""
     project.agent("alice", "text: ok")
     name = f"github:{SERVED}@v1/flows/greet.yaml"
     with git_host(tmp_path / "host") as host:
@@ -123,7 +119,6 @@ def test_a_workflow_of_another_repository_runs_as_it_was_pinned(project: Project
 @pytest.mark.promise("P19")
 @pytest.mark.long("tests/kernel/agents/test_project_rules.py")
 def test_rules_of_the_project_are_told_with_consent_to_their_words(project: Project) -> None:
-    """As part of the prompt, whatever runs the agent; changed words are asked about before anybody hears them."""
     project.agent("alice", "text: done", more="project_rules: true")
     project.write("CLAUDE.md", "Use tabs.\n")
     assert project.awk("start").code == 0

@@ -52,7 +52,6 @@ def attempts_of(project: Project, instruction: str) -> tuple[int, list[str]]:
 
 @pytest.mark.promise("P92")
 def test_an_agent_at_work_goes_on_where_it_was(project: Project) -> None:
-    """The same process, port and token; one attempt, whose tool ran while the kernel was replaced."""
     project.agent("alice", "text: first", f'shell: "{HOLD}"', "text: finished")
     assert project.awk("start", "--trust").code == 0
     before = project.record()
@@ -70,7 +69,6 @@ def test_an_agent_at_work_goes_on_where_it_was(project: Project) -> None:
 @pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
 @pytest.mark.promise("P92")
 def test_another_version_takes_over_and_starts_new_workers_itself(project: Project, tmp_path: Path) -> None:
-    """Who works finishes on the old code; who begins afterwards is a worker of the new version."""
     other = make_version(tmp_path / "other", "9.9.9")
     project.agent("alice", f'shell: "{HOLD}"', "text: finished")
     project.agent("bob", "text: of the new")
@@ -121,7 +119,6 @@ LONG: Final = pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/ker
 def test_a_version_that_cannot_take_over_leaves_the_old_one_at_work(
     project: Project, tmp_path: Path, kind: str
 ) -> None:
-    """Whatever it breaks at, the work that was under way goes on in its one attempt."""
     broken, said = BROKEN[kind]
     other = make_version(tmp_path / "other", "9.9.9", **broken)
     project.agent("alice", f'shell: "{HOLD}"', "text: finished")
@@ -155,7 +152,6 @@ def at_work(project: Project, **env: str) -> str:
     ["upgrade.tried", "upgrade.stopped", "upgrade.packed", "upgrade.decoded", "upgrade.opened", "upgrade.ready"],
 )
 def test_a_kernel_killed_in_an_upgrade_is_recovered_like_any_other(project: Project, point: str) -> None:
-    """What was at work is put back uncharged, and nothing runs twice: also where both programs die."""
     instruction = at_work(project, **{AT: f"{point}:1"})
     project.ask("POST", "/upgrade", {})
     wait_until(lambda: not project.alive())
@@ -168,7 +164,6 @@ def test_a_kernel_killed_in_an_upgrade_is_recovered_like_any_other(project: Proj
 @pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_version_trial.py")
 @pytest.mark.promise("P93")
 def test_a_program_killed_in_the_moment_of_its_exec_is_followed_by_its_guardian(project: Project) -> None:
-    """It has another pid, and the same port, token and attempts."""
     instruction = at_work(project, **{AT: "upgrade.exec:1"})
     before = project.record()
     project.ask("POST", "/upgrade", {})
@@ -181,7 +176,6 @@ def test_a_program_killed_in_the_moment_of_its_exec_is_followed_by_its_guardian(
 
 @pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_version_trial.py")
 def test_a_guardian_that_is_killed_is_missed_by_nobody(project: Project) -> None:
-    """The new version needs none once it is ready."""
     instruction = at_work(project, **{AT: "upgrade.dismissed:1"})
     assert upgrade(project)["state"] == "done"
     (project.root / "go").touch()
@@ -191,7 +185,6 @@ def test_a_guardian_that_is_killed_is_missed_by_nobody(project: Project) -> None
 @pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_version_trial.py")
 @pytest.mark.promise("P93")
 def test_a_version_installed_over_the_one_that_runs_need_not_work_either(project: Project, tmp_path: Path) -> None:
-    """The old program lies on no disk any more, and goes on out of the guardian's memory."""
     other = make_version(tmp_path / "other", "9.9.9")
     instruction = at_work(project)
     assert upgrade(project, str(other))["state"] == "done"
@@ -208,7 +201,6 @@ def test_a_version_installed_over_the_one_that_runs_need_not_work_either(project
 @pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
 @pytest.mark.promise("P92")
 def test_a_call_that_waits_for_a_person_is_made_again_and_asks_once(project: Project) -> None:
-    """It is cut off without an answer, comes to the new version with its key, and waits on there."""
     asks = 'agent-worker call auth_request \'{\\"tool\\": \\"deploy\\", \\"input\\": {}}\' > said'
     project.agent("alice", f'shell: "{asks}"', "text: finished")
     assert project.awk("start", "--trust").code == 0
@@ -226,7 +218,6 @@ def test_a_call_that_waits_for_a_person_is_made_again_and_asks_once(project: Pro
 @pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
 @pytest.mark.promise("P92")
 def test_who_follows_the_work_and_who_speaks_meanwhile_notices_nothing(project: Project) -> None:
-    """A stream that ends is taken up after its last event, and what is said while the program changes is kept."""
     project.agent("alice", f'shell: "{HOLD}"', "text: finished")
     project.agent("bob", "text: heard")
     assert project.awk("start", "--trust").code == 0
@@ -245,7 +236,6 @@ def test_who_follows_the_work_and_who_speaks_meanwhile_notices_nothing(project: 
 @pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
 @pytest.mark.promise("P92")
 def test_workers_of_the_exec_launcher_go_on_too(project: Project) -> None:
-    """Their keepers are children of the kernel itself, which has to reap them whoever started them."""
     project.agent("alice", f'shell: "{HOLD}"', "text: finished")
     assert project.awk("start", "--trust", env={"AGENT_WORKER_LAUNCHER": "exec"}).code == 0
     instruction = project.send("alice")
@@ -259,7 +249,6 @@ def test_workers_of_the_exec_launcher_go_on_too(project: Project) -> None:
 
 @pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
 def test_a_kernel_that_is_told_to_stop_in_an_upgrade_stops(project: Project) -> None:
-    """Whichever program is there to hear it."""
     instruction = at_work(project)
     kernel = psutil.Process(project.record()["pid"])
     project.ask("POST", "/upgrade", {})
@@ -277,7 +266,6 @@ def test_a_kernel_that_is_told_to_stop_in_an_upgrade_stops(project: Project) -> 
     [("relative", "is not an absolute path"), ("/nowhere/at/all", "neither a virtual environment nor")],
 )
 def test_what_is_no_version_is_refused_before_anything_happens(shared_kernel: Project, to: str, said: str) -> None:
-    """The route wants a place of this machine."""
     record = shared_kernel.record()
     connection = http.client.HTTPConnection(record["host"], record["port"], timeout=20)
     with closing(connection):
@@ -291,7 +279,6 @@ def test_what_is_no_version_is_refused_before_anything_happens(shared_kernel: Pr
 @pytest.mark.long("tests/kernel/store/test_upgrade.py")
 @pytest.mark.promise("P93")
 def test_the_schema_is_brought_up_to_date_once_there_is_no_way_back(project: Project, tmp_path: Path) -> None:
-    """A migration that fails does so on a copy, before anything happened; after another the old version is refused."""
     number = max(migrations()) + 1
     for name, script in (("bad", "SELECT a FROM nowhere;"), ("good", "CREATE TABLE upgraded_to (a) STRICT;")):
         other = make_version(tmp_path / name, "9.9.9")

@@ -35,7 +35,6 @@ def copiers(project: Project) -> list[psutil.Process]:
 def test_the_next_program_goes_on_copying_and_no_copier_stays(
     project: Project, tmp_path: Path, stands_still: bool
 ) -> None:
-    """Also where the copier of the first one hangs in its place."""
     far = tmp_path / "far"
     far.mkdir()
     project.write(".agents.yaml", f"standby: {{to: {far}, every: 100ms}}\n")

@@ -9,7 +9,6 @@ CAROL = "backend: mock\nmock: [{ text: %s }]\n"
 
 
 def test_an_agent_of_the_user_is_in_every_project_that_has_none_of_its_name(project: Project) -> None:
-    """ls, info and validate name its file, with a kernel and without; an edit counts, and the project's file wins."""
     users = project.home / ".agents"
     users.mkdir(parents=True)
     (users / "carol.yaml").write_text(CAROL % "from home")
@@ -35,7 +34,6 @@ def test_an_agent_of_the_user_is_in_every_project_that_has_none_of_its_name(proj
 
 
 def test_what_an_agent_of_the_user_runs_is_asked_about_in_each_project(project: Project) -> None:
-    """Its words may lead to files of the project, which somebody else wrote."""
     (project.home / ".agents").mkdir(parents=True)
     (project.home / ".agents/carol.yaml").write_text("backend: mock\nmock: [{ shell: ./build.sh }, { text: built }]\n")
     refused = project.awk("send", "carol", "go", "--wait")
@@ -43,7 +41,6 @@ def test_what_an_agent_of_the_user_runs_is_asked_about_in_each_project(project: 
 
 
 def test_an_agent_of_the_user_is_edited_and_deleted_where_it_is(project: Project) -> None:
-    """From any project: wrong words are not put in place, and the trash is the home's, with a way back."""
     users = project.home / ".agents"
     users.mkdir(parents=True)
     (users / "carol.yaml").write_text(CAROL % "from home")

@@ -17,7 +17,6 @@ KEY = key_of(SECRET) or b""
 
 @pytest.mark.promise("P59", "P60")
 def test_a_signed_request_is_worked_on_and_its_end_is_told(project: Project) -> None:
-    """In by the hook, out by the webhook, under the trust that `awk trust` kept."""
     told = threading.Event()
     got: list[Signed] = []
 

@@ -29,7 +29,6 @@ def told(project: Project, instruction: str) -> str:
 
 @pytest.mark.promise("P42")
 def test_another_backend_is_given_what_the_one_before_left(shared_kernel: Project) -> None:
-    """Incomplete, then another model: it is told; ps shows what it says of itself, show what was left."""
     shared_kernel.write(".agents/alice.yaml", BEGINS)
     first = shared_kernel.send("alice", "write a.py")
     assert shared_kernel.ended(first)["status"] == "incomplete"
@@ -46,7 +45,6 @@ def test_another_backend_is_given_what_the_one_before_left(shared_kernel: Projec
 
 @pytest.mark.promise("P42")
 def test_who_begins_anew_after_crashes_is_told_that_it_is_a_retry(shared_kernel: Project) -> None:
-    """Its workers die before they have done anything."""
     shared_kernel.agent("bob", "exit: { signal: KILL }")
     work = shared_kernel.send("bob", "go")
     assert shared_kernel.ended(work)["status"] == "dead"

@@ -41,7 +41,6 @@ def running(project: Project, name: str) -> list[str]:
 @pytest.mark.promise("CF16")
 @pytest.mark.long("tests/kernel/workflows/test_start.py")
 def test_what_setup_found_is_in_the_kickoff_and_wakes_nobody(team: Project) -> None:
-    """Data is not instructions."""
     workflow(
         team,
         "looking",
@@ -88,7 +87,6 @@ def test_a_setup_that_fails_stops_the_start_and_leaves_nothing(team: Project, se
 @pytest.mark.promise("CF15")
 @pytest.mark.long("tests/kernel/procs/test_command.py")
 def test_the_children_of_a_setup_that_hangs_are_killed_with_it(team: Project) -> None:
-    """Also those in a session of their own."""
     mark = f"awk-test-{uuid.uuid4().hex}"
     hang = f"setsid sh -c 'while :; do sleep 1; done' {mark} & sleep 600"
     workflow(team, "hanging", f'setup:\n  - {{ shell: "{hang}", timeout: 1s }}\nkickoff: "@alice hi"\n')
@@ -112,7 +110,6 @@ def test_setup_is_not_run_without_trust(team: Project) -> None:
 
 @pytest.mark.promise("CF05", "CF07", "CF10")
 def test_every_mistake_in_a_file_is_told_with_its_place(team: Project) -> None:
-    """file:line:column, a suggestion, and nothing starts."""
     workflow(team, "mistaken", 'agents2: {}\nkickof: "@alice hi"\nlimits: { hops: many }\nkickof: again\n')
     ran = team.awk("run", "mistaken", "--trust")
     assert ran.code == 78
@@ -145,7 +142,6 @@ def test_the_exit_code_tells_the_worst_that_happened(team: Project) -> None:
 
 @pytest.mark.promise("TF12", "P27")
 def test_two_agents_that_always_answer_each_other_stop_at_the_hop_limit(team: Project) -> None:
-    """Loops end."""
     team.agent("ping", 'text: "@bob your turn"')
     team.agent("pong", 'text: "@alice your turn"')
     team.write(
@@ -180,7 +176,6 @@ def test_ctrl_c_cancels_the_run_reaps_its_workers_and_still_reports(team: Projec
 @pytest.mark.promise("P1")
 @pytest.mark.long("tests/crash/test_crash_points.py")
 def test_a_run_whose_kernel_is_killed_is_finished_by_the_next_one(team: Project) -> None:
-    """Requeued and finished; the client learns of it."""
     team.agent("patient", "sleep: 1.5", "text: finished")
     workflow(team, "review", 'kickoff: "@alice hi"\n', "patient")
     with team.spawn("run", "review", "--json") as client:
@@ -203,7 +198,6 @@ def test_a_broken_project_file_is_told_at_the_start(project: Project) -> None:
 
 
 def test_a_call_of_a_tool_that_is_not_there_is_in_the_report(team: Project) -> None:
-    """The agent goes on, and whoever ran it is told."""
     team.agent("alice", "tool: team_doc_write, args: { text: x }", "tool: team_doc_write, args: {}", "text: done")
     workflow(team, "calling", 'kickoff: "@alice hi"\n')
     ran = team.awk("run", "calling", "--trust")
@@ -339,7 +333,6 @@ agents:
 @pytest.mark.promise("TF19")
 @pytest.mark.long("tests/kernel/policy/test_wakeup_schedule.py, tests/kernel/services/test_timers.py")
 def test_schedules_wake_their_agents_and_nothing_piles_up_behind_one_that_is_slow(team: Project) -> None:
-    """While one wakeup runs its schedule makes no further work; another agent's goes on."""
     team.write(".workflows/watch.yaml", WATCH)
     assert team.awk("start", "watch", "--trust").code == 0
     log = team.root / "woken.log"

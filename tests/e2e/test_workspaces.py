@@ -81,7 +81,6 @@ kickoff: "@k ${{ params.task }}"
 
 
 def test_a_run_in_memory_leaves_no_word_when_its_kernel_ends_with_it(project: Project) -> None:
-    """`run --rm`: there may be no other start that would remove them."""
     project.write(".workflows/passing.yaml", PASSING)
     ran = project.awk("run", "passing", "--rm", "--", "--task", "canary-9d11")
     assert ran.code == 0, ran.err

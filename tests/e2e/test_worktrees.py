@@ -120,7 +120,6 @@ def test_a_tree_that_cannot_be_set_up_says_what_its_command_printed(project: Pro
 @pytest.mark.promise("P1", "P2")
 @pytest.mark.long("tests/kernel/workflows/test_repository.py")
 def test_a_killed_kernel_loses_no_tree_and_a_started_run_goes_on_in_it(project: Project) -> None:
-    """SIGKILL while an agent works: the same tree, the same branch, and what was done is there."""
     repository(project)
     script = REVIEW.replace("sleep: 0.1", "sleep: 600").replace("- text: done", "- text: done again")
     project.write(".workflows/review.yaml", script)

@@ -83,7 +83,6 @@ def test_an_agent_is_created_as_a_person_would_write_it(cli: Cli) -> None:
     ],
 )
 def test_what_nobody_gave_is_filled_in(words: list[str], keys: set[str], cli: Cli) -> None:
-    """The loader asks for a prompt, or the script of a mock. It judged the file."""
     (cli.root / "prompts").mkdir()
     (cli.root / "prompts/a.md").write_text("Be kind.")
     assert cli("agent", "create", "alice", *words).code == 0
@@ -145,7 +144,6 @@ You review code.
 
 
 def test_an_agent_of_claude_is_translated_and_what_is_lost_is_said(cli: Cli) -> None:
-    """--from FILE.md; its front matter is often no YAML."""
     (cli.root / "x.md").write_text(CLAUDE)
     ran = cli("agent", "create", "reviewer", "--from", "x.md", "--role", "reviewer", "--json")
     assert ran.code == 0, ran.err
@@ -165,7 +163,6 @@ def test_an_agent_of_claude_is_translated_and_what_is_lost_is_said(cli: Cli) -> 
 
 
 def test_an_agent_from_the_folder_of_claude_goes_on_with_claude(cli: Cli) -> None:
-    """Its tools where they have a counterpart; a rule within a tool has none."""
     (cli.root / ".claude/agents").mkdir(parents=True)
     tools = "Read, Bash, Edit, Glob, WebFetch, Bash(git log:*, git diff:*)"
     (cli.root / ".claude/agents/x.md").write_text(f"---\nname: x\nmodel: sonnet\ntools: {tools}\n---\nBe kind.\n")
@@ -191,13 +188,11 @@ def test_an_agent_from_the_folder_of_claude_goes_on_with_claude(cli: Cli) -> Non
     ],
 )
 def test_a_file_of_claude_may_say_too_little(text: str, words: list[str], code: int, cli: Cli) -> None:
-    """A model of its own is asked for where theirs means nothing here."""
     (cli.root / "x.md").write_text(text)
     assert cli("agent", "create", "x", "--from", "x.md", *words).code == code
 
 
 def test_an_ephemeral_agent_becomes_a_file(cli: Cli, kernel: KernelDouble) -> None:
-    """--from EPHEMERAL: its definition, with what the flags change; then it is renamed, with what was said to it."""
     kernel.answers["GET /agents/agent-1"] = _info("agent-1", ephemeral=True, soul={"role": "x"}, max_steps=7)
     kernel.answers["GET /agents"] = AgentList(agents=())
     kernel.answers["POST /agents/agent-1/rename"] = {"renamed": "agent-1", "to": "alice"}
@@ -212,7 +207,6 @@ def test_an_ephemeral_agent_becomes_a_file(cli: Cli, kernel: KernelDouble) -> No
 
 
 def test_an_ephemeral_agent_with_work_is_kept(cli: Cli, kernel: KernelDouble) -> None:
-    """No queued work is lost; it is said how to end it later."""
     kernel.answers["GET /agents/agent-1"] = _info("agent-1", ephemeral=True)
     kernel.answers["GET /agents"] = AgentList(agents=())
     kernel.answers["POST /agents/agent-1/rename"] = problem(409, "conflict", "agent-1 has work that has not ended")
@@ -221,7 +215,6 @@ def test_an_ephemeral_agent_with_work_is_kept(cli: Cli, kernel: KernelDouble) ->
 
 
 def test_names_are_free_of_agents_of_run_time_too(cli: Cli, kernel: KernelDouble) -> None:
-    """Two agents of one name would share a queue; an agent of a file is no source."""
     row = AgentRow(name="bob", model="x", backend="sdk", file=None, ephemeral=True, state="idle")
     kernel.answers["GET /agents"] = AgentList(agents=(row,))
     ran = cli("agent", "create", "bob", "-m", "opus")
@@ -259,7 +252,6 @@ def test_the_list_says_where_each_agent_is_defined(cli: Cli, kernel: KernelDoubl
 
 
 def test_an_agent_whose_file_broke_is_listed_with_what_it_does(cli: Cli, kernel: KernelDouble) -> None:
-    """The last good file counts: the list says so, and what is wrong now."""
     broken = AgentRow(
         name="alice", model="x", backend="sdk", file="a.yaml", ephemeral=False, state="idle", error="a.yaml:1: no"
     )
@@ -303,7 +295,6 @@ def test_an_agent_is_shown_with_what_it_knows(cli: Cli, alice: Path) -> None:
 
 
 def test_a_kernel_that_runs_says_what_agents_do(cli: Cli, kernel: KernelDouble, alice: Path) -> None:
-    """Its document, and the counts of the context that lies here; of one without a file there are none."""
     row = AgentRow(name="alice", model="x", backend="sdk", file=".agents/alice.yaml", ephemeral=False, state="running")
     kernel.answers["GET /agents"] = AgentList(agents=(row,))
     kernel.answers["GET /agents/alice"] = _info("alice", ephemeral=False)
@@ -316,7 +307,6 @@ def test_a_kernel_that_runs_says_what_agents_do(cli: Cli, kernel: KernelDouble, 
 
 @pytest.mark.promise("P16")
 def test_hostile_definitions_are_shown_and_not_obeyed(cli: Cli, kernel: KernelDouble) -> None:
-    """Files of a repository."""
     text = " ".join(HOSTILE).encode("utf-8", "replace").decode()
     shown = msgspec.structs.replace(_info("alice", ephemeral=True, soul={text: text}), reason=text, workspaces=(text,))
     kernel.answers["GET /agents/alice"] = shown
@@ -328,7 +318,6 @@ def test_hostile_definitions_are_shown_and_not_obeyed(cli: Cli, kernel: KernelDo
 
 
 def test_values_are_changed_and_all_else_stays(cli: Cli, alice: Path) -> None:
-    """agent edit NAME KEY=VALUE...: comments and spaces are the user's; KEY= removes."""
     words = ["max_steps=5", "timeouts.idle=5m", "soul.expertise=[a, b]", "soul.style=a: b", "name=alice"]
     ran = cli("agent", "edit", "alice", *words)
     assert (ran.code, ran.out) == (0, ".agents/alice.yaml\n"), ran.err
@@ -354,7 +343,6 @@ def test_values_are_changed_and_all_else_stays(cli: Cli, alice: Path) -> None:
     ],
 )
 def test_what_would_be_wrong_is_not_written(words: list[str], code: int, said: str, cli: Cli, alice: Path) -> None:
-    """The old file stays, and the errors are shown with their places."""
     ran = cli("agent", "edit", "alice", *words)
     assert (ran.code, said in ran.err, alice.read_text()) == (code, True, ALICE), ran.err
     if code == 78:
@@ -375,7 +363,6 @@ def _editor(cli: Cli, tmp_path: Path, *texts: str) -> None:
 
 
 def test_an_editor_is_opened_until_the_file_is_right(cli: Cli, alice: Path, tmp_path: Path) -> None:
-    """$EDITOR on a terminal; what is wrong is shown, and asked about; a comment is a change too."""
     _editor(cli, tmp_path, "backend: mock\nmoc: 1\n", f"# better\n{ALICE}")
     ran = cli("agent", "edit", "alice", terminal=True, stdin="y\n")
     assert (ran.code, alice.read_text()) == (0, f"# better\n{ALICE}"), ran.err
@@ -383,7 +370,6 @@ def test_an_editor_is_opened_until_the_file_is_right(cli: Cli, alice: Path, tmp_
 
 
 def test_an_edit_that_is_given_up_is_kept_elsewhere(cli: Cli, alice: Path, tmp_path: Path) -> None:
-    """The file is as it was, and nothing that was typed is lost."""
     _editor(cli, tmp_path, "moc: 1\n")
     ran = cli("agent", "edit", "alice", terminal=True, stdin="n\n")
     assert (ran.code, alice.read_text()) == (78, ALICE)
@@ -396,7 +382,6 @@ def test_an_edit_that_is_given_up_is_kept_elsewhere(cli: Cli, alice: Path, tmp_p
 
 @pytest.mark.parametrize("text", ["moc: 1\n", "model: 'x", "backend: mock\nmock: [{text: hi}]\ncontext: {dir: /}\n"])
 def test_a_file_that_is_wrong_can_be_mended_and_deleted(text: str, cli: Cli, alice: Path, tmp_path: Path) -> None:
-    """A broken file must not be out of reach."""
     alice.write_text(text)
     _editor(cli, tmp_path, ALICE)
     assert (cli("agent", "edit", "alice", terminal=True).code, alice.read_text()) == (0, ALICE)
@@ -408,7 +393,6 @@ def test_a_file_that_is_wrong_can_be_mended_and_deleted(text: str, cli: Cli, ali
 
 
 def test_an_agent_is_moved_to_the_trash_and_comes_back(cli: Cli, alice: Path) -> None:
-    """Nothing is destroyed; the way back is said, and works."""
     cli("agent", "todo", "alice", "add", "x")
     before = _files(cli.root)
     ran = cli("agent", "delete", "alice", "--yes", "--json")
@@ -425,7 +409,6 @@ def test_an_agent_is_moved_to_the_trash_and_comes_back(cli: Cli, alice: Path) ->
 
 
 def test_workflows_that_need_the_agent_are_named(cli: Cli, alice: Path) -> None:
-    """Before it goes where somebody is asked, and in the answer; it goes all the same."""
     (cli.root / ".workflows").mkdir()
     (cli.root / ".workflows/review.yaml").write_text("agents: {critic: {ref: alice}}\n")
     needed = ".workflows/review.yaml refers to alice: it does not start without it"
@@ -450,7 +433,6 @@ def test_workflows_that_need_the_agent_are_named(cli: Cli, alice: Path) -> None:
 def test_an_agent_of_the_project_file_is_edited_and_removed_there(
     entry: str, edit: tuple[int, str], delete: tuple[int, str], cli: Cli
 ) -> None:
-    """A file of its own is edited as any; what stands among other things is left to the user."""
     (cli.root / "lib").mkdir()
     for name in ("alice", "robert"):
         (cli.root / f"lib/{name}.yaml").write_text(ALICE)
@@ -519,7 +501,6 @@ def test_a_kernel_that_runs_forgets_what_was_said(cli: Cli, kernel: KernelDouble
 
 
 def test_an_agent_without_a_file_is_ended(cli: Cli, kernel: KernelDouble) -> None:
-    """The agent that agent create --from left behind."""
     kernel.answers["GET /agents/agent-1"] = _info("agent-1", ephemeral=True)
     kernel.answers["DELETE /agents/agent-1"] = {"deleted": "agent-1"}
     assert cli("agent", "delete", "agent-1", "--yes", "--json").json()["trash"] is None
@@ -527,7 +508,6 @@ def test_an_agent_without_a_file_is_ended(cli: Cli, kernel: KernelDouble) -> Non
 
 
 def test_a_kernel_of_another_project_is_not_asked(cli: Cli, kernel: KernelDouble, alice: Path) -> None:
-    """Its alice is not ours."""
     kernel.answers["GET /status"] = {"kernel": {"project": "/elsewhere"}}
     cli.environ |= {"AGENT_WORKER_URL": kernel.url, "AGENT_WORKER_TOKEN": kernel.token}
     ran = cli("agent", "delete", "alice", "--yes")
@@ -536,7 +516,6 @@ def test_a_kernel_of_another_project_is_not_asked(cli: Cli, kernel: KernelDouble
 
 @pytest.mark.promise("XF12")
 def test_a_planted_trash_is_not_used(cli: Cli, alice: Path, tmp_path: Path) -> None:
-    """Nothing is moved out of the project."""
     (tmp_path / "outside").mkdir()
     (cli.root / ".agents/.trash").symlink_to(tmp_path / "outside")
     ran = cli("agent", "delete", "alice", "--yes")
@@ -545,7 +524,6 @@ def test_a_planted_trash_is_not_used(cli: Cli, alice: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("words", [["--help"], ["memory", "--help"], ["create", "--help"]])
 def test_the_commands_explain_themselves(words: list[str], cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every word has help."""
     assert cli("agent", *words).code == 0
     assert capsys.readouterr().out.startswith("usage: awk agent")
 

@@ -66,7 +66,6 @@ def test_memory_is_set_shown_searched_and_removed(cli: Cli) -> None:
 
 
 def test_memory_keeps_what_people_wrote_around_it(cli: Cli) -> None:
-    """A topic file of a person's: comments stay, the entry stays there, its visibility too."""
     file = _write(
         cli, "memory/preferences.yaml", "# mine\nstyle:\n  value: terse # really\n  visibility: public\nx: [1, 2]\n"
     )
@@ -91,7 +90,6 @@ def test_an_entry_moves_with_its_tier(cli: Cli) -> None:
 
 @pytest.mark.promise("SF17")
 def test_what_is_torn_is_skipped_and_told(cli: Cli) -> None:
-    """Memory, notes, todo; the rest is shown, and the JSON says it too."""
     _write(cli, "memory/core.yaml", 'a: "torn')
     _write(cli, "memory/working.yaml", "b: whole\n")
     ran = cli("agent", "memory", "alice", "--json")
@@ -145,7 +143,6 @@ def test_todos_are_added_done_and_removed(cli: Cli) -> None:
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE[:-1], ids=ascii)
 def test_what_agents_wrote_is_shown_and_not_obeyed(text: str, cli: Cli) -> None:
-    """Agents write these files too."""
     _write(cli, "memory/core.yaml", '"k\\e[31m": "v"\n')
     _write(cli, "notes/2026-11-21-x.md", f"# {text}\n{text}\n")
     _write(cli, "todo/index.md", f"- [ ] a{text}\n- [\n")
@@ -162,7 +159,6 @@ def test_what_agents_wrote_is_shown_and_not_obeyed(text: str, cli: Cli) -> None:
 @pytest.mark.promise("XF12", "CF12")
 @pytest.mark.parametrize("part", ["memory", "notes", "todo"])
 def test_a_link_leads_nowhere(part: str, cli: Cli, tmp_path: Path) -> None:
-    """A folder or file that a repository planted is not followed out of the project."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (cli.root / CONTEXT).mkdir()
@@ -179,7 +175,6 @@ def test_a_link_leads_nowhere(part: str, cli: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["memory/core.yaml", "notes/x.md", "todo/index.md"])
 def test_what_is_no_file_is_not_waited_for(path: str, cli: Cli) -> None:
-    """A FIFO does not block, a link out is not read, and a folder is told by its name."""
     (cli.root / CONTEXT / path).parent.mkdir(parents=True)
     os.mkfifo(cli.root / CONTEXT / path)
     ran = cli("agent", path.split("/", maxsplit=1)[0], "alice")
@@ -196,14 +191,12 @@ def test_what_is_no_file_is_not_waited_for(path: str, cli: Cli) -> None:
 @pytest.mark.promise("CF12")
 @pytest.mark.parametrize("said", ["~", "/", "/tmp", ".", "../x", ".agents", ".agents/bob", ".git/x", "''"])
 def test_a_context_elsewhere_must_be_the_agents_own(said: str, alice: Path, cli: Cli) -> None:
-    """Nothing is read or written in somebody else's directory."""
     alice.write_text(f"{ALICE}context: {{dir: {said}}}\n")
     ran = cli("agent", "todo", "alice", "add", "x")
     assert (ran.code, "context.dir" in ran.err) == (78, True)
 
 
 def test_a_context_may_lie_elsewhere_in_the_project(alice: Path, cli: Cli) -> None:
-    """context.dir; the directory is marked as made for her."""
     alice.write_text(f"{ALICE}context:\n  dir: team/alice/\n")
     assert cli("agent", "todo", "alice", "add", "x").code == 0
     assert (cli.root / "team/alice/todo/index.md").read_text() == "- [ ] x\n"
@@ -213,7 +206,6 @@ def test_a_context_may_lie_elsewhere_in_the_project(alice: Path, cli: Cli) -> No
 @pytest.mark.promise("CF08")
 @pytest.mark.parametrize(("name", "code"), [("alic", 5), ("../alice", 2), ("system", 2), ("Alice", 2), ("a" * 300, 2)])
 def test_an_agent_that_is_not_there_is_told(name: str, code: int, cli: Cli) -> None:
-    """And nothing is made for it."""
     ran = cli("agent", "memory", name, "set", "k", "v")
     assert ran.code == code
     assert ("did you mean alice?" in ran.err) == (name == "alic")
@@ -221,7 +213,6 @@ def test_an_agent_that_is_not_there_is_told(name: str, code: int, cli: Cli) -> N
 
 
 def test_an_agent_whose_file_is_no_yaml_is_told(alice: Path, cli: Cli) -> None:
-    """The place of its context cannot be known."""
     alice.write_text("model: 'x")
     ran = cli("agent", "memory", "alice")
     assert (ran.code, "alice.yaml is no YAML: line" in ran.err) == (78, True)
@@ -238,7 +229,6 @@ with SafeDir.open(sys.argv[1], "x") as folder:
 
 @pytest.mark.promise("SF19")
 def test_a_file_is_never_half_written(cli: Cli) -> None:
-    """Killed between writing and putting in place, the old content is intact, and the next write works."""
     file = _write(cli, "memory/core.yaml", "old: whole\n")
     done = subprocess.run([sys.executable, "-c", KILLED, str(file.parent)], timeout=20, check=False)
     assert (done.returncode, file.read_text()) == (-9, "old: whole\n")
@@ -248,7 +238,6 @@ def test_a_file_is_never_half_written(cli: Cli) -> None:
 
 
 def test_a_file_keeps_its_mode_and_a_new_one_has_the_users(tmp_path: Path) -> None:
-    """They are project files: the umask decides, and what a person set stays."""
     before = os.umask(0o027)
     try:
         with SafeDir.open(str(tmp_path), "x") as folder:
@@ -265,7 +254,6 @@ def test_a_file_keeps_its_mode_and_a_new_one_has_the_users(tmp_path: Path) -> No
 
 
 def test_two_writers_lose_nothing(cli: Cli) -> None:
-    """From reading to writing the folder is one writer's."""
     (cli.root / CONTEXT).mkdir()
     args = [sys.executable, "-m", "interface", "awk", "", "agent", "todo", "alice", "add"]
     running = [subprocess.Popen([*args, f"t{n}"], cwd=cli.root, env=cli.environ, stdout=-3) for n in range(6)]
@@ -284,7 +272,6 @@ def test_two_writers_lose_nothing(cli: Cli) -> None:
 def test_who_keeps_the_lock_for_long_keeps_no_command_waiting_for_good(
     part: str, words: tuple[str, ...], cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends, says which folder and why, and changes nothing; a moment later it is done."""
     _write(cli, "memory/core.yaml", "a: one\n")
     _write(cli, "todo/index.md", "- [ ] a\n")
     monkeypatch.setattr(safe_dir, "PATIENCE_SECONDS", 0.05)
@@ -303,7 +290,6 @@ def test_who_keeps_the_lock_for_long_keeps_no_command_waiting_for_good(
 
 @pytest.mark.promise("CF12")
 def test_a_context_of_another_agent_is_refused(alice: Path, cli: Cli) -> None:
-    """Two agents cannot share one; an agent that is gone leaves it to the next."""
     bob = cli.root / ".agents/bob.yaml"
     for file in (alice, bob):
         file.write_text(f"{ALICE}context: {{dir: team/one}}\n")

@@ -37,7 +37,6 @@ def test_what_waits_is_listed_as_patterns_are_compared_with_it(cli: Cli, kernel:
 
 
 def test_one_request_is_shown_with_all_of_its_input(cli: Cli, kernel: KernelDouble) -> None:
-    """A person sees all that is to happen before it does."""
     kernel.answers["GET /approvals/a3"] = OPEN
     lines = cli("pending", "a3").out.splitlines()
     assert lines[0] == f"a3: coder in review:main asks for bash (open, until {AT})"
@@ -46,7 +45,6 @@ def test_one_request_is_shown_with_all_of_its_input(cli: Cli, kernel: KernelDoub
 
 
 def test_requests_are_decided_with_a_reason(cli: Cli, kernel: KernelDouble) -> None:
-    """approve ID, deny ID [--reason]."""
     kernel.answers["POST /approvals/a3/approve"] = GRANTED
     kernel.answers["POST /approvals/a3/deny"] = problem(409, "conflict", "a3 is granted already by user")
     ran = cli("approve", "a3", "--reason", "fine")
@@ -90,7 +88,6 @@ def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: Ke
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
-    """Tools, inputs and reasons are the agent's words."""
     row: dict[str, Any] = {**ROW, "tool": text, "input": {text: text}, "reason": text}
     kernel.answers["GET /approvals"] = Pending(approvals=(ApprovalRow(**row),))
     kernel.answers["GET /approvals/a3"] = ApprovalInfo(**row, state="open")
@@ -99,7 +96,6 @@ def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel
 
 
 def test_a_run_says_what_it_waits_for_and_how_to_grant_it(cli: Cli, kernel: KernelDouble) -> None:
-    """On standard error, whatever is printed on the other; without a terminal nobody is said to watch."""
     wanted = event("approval.requested", 5, agent="coder", data={"id": "a3", "tool": "bash", "expires_at": AT})
     accepted = sse("accepted", Accepted(run="review:main", seq=4))
     result = sse("result", report(status="incomplete", exit_code=7))
@@ -117,7 +113,6 @@ def test_a_run_says_what_it_waits_for_and_how_to_grant_it(cli: Cli, kernel: Kern
 
 
 def test_what_a_pattern_granted_with_it_is_said(cli: Cli, kernel: KernelDouble) -> None:
-    """approve --always: nobody grants silently what was not asked about."""
     kernel.answers["POST /approvals/a3/approve"] = msgspec.structs.replace(GRANTED, also_granted=("a4", "a9"))
     ran = cli("approve", "a3", "--always", "*")
     assert ran.out.splitlines()[1:] == ["granted with it: a4, a9"]
@@ -132,14 +127,12 @@ def test_an_id_of_something_else_is_told_as_that(words: tuple[str, ...], cli: Cl
 
 
 def test_a_request_that_nobody_decided_is_not_said_to_be_decided(cli: Cli, kernel: KernelDouble) -> None:
-    """Withdrawn with its work, or too late."""
     gone = ApprovalInfo(**ROW, input=PUSH, state="expired", decided_at=AT, decision_reason="i7 ended cancelled")
     kernel.answers["GET /approvals/a3"] = gone
     assert cli("pending", "a3").out.endswith(f"a3 is no longer open since {AT}: i7 ended cancelled\n")
 
 
 def test_an_instruction_says_which_approval_it_waits_for(cli: Cli, kernel: KernelDouble) -> None:
-    """awk show: what to do, and until when."""
     kernel.answers["GET /instructions/i7"] = instruction(
         status="waiting", standing="person", waits_for="approval", approval="a3", approval_expires=AT
     )
@@ -147,7 +140,6 @@ def test_an_instruction_says_which_approval_it_waits_for(cli: Cli, kernel: Kerne
 
 
 def test_the_words_of_run_are_the_protocols() -> None:
-    """One set of values."""
     assert get_args(Approval) == APPROVALS
 
 
@@ -207,7 +199,6 @@ def decisions(kernel: KernelDouble) -> list[tuple[str, object]]:
 def test_on_a_terminal_it_is_asked_in_place(
     words: tuple[str, ...], typed: str, sent: list[object], cli: Cli, kernel: KernelDouble
 ) -> None:
-    """y once, a always, n no; whoever says nothing of these leaves it open, and is told how to decide it."""
     shown = in_place(cli, kernel, PUSH, typed, words)
     assert decisions(kernel) == sent
     assert '  |   "command": "git push"\n' in shown
@@ -216,7 +207,6 @@ def test_on_a_terminal_it_is_asked_in_place(
 
 @pytest.mark.parametrize("watched", ["coder", "@review", "coder@review"])
 def test_who_attaches_is_asked_once_about_what_waits_already(watched: str, cli: Cli, kernel: KernelDouble) -> None:
-    """And about nothing of others; the event that tells of it again asks nobody again."""
     other: dict[str, Any] = {**ROW, "id": "a1", "agent": "tester", "space": "other:main"}
     attachable(kernel, ApprovalRow(**other, input={}), ApprovalRow(**ROW, input=PUSH))
     kernel.answers["GET /approvals/a3"] = OPEN
@@ -231,7 +221,6 @@ def test_who_attaches_is_asked_once_about_what_waits_already(watched: str, cli: 
 def test_who_attaches_where_nobody_answers_is_only_told(
     flags: tuple[str, ...], terminal: bool, cli: Cli, kernel: KernelDouble
 ) -> None:
-    """Off a terminal, and where lines are for a program: no question, and nothing is looked up for one."""
     attachable(kernel, ApprovalRow(**ROW, input=PUSH))
     ran = cli("attach", "coder", *flags, terminal=terminal, stdin="y\n")
     assert [asked.path for asked in kernel.asked if asked.path.startswith("/approvals")] == []
@@ -242,7 +231,6 @@ def test_who_attaches_where_nobody_answers_is_only_told(
 
 
 def test_no_question_stands_behind_words_of_an_agent_that_is_writing(cli: Cli, kernel: KernelDouble) -> None:
-    """ask: a line that is being written ends before who asks is told; what it says next begins another."""
     kernel.answers |= {"GET /approvals/a3": OPEN, "POST /approvals/a3/approve": GRANTED}
     words = [sse("delta", event("delta", data={"instruction": "i7", "text": text})) for text in ("no one: ", "and now")]
     accepted = sse("accepted", {"message_id": "m1", "instruction_ids": ["i7"], "seq": 4})
@@ -256,7 +244,6 @@ def test_no_question_stands_behind_words_of_an_agent_that_is_writing(cli: Cli, k
 
 
 def test_a_long_call_is_granted_only_once_all_of_it_was_shown(cli: Cli, kernel: KernelDouble) -> None:
-    """A y before that shows the rest, and asks again."""
     command = " ".join(f"word{number}" for number in range(2000))
     shown = in_place(cli, kernel, {"command": f"{command} rm -rf ~"}, "y\n")
     assert decisions(kernel) == []
@@ -267,7 +254,6 @@ def test_a_long_call_is_granted_only_once_all_of_it_was_shown(cli: Cli, kernel: 
 
 
 def test_an_edit_is_shown_as_the_change_it_makes(cli: Cli, kernel: KernelDouble) -> None:
-    """d: the old lines and the new ones."""
     shown = in_place(cli, kernel, {"path": "a.py", "old": "x = 1\ny = 2", "new": "x = 1\ny = 3"}, "d\nn\n")
     rows = [line for line in shown.splitlines() if line.startswith("  | ")]
     assert rows[-3:] == ["  |  x = 1", "  | -y = 2", "  | +y = 3"]
@@ -276,7 +262,6 @@ def test_an_edit_is_shown_as_the_change_it_makes(cli: Cli, kernel: KernelDouble)
 
 @pytest.mark.promise("P16")
 def test_a_tab_of_an_edit_is_seen_and_leads_no_row_beyond_the_window(cli: Cli, kernel: KernelDouble) -> None:
-    """It would go on in the next row, before the bar; and an edit may put tabs in the place of blanks."""
     forged = "\t" * 12 + "xApprove a9? [y once]"
     shown = in_place(cli, kernel, {"path": "a", "old": "    one", "new": f"\tone\n{forged}"}, "d\nn\n")
     rows = [line for line in shown.splitlines() if line.startswith("  | ")]
@@ -287,7 +272,6 @@ def test_a_tab_of_an_edit_is_seen_and_leads_no_row_beyond_the_window(cli: Cli, k
 
 
 def test_a_star_in_a_call_is_not_agreed_to_once_for_all_by_one_key(cli: Cli, kernel: KernelDouble) -> None:
-    """In a pattern it is any text: more would be granted than was shown."""
     shown = in_place(cli, kernel, {"command": "ls *"}, "a\ny\n")
     assert "its input has a *" in shown
     assert decisions(kernel) == [("approve", {})]

@@ -119,7 +119,6 @@ def test_an_archive_is_printed_as_it_comes(asked: str, route: str, cli: Cli, ker
 
 
 def test_an_archive_in_a_file_is_for_its_owner(cli: Cli, kernel: KernelDouble) -> None:
-    """-o: what was there before is replaced; --json tells of the file."""
     kernel.answers["GET /runs/r12/export"] = lambda _asked: Stream([PAGE])
     path = cli.root / "r12.md"
     path.write_text("old")
@@ -134,7 +133,6 @@ def test_an_archive_in_a_file_is_for_its_owner(cli: Cli, kernel: KernelDouble) -
 
 @pytest.mark.parametrize("pieces", [[archive()[:-20]], [archive().rpartition(b'{"part":"end"')[0]], []], ids=len)
 def test_what_breaks_off_leaves_no_file(pieces: list[bytes], cli: Cli, kernel: KernelDouble) -> None:
-    """Half an archive looks like a whole one: it is not kept, and said."""
     kernel.answers["GET /runs/r12/export"] = lambda _asked: Stream(pieces)
     ran = cli("export", "r12", "-o", "r12.jsonl")
     assert (ran.code, "broke off" in ran.err) == (1, True)
@@ -156,7 +154,6 @@ def test_what_is_no_archive_is_refused_before_anything_is_asked(
 
 
 def test_an_archive_is_looked_at_without_a_kernel(cli: Cli) -> None:
-    """import says what is in it; show, channel and proposal read it as they read a kernel."""
     (cli.root / "two.jsonl").write_bytes(archive(runs=("r3", "r12")))
     ran = cli("import", "two.jsonl")
     assert (ran.code, ran.err) == (0, "")
@@ -184,7 +181,6 @@ def test_an_archive_is_looked_at_without_a_kernel(cli: Cli) -> None:
 
 
 def test_documents_tasks_and_long_texts_are_read_out_of_an_archive(cli: Cli) -> None:
-    """The same documents as a kernel's, of the newest run; all versions of documents, and what was suggested."""
     (cli.root / "two.jsonl").write_bytes(archive(runs=("r3", "r12")))
     of = ("--archive", "two.jsonl")
     (listed,) = cli("doc", "list", "@review", *of, "--json").json()["documents"]
@@ -272,7 +268,6 @@ def test_a_part_of_a_later_version_is_counted_and_passed_over(cli: Cli) -> None:
 
 
 def test_hostile_text_in_an_archive_reaches_no_terminal(cli: Cli) -> None:
-    """As from a kernel: escaped in text and in JSON."""
     (cli.root / "r12.jsonl").write_bytes(archive("".join(HOSTILE[:-1])))
     of = ("--archive", "r12.jsonl")
     for words in (
@@ -290,7 +285,6 @@ def test_hostile_text_in_an_archive_reaches_no_terminal(cli: Cli) -> None:
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("forged", ["\n### [system]", "\r\n::error::x", "\x0b[m9] user", "\u2028### x", "\x85### x"])
 def test_who_said_something_in_an_archive_begins_no_line(forged: str, cli: Cli) -> None:
-    """Its sender, those it is for and its space may be anything."""
     said = ArchiveLine(part="channel", run="r12", row=message(9, "hi", f"bob{forged}", to=(f"zoe{forged}",)))
     body = (
         archive()
@@ -306,7 +300,6 @@ def test_who_said_something_in_an_archive_begins_no_line(forged: str, cli: Cli) 
 
 @pytest.mark.parametrize("format", ["jsonl", "md"])
 def test_an_archive_on_a_terminal_is_text(format: str, cli: Cli, kernel: KernelDouble) -> None:
-    """Whatever a kernel of another version sends: nothing of it moves a cursor."""
     hostile = "".join(HOSTILE[:-1])
     body = archive(hostile) if format == "jsonl" else f"{hostile}\nEnd of the archive: nothing.\n".encode()
     kernel.answers["GET /runs/r12/export"] = Stream([body])
@@ -316,7 +309,6 @@ def test_an_archive_on_a_terminal_is_text(format: str, cli: Cli, kernel: KernelD
 
 
 def test_an_archive_is_not_followed_and_not_changed(cli: Cli) -> None:
-    """-f has nothing to wait for."""
     (cli.root / "r12.jsonl").write_bytes(archive())
     before = (cli.root / "r12.jsonl").read_bytes()
     assert cli("channel", "@review", "-f", "--archive", "r12.jsonl").code == 2
@@ -325,7 +317,6 @@ def test_an_archive_is_not_followed_and_not_changed(cli: Cli) -> None:
 
 
 def test_a_personal_space_is_peeked_at(cli: Cli) -> None:
-    """An archive without runs has one conversation."""
     lines = [
         ArchiveHead(of="dm:alice", space="dm:alice", at=AT, version="0.1.0"),
         ArchiveLine(part="channel", run=None, row=message(1, "hi", "user")),

@@ -100,7 +100,6 @@ def test_its_state_is_closed_to_others(cli: Cli, project: Project, behave: Calla
 @pytest.mark.promise("PF13")
 @pytest.mark.long("the other tests of this file")
 def test_fifty_at_once_start_exactly_one(cli: Cli, project: Project, behave: Callable[[str], None]) -> None:
-    """One kernel, and all fifty attach to it."""
     behave("serve")
     starters = [_starter(project, cli.environ) for _ in range(50)]
     with ThreadPoolExecutor(50) as pool:
@@ -117,7 +116,6 @@ def test_fifty_at_once_start_exactly_one(cli: Cli, project: Project, behave: Cal
 def test_a_kernel_that_runs_is_used(
     cli: Cli, project: Project, kernel: KernelDouble, behave: Callable[[str], None]
 ) -> None:
-    """Nothing is spawned beside it."""
     behave("fail")
     _starter(project, cli.environ).client().close()
     assert not (Path(project.state) / "kernel.log").exists()
@@ -127,7 +125,6 @@ def test_a_kernel_that_runs_is_used(
 def test_a_squatter_on_the_recorded_port_is_passed_by(
     cli: Cli, project: Project, behave: Callable[[str], None]
 ) -> None:
-    """A new kernel is started, the squatter sees no token, and the user hears of it."""
     behave("serve")
     with KernelDouble(proves=False).running() as squatter:
         squatter.publish(cli.home, cli.root)
@@ -166,7 +163,6 @@ def test_a_kernel_that_does_not_come_up_is_quoted(
 def test_a_project_file_that_keeps_the_kernel_from_starting_is_shown_with_its_places(
     cli: Cli, project: Project, behave: Callable[[str], None]
 ) -> None:
-    """The line and a caret, not a line of the kernel's log; a sound file is not blamed."""
     behave("fail-config")
     Path(project.state).mkdir(parents=True)
     (Path(project.root) / "moniro.yaml").write_text("starvation: soon\nlimits: {workers: none}\n")
@@ -185,7 +181,6 @@ def test_a_project_file_that_keeps_the_kernel_from_starting_is_shown_with_its_pl
 
 
 def test_a_kernel_that_hangs_is_not_waited_for_for_ever(cli: Cli, project: Project, kernel: KernelDouble) -> None:
-    """A deadline bounds every start; here the clock is the test's."""
     kernel.status = "starting"
     now = iter(range(1000))
 
@@ -228,7 +223,6 @@ def test_state_that_cannot_be_written_is_a_configuration_error(cli: Cli) -> None
 
 
 def test_start_and_stop_leave_nothing(cli: Cli, project: Project, behave: Callable[[str], None]) -> None:
-    """awk start; awk stop. Stop returns when the process is gone; stopping nothing is no error."""
     behave("serve")
     started = cli("start")
     (pid,) = _started(project)
@@ -244,7 +238,6 @@ def test_start_and_stop_leave_nothing(cli: Cli, project: Project, behave: Callab
 def test_a_kernel_whose_record_is_not_believed_is_told_of(
     cli: Cli, project: Project, behave: Callable[[str], None], kernel: KernelDouble
 ) -> None:
-    """It has the lock, so none can be started; half a minute of waiting would not say why."""
     behave("gives-way")
     record = kernel.publish(cli.home, cli.root)
     record.chmod(0o644)
@@ -255,14 +248,12 @@ def test_a_kernel_whose_record_is_not_believed_is_told_of(
 
 
 def test_trust_for_a_kernel_that_runs_already_is_not_swallowed(cli: Cli, kernel: KernelDouble) -> None:
-    """start --trust: granted for a start; nothing is started here."""
     ran = cli("start", "--trust")
     assert (ran.code, "--trust changes nothing" in ran.err) == (0, True)
     assert cli("start").err == ""
 
 
 def test_a_workflow_is_started_and_named(cli: Cli, kernel: KernelDouble) -> None:
-    """start FILE|NAME: a workflow that stays."""
     kernel.answers["POST /workflows"] = {"name": "review", "tag": "pr-1", "members": ["reviewer", "coder"]}
     ran = cli("start", "review", "--tag", "pr-1", "--trust", "--", "-d", "3")
     assert ran.out.splitlines()[1] == "review:pr-1 runs: reviewer, coder"
@@ -271,7 +262,6 @@ def test_a_workflow_is_started_and_named(cli: Cli, kernel: KernelDouble) -> None
 
 
 def test_a_second_kernel_in_the_foreground_is_refused(cli: Cli, kernel: KernelDouble) -> None:
-    """Two kernels for one project."""
     ran = cli("start", "--foreground")
     assert (ran.code, "already runs" in ran.err) == (2, True)
 
@@ -279,7 +269,6 @@ def test_a_second_kernel_in_the_foreground_is_refused(cli: Cli, kernel: KernelDo
 def test_in_the_foreground_it_ends_as_its_kernel_ends(
     cli: Cli, project: Project, behave: Callable[[str], None]
 ) -> None:
-    """start --foreground: for service managers and containers, which go by the exit code."""
     behave("brief")
     Path(project.state).mkdir(parents=True)
     handlers = {

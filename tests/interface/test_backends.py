@@ -9,7 +9,6 @@ from tests.interface.samples import backend_row
 
 
 def test_without_a_kernel_the_programs_of_this_path_are_shown(cli: Cli, tmp_path: Path) -> None:
-    """Useful before anything runs; it asks the program itself, and starts no kernel."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "claude").write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo '9.8.7 (Claude Code)'\n")
@@ -23,7 +22,6 @@ def test_without_a_kernel_the_programs_of_this_path_are_shown(cli: Cli, tmp_path
 
 
 def test_what_cannot_be_used_is_explained_below_the_table(cli: Cli, kernel: KernelDouble) -> None:
-    """A backend that is missing is named with the way to get it."""
     kernel.answers["GET /backends"] = BackendList(backends=(backend_row("codex", missing="get it: npm"),))
     head, row, below = cli("backends").out.splitlines()
     assert head.split() == ["NAME", "VERSION", "STEPS", "RESUME", "ASKS", "BUDGET", "PROMPT", "DAEMON", "WHERE"]

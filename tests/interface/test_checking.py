@@ -14,7 +14,6 @@ pytestmark = pytest.mark.usefixtures("quick_loader")
 
 
 def test_validate_says_ok_for_each_file_and_exits_0(cli: Cli) -> None:
-    """contracts 7 and 9: validate says ok for each file and exits 0."""
     review(cli.root)
     cli.environ |= {"ANTHROPIC_API_KEY": "k", "ACME_KEY": "k"}
     ran = cli("validate")
@@ -27,7 +26,6 @@ def test_validate_says_ok_for_each_file_and_exits_0(cli: Cli) -> None:
 
 
 def test_validate_of_an_empty_project_says_so(cli: Cli) -> None:
-    """Nothing to check is no mistake."""
     ran = cli("validate")
     assert (ran.code, ran.out) == (0, "there is nothing to check: no .agents, no .workflows, no project file\n")
 
@@ -53,7 +51,6 @@ def test_validate_json_is_the_document_and_nothing_else(cli: Cli) -> None:
 
 
 def test_config_shows_values_as_yaml_with_their_origins(cli: Cli) -> None:
-    """Defaults, aliases and overrides, each with where it came from."""
     review(cli.root)
     lines = [line.split("  # ") for line in cli("config", "alice@review").out.splitlines()]
     shown = {part[0].strip(): part[1] for part in lines if len(part) == 2}
@@ -64,7 +61,6 @@ def test_config_shows_values_as_yaml_with_their_origins(cli: Cli) -> None:
 
 
 def test_config_json_has_the_definition_and_the_origins(cli: Cli) -> None:
-    """Every origin is of a value that is there."""
     write(cli.root, {".agents/bob.yaml": MOCK})
     document = cli("config", ".agents/bob.yaml", "--json").json()
     assert (document["schema"], document["kind"], document["name"]) == ("awk/config/1", "agent", "bob")
@@ -77,7 +73,6 @@ def test_config_json_has_the_definition_and_the_origins(cli: Cli) -> None:
 
 @pytest.mark.promise("P16")
 def test_a_text_of_a_file_cannot_reach_the_terminal_as_a_command(cli: Cli) -> None:
-    """Escape sequences in a definition are shown, not obeyed."""
     write(cli.root, {".agents/bob.yaml": 'backend: mock\nmock: [{text: "\\e[2J"}]\nprompt: {system: "\\e[31mx"}\n'})
     ran = cli("config", "bob")
     assert ran.code == 0
@@ -94,7 +89,6 @@ def test_what_is_not_there_has_the_exit_code_of_every_command(asked: str, code: 
 
 
 def test_schema_prints_one_and_writes_them_all(cli: Cli) -> None:
-    """For editors: what init writes can be brought up to date."""
     assert json.loads(cli("schema", "workflow").out)["title"].startswith("A workflow")
     assert cli("schema", "--write").out.splitlines() == [
         ".agents/.schema/agent.json",
@@ -142,7 +136,6 @@ def test_a_dry_run_shows_a_parameter_as_texts_will_have_it(cli: Cli) -> None:
     ],
 )
 def test_a_dry_run_fails_as_the_run_would(files: dict[str, str], words: list[str], code: int, cli: Cli) -> None:
-    """A missing parameter, a broken member, no kickoff; with --json as a document."""
     review(cli.root)
     write(cli.root, files)
     ran = cli("run", "review", "--json", *words)
@@ -150,7 +143,6 @@ def test_a_dry_run_fails_as_the_run_would(files: dict[str, str], words: list[str
 
 
 def test_a_dry_run_looks_at_the_flags_of_the_run(cli: Cli) -> None:
-    """--exit-code-from and --max-cost are refused as the run's would be."""
     text = "agents: {x: {backend: mock, mock: [{usage: {input_tokens: 9}}]}}\nkickoff: '@x go'\n"
     write(cli.root, {".workflows/w.yaml": text})
     assert cli("run", "w", "--dry-run", "--exit-code-from", "nobody").code == 5
@@ -159,7 +151,6 @@ def test_a_dry_run_looks_at_the_flags_of_the_run(cli: Cli) -> None:
 
 
 def test_a_dry_run_of_a_file_takes_the_path_as_run_does(cli: Cli) -> None:
-    """From the working directory, which need not be the root."""
     review(cli.root)
     document = cli("run", ".workflows/review.yaml", "--dry-run", "--json", "--", "-b", "x").json()
     assert (document["schema"], document["run"]) == ("awk/dry-run/1", "review:main")

@@ -26,7 +26,6 @@ def test_a_space_is_cleared(target: str, space: str, cli: Cli, kernel: KernelDou
 
 
 def test_a_run_is_cleared_by_its_id(cli: Cli, kernel: KernelDouble) -> None:
-    """As --run of its workflow: what belongs to others of that name stays."""
     kernel.answers["GET /runs/r12"] = report()
     kernel.answers["POST /spaces/review:main/clear"] = DONE
     assert cli("clear", "r12", "--yes").code == cli("clear", "@review", "--run", "r12", "--yes").code == 0
@@ -34,14 +33,12 @@ def test_a_run_is_cleared_by_its_id(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_what_was_cleared_is_shown_as_such(cli: Cli, kernel: KernelDouble) -> None:
-    """An empty line would look like an agent that had nothing to say."""
     said = Message(seq=1, kind="said", space="dm:alice", sender="user", to=("alice",), at=AT, cleared=True)
     kernel.answers["GET /spaces/dm:alice/channel"] = Channel(space="dm:alice", messages=(said,))
     assert cli("peek", "alice").out == "user -> alice: (cleared)\n"
 
 
 def test_an_agent_in_a_workflow_has_nothing_of_its_own_to_clear(cli: Cli, kernel: KernelDouble) -> None:
-    """Its words there are the channel's."""
     ran = cli("clear", "alice@review")
     assert (ran.code, "clear the channel: @review:main" in ran.err) == (2, True)
     assert kernel.asked == []

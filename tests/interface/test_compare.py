@@ -122,7 +122,6 @@ def test_the_team_wins_and_each_run_had_a_copy_of_its_own(cli: Cli, arms: Arms) 
 
 @pytest.mark.promise("P28")
 def test_a_comparison_runs_nothing_of_a_repository_inside_the_project(cli: Cli, arms: Arms, tmp_path: Path) -> None:
-    """A folder with a git directory is copied without that; no filter of it runs, also where nothing is to be run."""
     ran, vendor = tmp_path / "RAN", cli.root / "vendor"
 
     def git(place: Path, *words: str) -> None:
@@ -175,7 +174,6 @@ def test_what_is_not_shown_is_undecided(cli: Cli, arms: Arms) -> None:
 
 
 def test_without_a_check_nothing_is_said_of_quality(cli: Cli, arms: Arms) -> None:
-    """Cost alone, and it ends once that is known."""
     arms.plays = lambda run, _: won(None, 500 if run.arm == "team" else 1)
     ran = compare(cli, *BOUNDED, "--repeat", "50", "--json")
     told = ran.json()
@@ -186,7 +184,6 @@ def test_without_a_check_nothing_is_said_of_quality(cli: Cli, arms: Arms) -> Non
 
 
 def test_it_ends_before_its_budget_does(cli: Cli, arms: Arms) -> None:
-    """No pair begins whose runs could not have all that each may take; what no run counts for is counted too."""
     arms.plays = lambda run, _: won(True, 900)
     ran = compare(cli, *BOUNDED, "--total-tokens", "4700", "--check", "x", "--json")
     told = ran.json()
@@ -201,8 +198,6 @@ def test_it_ends_before_its_budget_does(cli: Cli, arms: Arms) -> None:
 
 
 def test_an_interrupted_comparison_is_kept_and_goes_on(cli: Cli, arms: Arms) -> None:
-    """Ctrl-C drops the run under way, whose cost counts; the same arm is played anew."""
-
     def plays(run: ComparedRun, _project: Path) -> dict[str, Any]:
         if run.n == 3:
             raise Interrupted(Exit.INTERRUPTED)
@@ -219,8 +214,6 @@ def test_an_interrupted_comparison_is_kept_and_goes_on(cli: Cli, arms: Arms) -> 
 
 
 def test_after_a_kill_the_same_run_goes_on(cli: Cli, arms: Arms) -> None:
-    """The run that was under way is asked for again under its key; its copy of the project is as it left it."""
-
     def killed(run: ComparedRun, project: Path) -> dict[str, Any]:
         if run.n == 2:
             (project / "half.txt").write_text("half")
@@ -244,7 +237,6 @@ def test_after_a_kill_the_same_run_goes_on(cli: Cli, arms: Arms) -> None:
 
 @pytest.mark.parametrize("code", [4, 7])
 def test_a_run_that_could_not_work_says_nothing_of_who_did_it(code: int, cli: Cli, arms: Arms) -> None:
-    """It ends the comparison with its own exit code, and its copy is kept to look at."""
     arms.plays = lambda run, _: won(False, exit_code=code, state="running")
     ran = compare(cli, *BOUNDED, "--check", "x", "--json")
     told = ran.json()
@@ -253,13 +245,11 @@ def test_a_run_that_could_not_work_says_nothing_of_who_did_it(code: int, cli: Cl
 
 
 def test_copies_are_kept_where_that_is_wanted(cli: Cli, arms: Arms) -> None:
-    """--keep."""
     told = compare(cli, *BOUNDED, "--check", "x", "--repeat", "1", "--keep", "--json").json()
     assert all(os.path.isfile(f"{run['project']}/data.txt") for run in told["runs"])
 
 
 def test_the_teams_trust_is_asked_for_once_and_covers_the_one_agent(cli: Cli, arms: Arms) -> None:
-    """Nobody is asked for what is trusted already; without it nothing is copied or begun."""
     (cli.root / ".workflows/w.yaml").write_text(WORKFLOW.replace("{text: done}", "{shell: 'true'}, {text: done}"))
     refused = compare(cli, *BOUNDED, "--check", "x")
     assert refused.code == 7
@@ -299,7 +289,6 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(cli: Cli, arms: 
 
 
 def test_only_one_goes_on_with_a_comparison_and_with_its_own_workflow(cli: Cli, arms: Arms) -> None:
-    """A second one is told so; so is who names another workflow."""
     shutil.copy(cli.root / ".workflows/w.yaml", cli.root / ".workflows/v.yaml")
 
     def meanwhile(_run: ComparedRun, _project: Path) -> dict[str, Any]:
@@ -312,8 +301,6 @@ def test_only_one_goes_on_with_a_comparison_and_with_its_own_workflow(cli: Cli, 
 
 
 def test_figures_are_counted_out_of_an_archive() -> None:
-    """Hops, messages to colleagues, tokens of steps for colleagues, and what was done again."""
-
     def said(sender: str, *to: str, hops: int = 0) -> dict[str, Any]:
         return {"part": "channel", "row": {"from": sender, "to": to, "hops": hops}}
 

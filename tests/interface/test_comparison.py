@@ -31,7 +31,6 @@ class Peeking:
 
 @pytest.mark.promise("P74")
 def test_verdicts_are_seldom_wrong_however_often_they_are_asked_for() -> None:
-    """A sample of ``scripts/soak compare``, and a judge that peeks, whom the same trial finds wrong."""
     seeds = range(15)
     tried = {name: figures(scenario, seeds) for name, scenario in SCENARIOS.items()}
     assert sum(one.wrong for one in tried.values()) <= ALPHA * len(seeds) * len(SCENARIOS)
@@ -44,7 +43,6 @@ def test_verdicts_are_seldom_wrong_however_often_they_are_asked_for() -> None:
 
 
 def test_success_decides_before_cost() -> None:
-    """Nine of nine pairs won; whoever costs less."""
     judge = Judge()
     found = [judge.add(Outcome(True, 9.0), Outcome(False, 0.0)) for _ in range(9)]
     assert [one.verdict for one in found] == ["undecided"] * 8 + ["team"]
@@ -52,8 +50,6 @@ def test_success_decides_before_cost() -> None:
 
 
 def test_cost_decides_where_the_dearer_one_is_not_better_by_the_margin() -> None:
-    """A tighter margin takes more pairs, and ties alone decide nothing where both cost the same."""
-
     def pairs_with(margin: float) -> int:
         judge = Judge(margin)
         for count in range(1, 200):
@@ -76,7 +72,6 @@ def test_without_a_check_there_is_no_verdict() -> None:
 
 
 def test_a_verdict_stays() -> None:
-    """What comes after it, as where a comparison goes on, takes nothing back."""
     judge = Judge()
     for _ in range(9):
         judge.add(WON, LOST)
@@ -87,7 +82,6 @@ def test_a_verdict_stays() -> None:
 
 @given(st.lists(st.floats(0, 1), max_size=30), st.floats(0.01, 0.99), st.floats(0.01, 0.99))
 def test_a_bet_against_a_smaller_mean_gains_more(values: list[float], one: float, other: float) -> None:
-    """So the interval has no holes; and it holds the mean of values that are all alike."""
     low, high = Capital(min(one, other)), Capital(max(one, other))
     for value in values:
         low.add(value)
@@ -106,7 +100,6 @@ def test_an_interval_is_one_and_narrows(differences: list[float], more: float) -
 
 
 def test_an_interval_closes_in_on_the_mean() -> None:
-    """Of values that vary, and of nothing it says nothing."""
     assert difference_interval([], ALPHA) == pytest.approx((-1, 1), abs=1e-9)
     low, high = difference_interval([0.5, 0.3] * 200, ALPHA)
     assert 0.2 < low < 0.4 < high < 0.6
@@ -114,14 +107,12 @@ def test_an_interval_closes_in_on_the_mean() -> None:
 
 
 def test_the_order_within_a_pair_is_by_chance_and_told_by_the_seed() -> None:
-    """Both orders come up, and the same seed gives the same ones."""
     orders = [order(7, pair) for pair in range(200)]
     assert orders == [order(7, pair) for pair in range(200)] != [order(8, pair) for pair in range(200)]
     assert 70 < orders.count(("team", "solo")) < 130
 
 
 def test_differences_are_parts_of_the_sum() -> None:
-    """Bounded, and the same from both sides."""
     assert [relative_difference(2, 1), relative_difference(1, 2), relative_difference(0, 0)] == pytest.approx(
         [1 / 3, -1 / 3, 0]
     )

@@ -55,7 +55,6 @@ def _lines(cli: Cli, kind: str) -> list[str]:
 
 
 def test_without_a_kernel_the_files_are_known_and_nothing_is_said(team: Cli) -> None:
-    """Somebody waits with a finger on Tab: silence, and no kernel is started."""
     assert _lines(team, "target") == ["alice", "bob"]
     assert _lines(team, "workflow") == ["review"]
     assert _lines(team, "named") == ["alice", "bob", "review"]
@@ -82,20 +81,17 @@ ODD: Final[list[Answer]] = [None, problem(500, "internal", "?"), {"agents": 3}, 
 
 @pytest.mark.parametrize("answer", ODD)
 def test_a_kernel_that_answers_oddly_is_left_out(answer: Answer, team: Cli, kernel: KernelDouble) -> None:
-    """Silent, whatever goes wrong."""
     kernel.answers["GET /agents"] = answer
     assert _lines(team, "agent") == ["alice", "bob"]
 
 
 def test_a_record_of_a_kernel_that_is_gone_is_silent_too(team: Cli) -> None:
-    """A kernel that was killed leaves its record behind."""
     with KernelDouble().running() as double:
         double.publish(team.home, team.root)
     assert _lines(team, "agent") == ["alice", "bob"]
 
 
 def test_every_argument_knows_where_its_values_come_from() -> None:
-    """No kind is named that nobody answers, and none of the tables names a command that is gone."""
     values = [*OF_METAVAR.values(), *OF_ARGUMENT.values()]
     assert {value.live for value in values if value.live} <= KINDS
     assert {command for command, _ in OF_ARGUMENT} <= set(BY_WORD)
@@ -104,7 +100,6 @@ def test_every_argument_knows_where_its_values_come_from() -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_shell_can_read_the_script(shell: str, cli: Cli, tmp_path: Path) -> None:
-    """Every command is in it, and no shell finds fault with its grammar."""
     script = tmp_path / "script"
     script.write_text(cli("completion", shell).out)
     for word in set(BY_WORD) - {command.word for command in HIDDEN}:
@@ -123,7 +118,6 @@ def _script(cli: Cli, shell: str) -> Path:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_somebody_at_a_terminal_presses_tab(shell: str, team: Cli, kernel: KernelDouble) -> None:
-    """Commands, verbs, options, choices, names and targets; bash cuts words at @ and :, and must not show."""
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell} here")
     kernel.answers.update(RUNNING)
@@ -166,7 +160,6 @@ def test_fish_completes(team: Cli, kernel: KernelDouble) -> None:
 
 
 def test_names_in_the_project_cannot_become_code(cli: Cli) -> None:
-    """A file that is called like a command is no candidate: shells split and expand what they are given."""
     for name in ("$(touch x).yaml", "a b.yaml", "*.yaml", "-rf.yaml"):
         (cli.root / ".agents" / name).write_text("")
     assert _lines(cli, "agent") == []
@@ -174,6 +167,5 @@ def test_names_in_the_project_cannot_become_code(cli: Cli) -> None:
 
 
 def test_json_is_not_asked_for(cli: Cli) -> None:
-    """The hidden command is in no help and on no page."""
     assert "_complete" not in cli("--help").out
     assert json.dumps(sorted(BY_WORD)).count("_complete") == 1

@@ -31,7 +31,6 @@ def test_the_token_is_shown_after_the_proof_and_on_the_same_connection(cli: Cli,
 
 
 def test_each_proof_is_for_a_nonce_of_its_own(cli: Cli, kernel: KernelDouble) -> None:
-    """A recorded proof must be of no use."""
     kernel.answers["GET /ps"] = Ps(agents=())
     for _ in range(2):
         cli("ps", "--json")
@@ -41,7 +40,6 @@ def test_each_proof_is_for_a_nonce_of_its_own(cli: Cli, kernel: KernelDouble) ->
 @pytest.mark.promise("HF27")
 @pytest.mark.parametrize("squatter", ["no proof", "wrong token"])
 def test_a_squatter_never_sees_the_token(cli: Cli, kernel: KernelDouble, squatter: str) -> None:
-    """The challenge fails, the token is not sent, the message is clear."""
     kernel.publish(cli.home, cli.root, token="another")
     kernel.proves = squatter == "wrong token"
     ran = cli("ps")
@@ -68,7 +66,6 @@ class Succession(list[Asked]):
 def test_the_next_kernel_on_the_port_of_one_that_died_is_found_and_not_called_another(
     word: str, cli: Cli, kernel: KernelDouble
 ) -> None:
-    """Between our look at the record and at the port it took that port, as kernels do."""
     kernel.publish(cli.home, cli.root, token="of-the-dead")
     kernel.asked = Succession(lambda: kernel.publish(cli.home, cli.root))
     kernel.answers["GET /ps"] = Ps(agents=())
@@ -78,7 +75,6 @@ def test_the_next_kernel_on_the_port_of_one_that_died_is_found_and_not_called_an
 
 @pytest.mark.promise("HF27")
 def test_a_record_whose_port_is_dead_means_no_kernel(cli: Cli) -> None:
-    """Stale daemon.json."""
     with KernelDouble().running() as gone:
         gone.publish(cli.home, cli.root)
     ran = cli("ps")
@@ -98,7 +94,6 @@ def test_a_record_that_others_can_touch_is_not_believed(cli: Cli, kernel: Kernel
 
 
 def test_a_record_behind_a_link_is_not_believed(cli: Cli, kernel: KernelDouble) -> None:
-    """As above: what a link points at may be anybody's."""
     record = kernel.publish(cli.home, cli.root)
     record.rename(record.with_name("elsewhere"))
     record.symlink_to(record.with_name("elsewhere"))
@@ -108,7 +103,6 @@ def test_a_record_behind_a_link_is_not_believed(cli: Cli, kernel: KernelDouble) 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"url": 3, "token": 4, "pid": []}', b"\xff"])
 def test_a_record_that_is_none_means_no_kernel(cli: Cli, kernel: KernelDouble, content: bytes) -> None:
-    """A torn or foreign file is not a crash."""
     kernel.publish(cli.home, cli.root).write_bytes(content)
     ran = cli("ps")
     assert (ran.code, "Traceback" in ran.err) == (69, False)
@@ -123,7 +117,6 @@ def test_the_environment_names_a_kernel_of_its_own(cli: Cli, kernel: KernelDoubl
 
 
 def test_half_an_environment_is_an_error(cli: Cli, kernel: KernelDouble) -> None:
-    """Falling back to the project's kernel would send the message to another alice."""
     cli.environ["AGENT_WORKER_URL"] = kernel.url
     ran = cli("ps")
     assert ran.code == 4
@@ -133,7 +126,6 @@ def test_half_an_environment_is_an_error(cli: Cli, kernel: KernelDouble) -> None
 
 
 def test_a_kernel_that_the_environment_names_is_never_started(cli: Cli) -> None:
-    """It is somebody else's to start."""
     with KernelDouble().running() as gone:
         pass
     cli.environ |= {"AGENT_WORKER_URL": f"http://127.0.0.1:{gone.server.server_address[1]}", "AGENT_WORKER_TOKEN": "t"}  # type: ignore[union-attr]
@@ -157,7 +149,6 @@ def test_without_a_mark_the_working_directory_is_the_root() -> None:
 
 
 def test_one_project_has_one_state_however_it_is_reached(tmp_path: Path) -> None:
-    """One kernel per project: links and relative paths lead to the same record."""
     root = tmp_path / "project"
     (root / ".agents").mkdir(parents=True)
     (tmp_path / "link").symlink_to(root)
@@ -181,7 +172,6 @@ def test_a_project_that_does_not_exist_is_a_usage_error(cli: Cli) -> None:
 
 
 def test_a_kernel_that_the_environment_names_is_named_where_it_is_down(cli: Cli) -> None:
-    """Errors say what to do: starting one of our own would not help."""
     cli.environ |= {"AGENT_WORKER_URL": "http://127.0.0.1:1", "AGENT_WORKER_TOKEN": "t"}
     assert "unset that" in cli("ps").err
     assert "127.0.0.1:1" in cli("status").err
@@ -189,7 +179,6 @@ def test_a_kernel_that_the_environment_names_is_named_where_it_is_down(cli: Cli)
 
 
 def test_a_project_whose_path_is_no_text_is_refused(cli: Cli) -> None:
-    """Its path would have to travel in JSON: told at once, not by the first worker."""
     cli.root = Path(os.fsdecode(bytes(cli.root) + b"/caf\xe9/.git"))
     cli.root.mkdir(parents=True)
     cli.root = cli.root.parent
@@ -199,8 +188,6 @@ def test_a_project_whose_path_is_no_text_is_refused(cli: Cli) -> None:
 
 
 def test_a_deleted_working_directory_is_no_project(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody meant the root of the file system, least of all to start a kernel for it."""
-
     def gone() -> str:
         raise FileNotFoundError
 

@@ -39,14 +39,12 @@ def status(**changes: object) -> dict[str, object]:
 
 
 def test_without_a_kernel_nothing_is_wrong_and_none_is_started(cli: Cli, looked: list[tuple[str, ...]]) -> None:
-    """Its database is looked at then."""
     assert kernel_rows(cli, Exit.OK) == [{"check": "kernel", "ok": True, "detail": "none runs", "fix": None}]
     assert "--runs" not in looked[0]
     assert not list(cli.home.rglob("daemon.*"))
 
 
 def test_a_kernel_that_is_up_says_what_it_lacks(cli: Cli, kernel: KernelDouble, looked: list[tuple[str, ...]]) -> None:
-    """Its notice, another version; its database is its own business."""
     kernel.answers["GET /status"] = status(notice="the disk is full")
     rows = kernel_rows(cli, Exit.FAILED)
     assert [row["detail"] for row in rows if not row["ok"]][1:] == ["the disk is full"]
@@ -65,7 +63,6 @@ def test_work_that_waits_for_a_person_is_listed_and_is_no_fault(cli: Cli, kernel
 
 @pytest.mark.usefixtures("looked")
 def test_what_is_not_our_kernel_is_named_and_not_shown_the_token(cli: Cli, kernel: KernelDouble) -> None:
-    """Nor is a kernel that was killed taken for one that runs."""
     kernel.proves = False
     (row,) = kernel_rows(cli, Exit.FAILED)
     assert "is not the kernel that" in row["detail"]
@@ -73,7 +70,6 @@ def test_what_is_not_our_kernel_is_named_and_not_shown_the_token(cli: Cli, kerne
 
 
 def test_what_files_say_is_shown_on_one_line_each(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mistake quotes the file, which anybody may have written."""
     wrong = [{"check": "files", "ok": False, "detail": text, "fix": text} for text in HOSTILE if text != "\ud800"]
     document = json.dumps({"schema": "awk/doctor/1", "rows": wrong}).encode()
 

@@ -53,7 +53,6 @@ def test_documents_are_listed_and_the_entry_is_read(cli: Cli, kernel: KernelDoub
 
 
 def test_documents_are_written_from_a_version_or_whatever_is_there(cli: Cli, kernel: KernelDouble) -> None:
-    """doc write, append, create, delete: names are parts of a path; texts come from standard input too."""
     for method in ("PUT", "POST", "DELETE"):
         kernel.answers[f"{method} {HERE}/documents/x/a b.md"] = CHANGED
     words = ("@review", "x/a b.md")
@@ -74,7 +73,6 @@ def test_documents_are_written_from_a_version_or_whatever_is_there(cli: Cli, ker
 
 
 def test_who_wrote_what_is_shown(cli: Cli, kernel: KernelDouble) -> None:
-    """doc history, blame, diff."""
     version = VersionRow(**MADE, version=2, action="merge", reason="why", added=1, removed=0, message_id="m9")
     lines = (BlameLine(**MADE, line=1, text="one", version=1), BlameLine(**MADE, line=2, text="two", version=12))
     kernel.answers[f"GET {HERE}/document-history/notes.md"] = DocumentHistory(
@@ -93,7 +91,6 @@ def test_who_wrote_what_is_shown(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_suggestions_are_listed_and_decided(cli: Cli, kernel: KernelDouble) -> None:
-    """doc suggestions, accept, reject."""
     row = SuggestionRow(**MADE, id="s1", file="notes.md", since=2, reason=None, state="open")
     kernel.answers[f"GET {HERE}/suggestions"] = SuggestionList(space="review:main", suggestions=(row,), total=1)
     for what, version in (("accept", 3), ("reject", None)):

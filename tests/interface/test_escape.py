@@ -23,35 +23,29 @@ def test_no_control_or_format_character_survives(text: str) -> None:
 
 
 def test_every_control_or_format_character_of_unicode_is_escaped() -> None:
-    """As above for all there are in this Python's Unicode, not for a sample."""
     assert obeyed(escape("".join(map(chr, range(0x110000))))) == []
 
 
 @given(anything)
 def test_one_line_is_one_line(text: str) -> None:
-    """A cell of a table or a log line cannot forge the next."""
     assert obeyed(one_line(text), allowed="") == []
 
 
 @given(anything)
 def test_what_is_escaped_is_escaped_once(text: str) -> None:
-    """Escaping twice on the way to the terminal changes nothing."""
     assert escape(escape(text)) == escape(text)
 
 
 @given(st.text(alphabet=st.characters(codec="ascii", categories=["L", "N", "P", "S", "Zs"])))
 def test_ordinary_text_is_left_alone(text: str) -> None:
-    """Brackets, too: nothing of ours reads them as markup."""
     assert escape(text) == text
 
 
 def test_what_was_hidden_is_shown() -> None:
-    """A reader should see that something was there."""
     assert escape("a\x1b[1m\x9b\u202e\U000e0041\n\tb") == "a\\x1b[1m\\x9b\\u202e\\U000e0041\n\tb"
 
 
 def test_other_scripts_and_emoji_are_text() -> None:
-    """Users write Chinese and Arabic; an emoji may carry its variation selector."""
     text = "审查 مراجعة ✔\ufe0f é"
     assert escape(text) == text
 
@@ -73,7 +67,6 @@ def test_a_row_is_not_longer_than_the_window_in_terminals_that_make_it_wide(char
     st.recursive(st.none() | st.booleans() | anything, lambda inner: st.lists(inner) | st.dictionaries(anything, inner))
 )
 def test_a_json_document_keeps_its_value(value: object) -> None:
-    """``--json`` on a terminal: no control character reaches it, and a program reads what the kernel wrote."""
     document = json.dumps(value, ensure_ascii=False)
     shown = escape_json(document)
     assert json.loads(shown) == json.loads(document)

@@ -48,7 +48,6 @@ def _end_after(cli: Cli, pauses: int) -> None:
 
 
 def test_history_and_what_comes_meet_without_a_double(cli: Cli, kernel: KernelDouble) -> None:
-    """channel -f: the stream is open before the history is read, so both may have the same message."""
     kernel.answers |= {
         CHANNEL: lambda asked: _channel(1, 2) if asked.query["limit"] == "50" else _channel(2),
         "GET /events": _then_gone(Stream([PING, _said(2), _said(3)], cut=True), None),
@@ -75,7 +74,6 @@ def kernel_gone_after_events(kernel: KernelDouble) -> None:
 
 
 def test_a_restart_leaves_no_gap(cli: Cli, kernel: KernelDouble) -> None:
-    """channel -f: after a reconnect everything since the last one shown, more than one page of it."""
     pages: dict[str | None, Channel] = {None: _channel(1), "1": _channel(*range(2, 202)), "201": _channel(202)}
     last = Stream([PING, _said(202), _said(203)], cut=True)
     streams = iter([Stream([PING], cut=True), last])
@@ -102,12 +100,10 @@ def test_following_is_never_one_document(cli: Cli, kernel: KernelDouble) -> None
 
 
 def test_following_what_does_not_exist_is_an_error_at_once(cli: Cli, kernel: KernelDouble) -> None:
-    """Silence would look like a quiet channel."""
     assert cli("channel", "@review", "-f").code == 5
 
 
 def test_events_are_followed_from_now_or_from_since(cli: Cli, kernel: KernelDouble) -> None:
-    """events -f: with --since what is kept comes first."""
     _end_after(cli, 1)
     for words, query in (([], {}), (["--since", "1h"], {"since": "0"})):
         kernel.proves = True
@@ -164,7 +160,6 @@ def test_it_resumes_after_the_last_event_it_saw(kernel: KernelDouble) -> None:
 
 
 def test_it_waits_for_the_kernel_to_come_back_and_says_so_once(kernel: KernelDouble) -> None:
-    """A restart takes a moment."""
     kernel.answers["GET /events"] = _then_gone(Stream([_said(1)], cut=True), Stream([_said(2)]))
     tries = itertools.count()
 

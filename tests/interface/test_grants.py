@@ -38,7 +38,6 @@ def test_what_was_given_is_listed_with_whose_it_is_and_what_it_comes_to(cli: Cli
 
 
 def test_a_scope_is_given_to_whom_it_is_for_within_its_bounds(cli: Cli, kernel: KernelDouble) -> None:
-    """In the workspace of the target; what is not said is not sent."""
     kernel.answers["POST /spaces/review:main/grants"] = ONE
     said = cli("grant", "give", "votes", "--to", "bob@review", "--until", "2h", "--uses", "3").out
     assert said == f"w1: bob in review:main may use votes, until {AT}, 1 of 3 calls used (in force)\n"
@@ -49,7 +48,6 @@ def test_a_scope_is_given_to_whom_it_is_for_within_its_bounds(cli: Cli, kernel: 
 
 @pytest.mark.parametrize("words", [("all", "--to", "bob@review"), ("votes",), ("votes", "--to", "@review")])
 def test_what_is_no_scope_or_nobody_is_refused_before_anything_is_asked(cli: Cli, words: tuple[str, ...]) -> None:
-    """Usage, or a target that names no agent."""
     assert cli("grant", "give", *words).code in (2, 5)
 
 
@@ -63,5 +61,4 @@ def test_one_is_taken_back_and_what_is_not_there_is_said(cli: Cli, kernel: Kerne
 
 
 def test_the_words_are_those_of_agent_files() -> None:
-    """The command line has a list of its own, for it does not import the files' types."""
     assert set(SCOPES) == set(get_args(Scope))

@@ -86,7 +86,6 @@ def test_stop_now_kills_it(cli: Cli, hanging: "subprocess.Popen[bytes]") -> None
 
 
 def test_a_record_that_is_gone_or_not_believed_hides_no_kernel(cli: Cli, hanging: "subprocess.Popen[bytes]") -> None:
-    """The lock counts, not the record; without a pid --now kills nothing."""
     record = Path(project_state(str(cli.home), str(cli.root))) / "daemon.json"
     record.chmod(0o644)
     for _ in range(2):
@@ -100,7 +99,6 @@ def test_a_record_that_is_gone_or_not_believed_hides_no_kernel(cli: Cli, hanging
 def test_doctor_leaves_its_database_alone(
     cli: Cli, hanging: "subprocess.Popen[bytes]", quick_loader: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is open."""
     opened: list[object] = []
     monkeypatch.setattr("kernel.inspect.doctor.check_database", opened.append)
     record = Path(project_state(str(cli.home), str(cli.root)))
@@ -111,7 +109,6 @@ def test_doctor_leaves_its_database_alone(
 
 
 def test_to_look_at_the_lock_keeps_no_kernel_away(tmp_path: Path) -> None:
-    """A client shares the lock for a moment; a kernel that starts then goes on."""
     project = Project(str(tmp_path), str(tmp_path))
     assert not is_locked(project)
     (tmp_path / LOCK).touch(0o600)

@@ -22,7 +22,6 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_file_of_the_example_is_written_and_named(name: str, cli: Cli) -> None:
-    """init --example NAME."""
     ran = cli("init", "--example", name)
     assert ran.code == 0
     written = _files(cli.root)
@@ -35,7 +34,6 @@ def test_every_file_of_the_example_is_written_and_named(name: str, cli: Cli) -> 
 
 
 def test_a_file_names_the_schema_that_an_editor_checks_it_by(cli: Cli) -> None:
-    """The header leads to a file of the project, from wherever the file lies."""
     cli("init")
     for path in cli.root.rglob("*.yaml"):
         first = path.read_text().splitlines()[0]
@@ -45,7 +43,6 @@ def test_a_file_names_the_schema_that_an_editor_checks_it_by(cli: Cli) -> None:
 
 
 def test_one_flag_has_a_real_program_do_the_work(cli: Cli) -> None:
-    """init --backend: in place of each script, in all files; who cannot be asked first works in a sandbox."""
     assert cli("init", "--example", "team", "--backend", "claude").code == 0
     agents = {path.name: yaml.safe_load(path.read_text()) for path in (cli.root / ".agents").glob("*.yaml")}
     assert len(agents) == 4
@@ -85,7 +82,6 @@ def test_schemas_are_not_written_through_links_of_the_project(cli: Cli, tmp_path
 
 
 def test_the_examples_can_be_listed(cli: Cli) -> None:
-    """Each with what it is about; nothing is written."""
     ran = cli("init", "--example", "list")
     assert [line.split()[0] for line in ran.out.splitlines()] == NAMES
     assert list(cli.root.rglob("*.yaml")) == []
@@ -115,7 +111,6 @@ def test_what_is_there_stays(cli: Cli) -> None:
     ],
 )
 def test_the_example_is_the_one_of_the_repository(name: str, more: set[str]) -> None:
-    """One example, shipped twice: in the package, and for scripts/demo and whoever looks at the repository."""
     original = REPOSITORY / "examples" / name
     ours = _files(EXAMPLES / name)
     assert ours == {name: content for name, content in _files(original).items() if name in ours}
@@ -131,7 +126,6 @@ def test_where_nothing_can_be_written_that_is_said(cli: Cli) -> None:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.name)
 def test_examples_need_no_key(path: Path) -> None:
-    """A first run works without one; the comment says which line to change."""
     document = yaml.safe_load(path.read_text())
     agents = document["agents"].values() if "agents" in document else [document]
     assert all(agent.get("model", "mock/").startswith("mock/") for agent in agents)

@@ -17,7 +17,6 @@ def _check(line: str) -> dict[str, object]:
 
 
 def test_every_line_has_a_type_a_schema_and_a_time_and_no_blanks() -> None:
-    """A reader of the stream needs one way to read them."""
     event = '{"type":"message","at":"2026-11-22T04:04:19.284Z","seq":4,"data":{"text":"a: {b}, é"}}'
     assert _check(as_line(ServerEvent("message", event, "4"), WALL))["schema"] == "awk/event/1"
     accepted = _check(as_line(ServerEvent("accepted", '{"run": "w:main", "seq": 1}', ""), WALL))

@@ -75,7 +75,6 @@ def test_the_version_needs_no_kernel(cli: Cli) -> None:
 
 @pytest.mark.parametrize("words", [["version"], ["version", "--json"], ["--help"]], ids=" ".join)
 def test_output_that_cannot_be_written_is_an_error(words: list[str], cli: Cli) -> None:
-    """A report that fell on a full disk must not look like success."""
     with open("/dev/full", "wb") as full:
         ran = subprocess.run(
             [*AWK, *words], env=cli.environ, stdout=full, stderr=subprocess.PIPE, text=True, timeout=20, check=False
@@ -85,7 +84,6 @@ def test_output_that_cannot_be_written_is_an_error(words: list[str], cli: Cli) -
 
 @pytest.mark.parametrize(("closed", "code"), [("<&-", 2), (">&-", 2), ("2>&-", 2)])
 def test_a_stream_that_is_closed_is_an_empty_one(closed: str, code: int, cli: Cli) -> None:
-    """Service managers start programs so: it is no bug, and the exit code is what it always is."""
     command = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *AWK, "send", "alice", "-"]
     ran = subprocess.run(
         command, cwd=cli.root, env=cli.environ, input="", capture_output=True, text=True, timeout=20, check=False

@@ -17,7 +17,6 @@ def info(state: str, **more: object) -> MergeInfo:
 
 
 def test_a_merge_is_asked_for_and_its_end_is_waited_for(cli: Cli, kernel: KernelDouble) -> None:
-    """POST, then GET with wait until it has ended; all that was said travels in the body."""
     ends: Iterator[MergeInfo] = iter([info("merging"), info("merged", commit="0123456789abcdef", branches=(ALICE,))])
     kernel.answers["POST /runs/review:main/merge"] = info("requested")
     kernel.answers["GET /runs/r1/merge"] = lambda _asked: next(ends)
@@ -55,7 +54,6 @@ def test_the_exit_code_and_the_words_say_what_came_of_it(
 
 
 def test_nothing_of_a_branch_reaches_the_terminal_as_it_is(cli: Cli, kernel: KernelDouble) -> None:
-    """Names of files and what a check printed are others' text."""
     text = " ".join(HOSTILE[:-1])
     kernel.answers["POST /runs/r1/merge"] = info("refused", why=text, files=(text,), output=text)
     ran = cli("merge", "r1")

@@ -77,7 +77,6 @@ def test_the_receipt_is_a_document(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_a_message_can_come_from_standard_input(cli: Cli, kernel: KernelDouble) -> None:
-    """send TARGET -: as it is, line ends and all."""
     kernel.answers["POST /messages"] = RECEIPT
     assert cli("send", "alice", "-", stdin="a\n  审查\n").code == 0
     assert kernel.of("POST", "/messages")[0].body["text"] == "a\n  审查\n"
@@ -91,7 +90,6 @@ def test_a_message_that_says_nothing_is_a_usage_error(message: str, stdin: str, 
 
 
 def test_a_message_of_several_words_wants_quotes(cli: Cli, kernel: KernelDouble) -> None:
-    """Errors say what to do."""
     ran = cli("send", "alice", "look", "at", "X")
     assert (ran.code, "quote a message of several words" in ran.err) == (2, True)
     assert "after --" in cli("send", "alice", "-x").err
@@ -119,7 +117,6 @@ def test_a_message_that_is_no_text_starts_nothing(message: str, stdin: str, cli:
     "words", [("run", "caf\udce9"), ("start", "review", "--", "caf\udce9")], ids=["name", "params"]
 )
 def test_other_words_that_are_no_text_are_a_usage_error(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
-    """As above, for names and parameters."""
     ran = cli(*words)
     assert (ran.code, "not UTF-8 text" in ran.err) == (2, True)
     assert cli("show", "caf\udce9").code == 5
@@ -135,7 +132,6 @@ def test_a_message_is_sent_in_as_many_bytes_as_it_has(cli: Cli, kernel: KernelDo
 
 
 def test_files_that_do_not_reach_a_node_are_told_and_counted(cli: Cli, kernel: KernelDouble) -> None:
-    """They are not committed; the receipt is what it is."""
     for count, said in ((1, "note: 1 file is not committed"), (7, "note: 7 files are not committed")):
         kernel.answers["POST /messages"] = SendReceipt(message_id="m1", instruction_ids=("i7",), left_behind=count)
         ran = cli("send", "alice", "hi")
@@ -162,7 +158,6 @@ def test_a_message_to_an_agent_that_does_no_work_is_kept_and_says_so(cli: Cli, k
 
 
 def test_a_missing_key_is_not_called_a_refused_one(cli: Cli, kernel: KernelDouble) -> None:
-    """Nobody was asked; whoever sends something learns which key, and what hands it to the kernel."""
     why = "no key for anthropic: set ANTHROPIC_API_KEY where the kernel starts"
     held = SendReceipt(message_id="m1", instruction_ids=("i7",), held={"i7": "credentials"}, unasked={"i7": why})
     kernel.answers["POST /messages"] = held
@@ -198,7 +193,6 @@ def test_a_message_is_asked_again_with_its_key_when_the_kernel_goes_away(cli: Cl
 
 
 def test_waiting_ends_with_the_instruction(cli: Cli, kernel: KernelDouble) -> None:
-    """send --wait: the state is asked for once the stream is open, so an end in between is not missed."""
     kernel.answers |= {
         "POST /messages": RECEIPT,
         "GET /events": Stream([PING, sse("instruction.ended", event("instruction.ended", 9, instruction="i7"), 9)]),
@@ -251,7 +245,6 @@ def test_who_sends_to_a_person_answers_in_place(
 
 
 def test_waiting_survives_the_kernel(cli: Cli, kernel: KernelDouble) -> None:
-    """The stream breaks, the next one resumes after the last event, and what happened meanwhile is asked for."""
     other = event("instruction.ended", 8, instruction="i6")
     kernel.answers |= {
         "POST /messages": RECEIPT,
@@ -311,7 +304,6 @@ def _silence(kernel: KernelDouble) -> Any:
 
 
 def test_answers_of_several_are_told_apart(cli: Cli, kernel: KernelDouble) -> None:
-    """send --wait to a channel."""
     kernel.answers |= {
         "POST /messages": SendReceipt(message_id="m1", instruction_ids=("i7", "i8")),
         "GET /events": Stream([PING]),
@@ -350,7 +342,6 @@ STEP = sse("instruction.step", event("instruction.step", 5), 5)
 def test_an_answer_is_shown_as_it_is_written_and_once(
     pieces: list[bytes], shown: str, cli: Cli, kernel: KernelDouble
 ) -> None:
-    """ask: streams the answer."""
     kernel.answers["POST /run"] = Stream([_accepted("i7"), PING, *pieces, sse("result", _report(_result()))])
     ran = cli("ask", "alice", "hi")
     assert (ran.code, ran.out, ran.err) == (0, shown, "")
@@ -391,7 +382,6 @@ def test_a_question_that_was_not_taken_is_no_kernel(answer: Answer, cli: Cli, ke
 
 
 def test_the_report_of_serve_is_passed_on(cli: Cli, kernel: KernelDouble) -> None:
-    """serve: one JSON answer, whatever the flags."""
     kernel.answers["POST /serve"] = json.loads(
         '{"schema":"awk/send/1","message_id":"m1","instruction_ids":[],"results":[],"new":1}'
     )
@@ -399,7 +389,6 @@ def test_the_report_of_serve_is_passed_on(cli: Cli, kernel: KernelDouble) -> Non
 
 
 def test_an_agent_is_made_without_a_file(cli: Cli, kernel: KernelDouble) -> None:
-    """new [NAME] -m MODEL: what was given is sent, and the prompt or script that an agent cannot be without."""
     kernel.answers["POST /agents"] = {"name": "agent-1", "model": "mock/x"}
     assert cli("new", "-m", "mock/x").out == "agent-1\n"
     assert cli("new", "eve", "-m", "mock/x", "-b", "mock", "-s", "Be brief.", "--json").json()["name"] == "agent-1"
@@ -430,7 +419,6 @@ def _line(to: str, text: str, **more: str) -> str:
 
 
 def test_many_messages_come_from_lines_and_each_has_its_receipt(cli: Cli, kernel: KernelDouble) -> None:
-    """send --batch: a refusal names its line, and the exit code is the first refusal's."""
     kernel.answers["POST /messages"] = _taken
     lines = "\n".join((_line("alice", "a", key="k1"), _line("olga", "b"), _line("alice", "c")))
     ran = cli("send", "--batch", "-", stdin=lines)
@@ -445,7 +433,6 @@ def test_many_messages_come_from_lines_and_each_has_its_receipt(cli: Cli, kernel
 
 
 def test_more_than_a_request_takes_are_several(cli: Cli, kernel: KernelDouble) -> None:
-    """By count and by size; lines are counted through all of them."""
     assert AT_ONCE == MOST_AT_ONCE
     kernel.answers["POST /messages"] = _taken
     lines = [_line("alice", str(number)) for number in range(AT_ONCE)] + [_line("olga", "x")]
@@ -459,7 +446,6 @@ def test_more_than_a_request_takes_are_several(cli: Cli, kernel: KernelDouble) -
 
 @pytest.mark.promise("P2")
 def test_a_batch_is_asked_again_with_its_key_when_the_kernel_goes_away(cli: Cli, kernel: KernelDouble) -> None:
-    """As a message alone."""
     kernel.answers["POST /messages"] = _in_turn(None, _taken)
     assert cli("send", "--batch", "-", stdin=_line("alice", "a")).out == "m-a i1\n"
     first, second = kernel.of("POST", "/messages")
@@ -471,7 +457,6 @@ def test_a_batch_is_asked_again_with_its_key_when_the_kernel_goes_away(cli: Cli,
     ["", "hi", "[]", "3", '{"to": "a"}', '{"to": "a", "text": 3}', '{"to": "a", "text": "b", "x": "y"}', "[" * 9000],
 )
 def test_a_line_that_is_no_message_ends_the_batch_there(line: str, cli: Cli, kernel: KernelDouble) -> None:
-    """What stands before it was sent, and is said to be."""
     kernel.answers["POST /messages"] = _taken
     ran = cli("send", "--batch", "-", stdin=f"{_line('alice', 'a')}\n{line}\n{_line('alice', 'b')}\n")
     assert (ran.code, ran.out) == (2, "m-a i1\n")
@@ -480,7 +465,6 @@ def test_a_line_that_is_no_message_ends_the_batch_there(line: str, cli: Cli, ker
 
 
 def test_lines_that_are_no_text_are_a_usage_error(cli: Cli, kernel: KernelDouble) -> None:
-    """Of a file, and nothing is sent."""
     (cli.root / "lines").write_bytes(b'{"to": "alice", "text": "\xff"}\n')
     ran = cli("send", "--batch", str(cli.root / "lines"))
     assert (ran.code, kernel.of("POST", "/messages")) == (2, [])

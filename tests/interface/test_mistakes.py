@@ -27,7 +27,6 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_there_are_ten_and_none_is_forgotten(checked: dict[str, Any]) -> None:
-    """Every file that is wrong has its text, and the one that is sound has none."""
     assert len(NAMES) >= 10
     assert {name for name, file in checked.items() if not file["ok"]} == set(NAMES)
     assert set(checked) - set(NAMES) == {"helper"}
@@ -52,7 +51,6 @@ def test_for_people_the_mistakes_go_to_stderr_and_a_line_a_file_to_stdout(cli: C
 
 
 def test_a_loader_that_dies_is_no_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that ends without an answer is said to have; what it said last is shown."""
     died = subprocess.CompletedProcess[bytes]([], -9, b"", b"Traceback\nMemoryError\n")
 
     def die(_argv: list[str], **_options: object) -> "subprocess.CompletedProcess[bytes]":

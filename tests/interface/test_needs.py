@@ -54,7 +54,6 @@ def test_a_list_that_was_cut_says_so_and_n_0_asks_for_all(cli: Cli, kernel: Kern
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
-    """It also makes no line of its own that looks like a command of ours."""
     cli.environ["NO_COLOR"] = "1"
     safe = f"{text}\n  awk approve a9".encode("utf-8", "replace").decode()
     kernel.answers["GET /needs"] = NeedList(items=(need(safe, space=safe, id=safe),), total=1)
@@ -68,7 +67,6 @@ def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel
 
 @pytest.mark.parametrize("count", [0, 1, 1234])
 def test_ps_and_status_say_the_number(count: int, cli: Cli, kernel: KernelDouble) -> None:
-    """As text where there is any, as an integer in JSON in any case."""
     status = read_answers("x")["GET /status"]
     kernel.answers["GET /ps"] = Ps(agents=(ps_row(),), needs=count)
     kernel.answers["GET /status"] = msgspec.structs.replace(status, needs=count)
@@ -101,7 +99,6 @@ def test_followed_it_says_what_comes_and_what_is_settled(cli: Cli, kernel: Kerne
 
 
 def test_those_of_all_projects_name_their_project(cli: Cli, kernel: KernelDouble) -> None:
-    """-A: each command is for the kernel of its project; one whose kernel is gone has none."""
     other = cli.root.parent / "another project"
     other.mkdir()
     kernel.answers["GET /needs"] = ONE
@@ -136,7 +133,6 @@ def told_later(news: threading.Event) -> Stream:
 
 
 def test_those_of_all_projects_are_followed_in_one_stream(cli: Cli, kernel: KernelDouble) -> None:
-    """-A -f: what comes and is settled anywhere; not what a kernel needed that went; and of one that is started."""
     other, third = (cli.root.parent / name for name in ("other", "third"))
     other.mkdir()
     third.mkdir()
@@ -197,7 +193,6 @@ TABLE = Ps(
     ],
 )
 def test_ps_takes_a_target_and_an_order(words: list[str], names: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    """-q prints what other commands take; --json has the same rows."""
     kernel.answers["GET /ps"] = TABLE
     assert cli("ps", "-q", *words).out.split() == names
     rows = cli("ps", "--json", *words).json()["agents"]
@@ -205,7 +200,6 @@ def test_ps_takes_a_target_and_an_order(words: list[str], names: list[str], cli:
 
 
 def test_ps_shows_the_columns_that_are_named_and_says_what_there_is_not(cli: Cli, kernel: KernelDouble) -> None:
-    """-o; a column, a target or an agent that is not there is an error of its own."""
     kernel.answers["GET /ps"] = TABLE
     assert cli("ps", "-o", "state,NAME,cpu%", "alice").out == "STATE    NAME   CPU%\nrunning  alice   9.0\n"
     wrong = cli("ps", "-o", "name,colour")

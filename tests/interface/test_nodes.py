@@ -12,7 +12,6 @@ OFF = NodeRow(name="g2", via="ssh", state="off", labels=(), running=0, workers=8
 
 
 def test_nodes_are_listed_with_what_keeps_them_from_being_up(cli: Cli, kernel: KernelDouble) -> None:
-    """As a table, without control characters of theirs, and as they came."""
     kernel.answers["GET /nodes"] = NodeList(nodes=(ROW, OFF))
     lines = cli("node", "list").out.splitlines()
     assert lines[1].split() == ["g1", "ssh", "up", "2/8", "gpu,eu", AT]
@@ -24,7 +23,6 @@ def test_nodes_are_listed_with_what_keeps_them_from_being_up(cli: Cli, kernel: K
 
 
 def test_a_node_is_added_as_its_flags_say(cli: Cli, kernel: KernelDouble) -> None:
-    """Words after -- go to the program that leads there; of a command they are that program."""
     kernel.answers["POST /nodes"] = NodeAdded(node=ROW)
     words = ["g1", "--via", "ssh", "--host", "h1", "--label", "gpu", "--label", "eu", "--workers", "4"]
     assert cli("node", "add", *words, "--", "-p", "2222").out == "g1 up\n"
@@ -38,7 +36,6 @@ def test_a_node_is_added_as_its_flags_say(cli: Cli, kernel: KernelDouble) -> Non
 
 
 def test_the_command_of_a_node_that_dials_home_is_all_that_is_printed(cli: Cli, kernel: KernelDouble) -> None:
-    """It goes into a shell elsewhere."""
     kernel.answers["POST /nodes"] = NodeAdded(node=ROW, command="agent-worker node --join awk1.x")
     assert cli("node", "add", "g1", "--join", "--host", "10.0.0.2").out == "agent-worker node --join awk1.x\n"
     (asked,) = kernel.of("POST", "/nodes")
@@ -57,7 +54,6 @@ def test_the_command_of_a_node_that_dials_home_is_all_that_is_printed(cli: Cli, 
     ],
 )
 def test_what_says_nothing_clear_is_refused_with_what_to_do(cli: Cli, kernel: KernelDouble, words: list[str]) -> None:
-    """Nothing is asked of the kernel, and nothing is started."""
     ran = cli("node", *words)
     assert (ran.code, "hint:" in ran.err) == (2, True)
     assert not kernel.of("POST", "/nodes")

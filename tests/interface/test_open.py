@@ -32,7 +32,6 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_without_a_screen_the_address_is_printed_alone(
     cli: Cli, kernel: KernelDouble, shown: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also with --print or --json where there is one; how it is reached over ssh is said beside it."""
     kernel.answers["POST /page/keys"] = MADE
     monkeypatch.setattr(sys, "platform", "linux")
     assert cli("open").out == f"{URL}\n"
@@ -63,7 +62,6 @@ def test_the_key_is_in_no_argument_of_the_browser(cli: Cli, kernel: KernelDouble
 
 
 def test_where_no_browser_starts_the_address_is_printed(cli: Cli, kernel: KernelDouble, shown: list[str]) -> None:
-    """BROWSER may name what is not there."""
     kernel.answers["POST /page/keys"] = MADE
     cli.environ["BROWSER"] = "no-such-browser"
     shown.append("refused")

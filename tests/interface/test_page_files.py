@@ -73,13 +73,11 @@ ROWS: Final = (
 
 
 def test_the_page_is_small() -> None:
-    """Page, scripts and style together, as they are sent."""
     assert sum((WEB / name).stat().st_size for name in FILES) <= LARGEST_BYTES
 
 
 @pytest.mark.promise("P16")
 def test_nothing_makes_markup_of_text_or_asks_another_host() -> None:
-    """Nor runs text, keeps a cookie, or stands inline, which the browser would refuse anyway."""
     sinks = (
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|setHTML|srcdoc|DOMParser|cookie"
     )
@@ -95,7 +93,6 @@ def test_nothing_makes_markup_of_text_or_asks_another_host() -> None:
 
 
 def test_the_modules_keep_what_they_say() -> None:
-    """Syntax; events, requests, layout and escapes by the pure functions; the same table as in a terminal."""
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
     main = FILES["main.js"]  # which begins at once; the others are loaded below

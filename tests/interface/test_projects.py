@@ -113,7 +113,6 @@ def test_one_that_does_not_answer_hides_no_other(
 def test_all_kernels_are_stopped(
     cli: Cli, kernel: KernelDouble, others: dict[str, KernelDouble], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """stop -A: on a terminal who works is named and it is asked; each is told once, and the silent one is named."""
     monkeypatch.setattr(projects, "ANSWER_SECONDS", 0.5)
     kernel.answers |= {"GET /ps": {**PS, "agents": []}, "POST /shutdown": {"status": "stopping", "version": "0"}}
     no = cli("stop", "-A", "--no-wait", stdin="n\n", terminal=True)

@@ -43,7 +43,6 @@ def test_what_is_put_to_the_vote_is_listed_as_it_can_be_named(cli: Cli, kernel: 
 
 
 def test_one_is_shown_with_its_votes_and_who_is_waited_for(cli: Cli, kernel: KernelDouble) -> None:
-    """All that somebody has to know who is to vote, or wants to know why it went so."""
     kernel.answers[f"GET {HERE}/release"] = document(OPEN)
     assert cli("proposal", "show", "release@review").out.splitlines() == [
         "release@review: Ship 1.2?",
@@ -85,7 +84,6 @@ def test_one_is_shown_with_its_votes_and_who_is_waited_for(cli: Cli, kernel: Ker
     ],
 )
 def test_how_it_ended_is_said(changes: dict[str, Any], said: str, cli: Cli, kernel: KernelDouble) -> None:
-    """No winner is a result, and so is everything else that ends a vote."""
     kernel.answers[f"GET {HERE}/release"] = document(msgspec.structs.replace(OPEN, **changes))
     assert said in cli("proposal", "show", "release@review").out
 
@@ -93,7 +91,6 @@ def test_how_it_ended_is_said(changes: dict[str, Any], said: str, cli: Cli, kern
 @pytest.mark.parametrize("words", [["proposal", "show"], ["status"], ["clear"], ["approve"], []], ids=str)
 @pytest.mark.parametrize("word", ["x" * 5000, f"@{'x' * 5000}", "x!" * 2500], ids=["name", "workflow", "no name"])
 def test_a_wrong_name_is_not_said_again_in_full(words: list[str], word: str, cli: Cli, kernel: KernelDouble) -> None:
-    """A mistake is said on a line that can be read."""
     kernel.answers["GET /proposals"] = listed(OPEN)
     ran = cli(*words, word)
     assert (ran.code != 0, len(ran.err) < 600) == (True, True)
@@ -117,7 +114,6 @@ def test_a_person_votes_and_calls_votes_off(cli: Cli, kernel: KernelDouble) -> N
 
 
 def test_an_id_alone_is_enough_where_it_says_which(cli: Cli, kernel: KernelDouble) -> None:
-    """The open one before one that has ended; two of a kind are told apart, and a slip is recognised."""
     kernel.answers["GET /proposals"] = listed(msgspec.structs.replace(ELSEWHERE, state="expired"), OPEN)
     kernel.answers[f"GET {HERE}/release"] = document(OPEN)
     assert cli("proposal", "show", "release").code == 0
@@ -150,7 +146,6 @@ def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: Ke
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
-    """Titles, descriptions, labels, options and reasons are agents' words."""
     vote = Vote(voter="bob", choice=text, reason=text)
     hostile = msgspec.structs.replace(
         WON, title=text, description=text, votes=(vote,), options=(Option(id="a", label=text),), winner=text,
@@ -180,7 +175,6 @@ def test_whoever_watches_a_run_is_told_how_to_vote(cli: Cli, kernel: KernelDoubl
 
 
 def test_a_document_by_itself_has_all_that_a_row_has() -> None:
-    """One set of keys, whichever command shows them."""
     told = msgspec.to_builtins(document(WON))
     assert told == {"schema": "awk/proposal/1", **msgspec.to_builtins(WON)}
     assert msgspec.json.encode(document(WON)).startswith(b'{"schema":"awk/proposal/1","id":')

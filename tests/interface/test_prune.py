@@ -26,7 +26,6 @@ def _bodies(kernel: KernelDouble) -> list[object]:
 
 @pytest.mark.parametrize("words", [["--yes"], ["--yes", "--json"], ["--yes", "logs", "aside"]], ids=str)
 def test_what_is_pruned_is_told(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    """Text and JSON have what went and what stays; nothing in a name is obeyed by a terminal."""
     kernel.answers["POST /prune"] = DONE
     ran = cli("prune", *words)
     assert ran.code == 0
@@ -39,7 +38,6 @@ def test_what_is_pruned_is_told(words: list[str], cli: Cli, kernel: KernelDouble
 
 
 def test_a_dry_run_asks_nobody_and_removes_nothing(cli: Cli, kernel: KernelDouble) -> None:
-    """Also where nobody could answer."""
     kernel.answers["POST /prune"] = NOTHING
     ran = cli("prune", "--dry-run", "trees")
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "nothing to remove")
@@ -48,7 +46,6 @@ def test_a_dry_run_asks_nobody_and_removes_nothing(cli: Cli, kernel: KernelDoubl
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 1), ("", 1)])
 def test_a_person_sees_it_and_is_asked_first(answer: str, code: int, cli: Cli, kernel: KernelDouble) -> None:
-    """It does not come back; the default is the safe one."""
     kernel.answers["POST /prune"] = DONE
     ran = cli("prune", terminal=True, stdin=answer)
     assert (ran.code, "state set aside" in ran.err) == (code, True)
@@ -56,7 +53,6 @@ def test_a_person_sees_it_and_is_asked_first(answer: str, code: int, cli: Cli, k
 
 
 def test_where_there_is_nothing_nobody_is_asked(cli: Cli, kernel: KernelDouble) -> None:
-    """A question that changes nothing is none."""
     kernel.answers["POST /prune"] = NOTHING
     assert cli("prune", terminal=True, stdin="").code == 0
     assert _bodies(kernel) == [{"what": [], "dry_run": True}]
@@ -71,5 +67,4 @@ def test_what_is_not_meant_removes_nothing(words: list[str], says: str, cli: Cli
 
 
 def test_the_command_knows_all_groups() -> None:
-    """Those of the protocol, in its order."""
     assert get_args(PruneGroup) == GROUPS == OF_ARGUMENT["prune", "what"].words

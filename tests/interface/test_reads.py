@@ -51,7 +51,6 @@ def test_text_on_a_pipe_is_plain_and_whole(route: str, cli: Cli, kernel: KernelD
 @pytest.mark.promise("P16")
 @every_read
 def test_hostile_text_is_shown_and_notobeyed(route: str, cli: Cli, kernel: KernelDouble) -> None:
-    """Through every command that shows what agents wrote, as text and as JSON, also on a terminal."""
     kernel.answers |= read_answers(ALL_HOSTILE)
     cli.environ["NO_COLOR"] = "1"
     for words, terminal in ((READS[route], False), (READS[route], True), ([*READS[route], "--json"], True)):
@@ -63,7 +62,6 @@ def test_hostile_text_is_shown_and_notobeyed(route: str, cli: Cli, kernel: Kerne
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_hostile_text_in_a_refusal_is_notobeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
-    """Error messages quote files and names."""
     safe = text.encode("utf-8", "replace").decode()
     error = {"path": safe, "line": 1, "column": 2, "where": safe, "message": safe, "hint": safe, "source": safe}
     kernel.answers["GET /ps"] = problem(422, "bad_definition", safe, hint=safe, errors=[error])
@@ -89,7 +87,6 @@ def test_a_mistake_in_a_file_is_shown_with_its_place(cli: Cli, kernel: KernelDou
 
 
 def test_the_process_table_says_what_runs(cli: Cli, kernel: KernelDouble) -> None:
-    """Its columns, one line an agent."""
     kernel.answers |= read_answers("reads")
     header, alice, bob = cli("ps").out.splitlines()
     assert header.split() == [
@@ -112,21 +109,18 @@ def test_a_terminal_gets_what_fits(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_wide_characters_keep_columns_straight(cli: Cli, kernel: KernelDouble) -> None:
-    """Users write Chinese: a wide character takes two columns."""
     kernel.answers["GET /ps"] = Ps(agents=(ps_row(text="审查代码"), ps_row(text="abcdefgh")))
     first, second = (line.split("4711")[0] for line in cli("ps").out.splitlines()[1:])
     assert len(first) + 4 == len(second)
 
 
 def test_facts_that_people_do_not_read_are_left_out(cli: Cli, kernel: KernelDouble) -> None:
-    """protocol.message.FACT_KINDS; whom a message was sent to is said where its text does not."""
     said = (message(1, "a\nb", to=("bob",)), message(2, "x", kind="done"), message(3, "@bob y", "system", to=("bob",)))
     kernel.answers["GET /spaces/review:main/channel"] = Channel(space="review:main", messages=said)
     assert cli("channel", "@review").out.splitlines() == ["alice -> bob: a", "  b", "system: @bob y"]
 
 
 def test_the_channel_is_asked_for_as_many_as_were_wanted(cli: Cli, kernel: KernelDouble) -> None:
-    """channel -n N."""
     kernel.answers |= read_answers("x")
     cli("channel", "@review", "-n", "3")
     assert kernel.of("GET", "/spaces/review:main/channel")[0].query == {"limit": "3"}
@@ -135,7 +129,6 @@ def test_the_channel_is_asked_for_as_many_as_were_wanted(cli: Cli, kernel: Kerne
 
 
 def test_an_agents_part_of_a_channel(cli: Cli, kernel: KernelDouble) -> None:
-    """peek alice@review: what it said, and what was meant for it."""
     said = (message(1, "1", "alice"), message(2, "@alice 2", "bob"))
     kernel.answers["GET /spaces/review:main/channel"] = Channel(space="review:main", messages=said, total=2)
     shown = cli("peek", "alice@review", "--json").json()["messages"]
@@ -144,7 +137,6 @@ def test_an_agents_part_of_a_channel(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_peek_without_a_target_takes_the_only_one(cli: Cli, kernel: KernelDouble) -> None:
-    """peek [TARGET]: a running workflow before agents; several are an error that names them."""
     kernel.answers |= read_answers("hello")
     row = {"name": "review", "tag": "main", "state": "running", "members": [], "started_at": AT}
     kernel.answers["GET /workflows"] = {"workflows": [row]}
@@ -157,7 +149,6 @@ def test_peek_without_a_target_takes_the_only_one(cli: Cli, kernel: KernelDouble
 
 @pytest.mark.parametrize("key", ["alice@review:main", "alice"])
 def test_an_agent_inside_a_workflow_has_a_queue_of_its_own(cli: Cli, kernel: KernelDouble, key: str) -> None:
-    """An inline agent's key is alice@review:main; one that is referred to has one queue for all its spaces."""
     kernel.answers["GET /spaces/review:main/members"] = {"members": [{"name": "alice", "state": "idle", "agent": key}]}
     kernel.answers[f"GET /agents/{key}/queue"] = {"agent": "alice", "instructions": []}
     assert cli("queue", "alice@review").out == "nothing waits for alice\n"
@@ -223,7 +214,6 @@ def test_work_over_a_time_is_asked_for_and_shown_by_what_it_is_parted_by(cli: Cl
 
 
 def test_a_cost_nobody_knows_is_unknown_and_not_0(cli: Cli, kernel: KernelDouble) -> None:
-    """Unknown model, unknown cost; what is known of it is shown with a mark."""
     sample = read_answers("x")["GET /usage"]
     known = msgspec.structs.replace(sample.total, key="alice", usage=Usage(input_tokens=5, cost_usd=0.25))
     free = msgspec.structs.replace(sample.total, key="bob", unpriced=0)
@@ -237,7 +227,6 @@ def test_a_cost_nobody_knows_is_unknown_and_not_0(cli: Cli, kernel: KernelDouble
 
 
 def test_what_work_took_fits_on_80_columns_without_the_outcomes_that_nothing_had(cli: Cli) -> None:
-    """Tokens, cost and seconds are what one looks for; a screen that is wide enough, and a pipe, show all."""
     sample = read_answers("x")["GET /usage"]
     usage = Usage(input_tokens=123_456, output_tokens=12_345, cache_read_tokens=1_234_567, cost_usd=12.3456)
     row = msgspec.structs.replace(sample.total, key="reviewer", usage=usage, ended={"done": 3}, instructions=3)
@@ -278,7 +267,6 @@ def test_status_of_a_target_says_whether_that_runs(state: str, code: int, cli: C
 
 
 def test_status_of_a_kernel_that_cannot_write_is_a_failure(cli: Cli, kernel: KernelDouble) -> None:
-    """It is up, and keeps nothing: a script must not take it for sound."""
     answer = msgspec.structs.replace(
         read_answers("x")["GET /status"], state="degraded", storage="storage_full", notice="the disk is full"
     )
@@ -315,13 +303,11 @@ def test_events_are_one_object_a_line(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_events_can_be_those_of_the_last_minutes(cli: Cli, kernel: KernelDouble) -> None:
-    """logs --since D."""
     kernel.answers["GET /events"] = _history()
     assert [e["seq"] for e in cli("events", "--jsonl", "--since", "800d").jsonl()] == [2, 3, 4]
 
 
 def test_logs_leave_the_conversation_out(cli: Cli, kernel: KernelDouble) -> None:
-    """logs [TARGET]: lifecycle, by agent and by workflow."""
     kernel.answers["GET /events"] = lambda asked: _history()
     assert [e["seq"] for e in cli("logs", "--jsonl").jsonl()] == [1, 3, 4]
     assert [e["seq"] for e in cli("logs", "alice", "--jsonl").jsonl()] == [3]
@@ -366,7 +352,6 @@ def test_the_log_of_what_ended_is_shown_without_what_runs(cli: Cli, kernel: Kern
 
 
 def test_nothing_that_ended_is_no_mistake(cli: Cli, kernel: KernelDouble) -> None:
-    """Of an agent that is there; a name nobody has is still one."""
     kernel.answers["GET /events"] = lambda asked: _told(*ATTEMPTS[:2])
     kernel.answers["GET /agents/alice"] = {}
     assert (cli("logs", "alice", "--previous").code, cli("logs", "--previous").out) == (0, "")
@@ -384,7 +369,6 @@ def test_a_document_of_another_shape_is_an_error_and_not_a_crash(route: str, cli
 
 @pytest.mark.parametrize("words", [("ps", "--json"), ("ps",), ("status", "--json"), ("status",)])
 def test_the_fast_path_loads_no_heavy_module(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
-    """Thin client: what is looked at all day needs neither OpenSSL nor argparse, msgspec, rich or subprocess."""
     kernel.answers |= read_answers("x")
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "interface", "awk", "", *words],
@@ -434,7 +418,6 @@ def test_one_mistake_in_a_file_is_told_once(cli: Cli, kernel: KernelDouble) -> N
 
 
 def test_logs_tell_a_call_that_was_refused_from_one_that_was_run(cli: Cli, kernel: KernelDouble) -> None:
-    """logs: what the model was told of a call is seen from outside."""
     ran = {"k": 1, "kind": "tool", "step": 1, "name": "write"}
     refused = {**ran, "k": 2, "is_error": True, "refused": "denied"}
     broken = {**ran, "k": 3, "is_error": True, "refused": None}
@@ -448,7 +431,6 @@ def test_logs_tell_a_call_that_was_refused_from_one_that_was_run(cli: Cli, kerne
 
 
 def test_what_no_run_is_called_is_said_in_the_words_that_were_typed(cli: Cli, kernel: KernelDouble) -> None:
-    """show foo: nobody typed foo:main. Other failures are told as they are."""
     kernel.answers["GET /runs/foo:main"] = problem(404, "not_found", "there is no run 'foo:main'")
     ran = cli("show", "foo")
     told = "error: No run, instruction or workflow named 'foo'\n  hint: List runs: awk runs\n"
@@ -458,7 +440,6 @@ def test_what_no_run_is_called_is_said_in_the_words_that_were_typed(cli: Cli, ke
 
 
 def test_a_shown_instruction_names_the_calls_that_failed(cli: Cli, kernel: KernelDouble) -> None:
-    """show INSTRUCTION: what the model read of each, on a line."""
     kernel.answers["GET /instructions/i7"] = instruction(text="was not run:\nno")
     assert "calls that failed:\n  step 1  was not run: no  denied: was not run: no\n" in cli("show", "i7").out
 
@@ -476,7 +457,6 @@ def test_a_shown_instruction_names_the_calls_that_failed(cli: Cli, kernel: Kerne
 def test_a_shown_instruction_names_what_was_asked_for_and_what_of_it_has_not_run(
     cli: Cli, kernel: KernelDouble, state: Any, *, heard: bool, standing: Any, said: str
 ) -> None:
-    """show INSTRUCTION: an approval that was given when its attempt was dead is not out of sight."""
     asked = AskedApproval(id="a1", tool="Bash", state=state, heard=heard, requested_at=AT)
     shown = msgspec.structs.replace(instruction(standing=standing), approvals=(asked,))
     kernel.answers["GET /instructions/i7"] = shown
@@ -498,7 +478,6 @@ def test_logs_of_a_name_that_nobody_has_are_an_error(cli: Cli, kernel: KernelDou
 
 @pytest.mark.parametrize("count", ["x", "1.5", "9999999999", "²"])
 def test_a_count_is_a_whole_number(count: str, cli: Cli) -> None:
-    """Errors name what the user typed."""
     ran = cli("peek", "alice", "-n", count)
     assert ran.code == 2
     assert f"{count!r} is not a number of rows: 0 (all), 1, 2, ..." in ran.err
@@ -532,8 +511,6 @@ def test_a_list_says_what_it_leaves_out_and_gives_all_of_it_for_0(cli: Cli, kern
 
 
 def test_older_messages_come_before_newer_ones_however_many_answers_they_take(cli: Cli, kernel: KernelDouble) -> None:
-    """The pages of a conversation go back in time."""
-
     def answer(asked: Asked) -> Channel:
         if "before" in asked.query:
             return Channel(space="dm:alice", messages=(message(1, "old", "user"),), total=3)
@@ -550,7 +527,6 @@ def test_older_messages_come_before_newer_ones_however_many_answers_they_take(cl
 
 
 def test_runs_are_asked_for_by_workflow_status_and_age(cli: Cli, kernel: KernelDouble) -> None:
-    """runs [@wf[:tag]] [--status S] [--since D] [-n N]."""
     kernel.answers |= read_answers("done")
     assert cli("runs", "@review").code == cli("runs", "@review:pr-1", "--status", "failed", "-n", "3").code == 0
     first, second = [asked.query for asked in kernel.of("GET", "/runs")]
@@ -562,7 +538,6 @@ def test_runs_are_asked_for_by_workflow_status_and_age(cli: Cli, kernel: KernelD
 
 
 def test_a_diff_of_an_agent_alone_is_told_how_to_name_its_tree(cli: Cli, kernel: KernelDouble) -> None:
-    """The hint names no workflow that might not be there, and nothing is asked."""
     ran = cli("diff", "bob")
     assert ran.code == 2
     assert ran.err == (
@@ -582,7 +557,6 @@ def test_a_diff_of_an_agent_alone_is_told_how_to_name_its_tree(cli: Cli, kernel:
 def test_an_audit_of_one_agent_that_finds_nothing_says_so_of_that_one(
     flags: tuple[str, ...], told: str, cli: Cli, kernel: KernelDouble
 ) -> None:
-    """Others may have asked."""
     kernel.answers["GET /audit"] = {"rows": [], "total": 0, "next": None}
     ran = cli("audit", *flags)
     assert (ran.code, ran.out.startswith(told)) == (0, True)

@@ -154,7 +154,6 @@ def check_junit(text: str) -> ET.Element:
 @pytest.mark.promise("P73")
 @pytest.mark.parametrize("count", [25, pytest.param(600, marks=pytest.mark.long("[25]"))])
 def test_nothing_that_agents_wrote_is_obeyed_by_a_runner_a_page_or_a_terminal(count: int) -> None:
-    """Texts out of all that was used against these, in each field of a record, in each report; few cover for many."""
     chance = random.Random(count)
     for number in range(count):
         text = WORD.join(chance.choice(PIECES) for _ in range(chance.randint(2, 7))) + WORD
@@ -264,12 +263,10 @@ def test_what_people_and_the_kernel_say_is_no_finding_and_votes_tasks_and_output
     ],
 )  # fmt: skip
 def test_a_path_is_one_of_the_project(named: str, path: str | None) -> None:
-    """Also where an agent names a file in its working tree by its whole path."""
     assert path_of(named, ("/w/t", "/w")) == path
 
 
 def test_no_line_makes_the_search_for_findings_slow() -> None:
-    """Its cost grows with the text alone: a megabyte of what nearly is one is looked at at once."""
     for piece in ("`*" * 60, "a/" * 100, " " * 200, "a.py:1:", "- - - "):
         assert list(spoken(piece * (1_000_000 // len(piece)), "x", "m1")) == []
 
@@ -328,7 +325,6 @@ def test_a_report_says_how_the_run_ended() -> None:
 
 
 def test_mistakes_in_files_are_annotations_at_their_lines() -> None:
-    """Within the repository of the job, where the project is a part of it."""
     made = msgspec.structs.replace(refused("a:b,c"), prefix="services/api/")
     assert annotations_of(made) == [
         "::error file=services/api/.agents/a%3Ab%2Cc.yaml,line=3,col=2,title=a%3Ab%2Cc was not run::a:b,c (a:b,c)"
@@ -336,7 +332,6 @@ def test_mistakes_in_files_are_annotations_at_their_lines() -> None:
 
 
 def test_of_an_archive_only_what_reports_show_is_kept() -> None:
-    """Transcripts of hours are passed over; of a long channel the last words stay, and the rest is counted."""
     rows = Rows()
     rows.take(b'{"part":"transcript","run":"r12","row":{"broken')
     for number in range(Rows.MOST + 3):
@@ -346,7 +341,6 @@ def test_of_an_archive_only_what_reports_show_is_kept() -> None:
 
 
 def test_a_real_reader_reads_the_suite() -> None:
-    """junitparser, as CI systems read it."""
     junitparser = pytest.importorskip("junitparser", reason="junitparser is not installed")
     xml = junitparser.JUnitXml.fromstring(suite_of(record("no")).encode())
     (suite,) = xml
@@ -414,7 +408,6 @@ SARIF_SHAPE: Final = {
 
 
 def test_the_log_is_sarif() -> None:
-    """By its parts that we use, and by the whole schema where that is there."""
     logs = [
         json.loads(log_of(made)) for made in (record("src/a.py:3: x"), refused("no"), record("\nsrc/a.py:0: \x1b[1m"))
     ]

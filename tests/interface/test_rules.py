@@ -49,7 +49,6 @@ def test_rules_are_listed_with_whose_they_are_and_how_often_they_were_done(cli: 
 
 
 def test_rules_of_packages_are_listed_after_them(cli: Cli, kernel: KernelDouble) -> None:
-    """With the package, and why there is none where it is broken."""
     installed = (
         InstalledRule(name="tickets", package="demo 1.2", kinds=("reply", "said"), state="on", fired=4, raised=0),
         InstalledRule(name="lost", package="demo 1.2", kinds=(), state="broken", fired=0, raised=0, why="no such name"),
@@ -62,7 +61,6 @@ def test_rules_of_packages_are_listed_after_them(cli: Cli, kernel: KernelDouble)
 
 
 def test_a_rule_is_shown_as_it_is(cli: Cli, kernel: KernelDouble) -> None:
-    """What somebody wrote stays on its line."""
     for text in (one.encode("utf-8", "replace").decode() for one in HOSTILE):
         rule = msgspec.structs.replace(INFO, author=text, rule=msgspec.structs.replace(SPEC, description=text))
         kernel.answers[f"GET {HERE}/fix"] = document(rule)
@@ -72,7 +70,6 @@ def test_a_rule_is_shown_as_it_is(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_the_rules_of_a_file_are_defined_in_their_order(cli: Cli, kernel: KernelDouble, tmp_path: Path) -> None:
-    """Every scalar of YAML is read as what its place wants."""
     kernel.answers[f"POST {HERE}"] = document(INFO)
     (tmp_path / "rules.yaml").write_text(FILE)
     assert cli("rule", "add", str(tmp_path / "rules.yaml"), "@review").out.splitlines() == ["fix: version 2, on"] * 2
@@ -84,14 +81,12 @@ def test_the_rules_of_a_file_are_defined_in_their_order(cli: Cli, kernel: Kernel
 
 @pytest.mark.parametrize("text", ["rules: [{nmae: x}]", "- [", "rules: []"])
 def test_a_file_that_has_no_rules_says_why(cli: Cli, tmp_path: Path, text: str) -> None:
-    """Before any kernel is asked."""
     (tmp_path / "rules.yaml").write_text(text)
     done = cli("rule", "add", str(tmp_path / "rules.yaml"), "@review")
     assert (done.code, "rules.yaml" in done.err) == (2, True)
 
 
 def test_a_trial_tells_what_a_rule_would_have_done(cli: Cli, kernel: KernelDouble) -> None:
-    """By its name, or from a file."""
     firing = RuleFiring(
         seq=4, kind="said", sender="bob", text="CHANGES", waits_for=(), would=("assign alice: CHANGES",)
     )

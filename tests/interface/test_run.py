@@ -57,13 +57,11 @@ def test_working_trees_are_told_of_where_something_is_in_them(commits: int, cli:
 
 
 def test_verbose_tells_the_steps(cli: Cli, kernel: KernelDouble) -> None:
-    """run -v."""
     kernel.answers["POST /run"] = Stream([ACCEPTED, SAID, STEP, _result()])
     assert "instruction.step reviewer step=1 kind=reply" in cli("run", "review", "-v").err
 
 
 def test_what_was_asked_reaches_the_kernel(cli: Cli, kernel: KernelDouble) -> None:
-    """Flags, parameters after --, trust by flag or environment, and the hidden name of --tag."""
     kernel.answers["POST /run"] = Stream([ACCEPTED, _result()])
     cli(
         "run",
@@ -158,7 +156,6 @@ def test_a_run_that_is_refused(code: str, status: int, exit_code: int, cli: Cli,
 
 
 def test_a_run_outlives_the_stream(cli: Cli, kernel: KernelDouble) -> None:
-    """The kernel dies in the middle: the next one is followed from the last event on, nothing is told twice."""
     later = sse("message", message_event(6, message(2, "later", "coder")), 6)
     answers = [Stream([later], cut=True), Stream([PING, STOPPED])]
     states = [report(status="running"), report(status="running"), report(status="running"), report(exit_code=1)]
@@ -180,7 +177,6 @@ def test_a_run_outlives_the_stream(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_a_run_that_ended_while_nobody_listened_is_reported(cli: Cli, kernel: KernelDouble) -> None:
-    """Level-triggered: its state is asked for on every connect."""
     kernel.answers |= {
         "POST /run": Stream([ACCEPTED], cut=True),
         "GET /events": Stream([PING]),
@@ -198,7 +194,6 @@ def test_a_run_that_was_not_accepted_is_no_kernel(cli: Cli, kernel: KernelDouble
 
 
 def test_a_detached_run_is_named_and_left(cli: Cli, kernel: KernelDouble) -> None:
-    """run --detach: a client that goes away does not stop the run."""
     kernel.answers |= {
         "POST /run": Stream([ACCEPTED, SAID, _result()]),
         "GET /runs/review:main": report(status="running"),
@@ -304,7 +299,6 @@ def test_a_run_whose_reader_goes_away_does_not_go_on_alone(together: bool, cli: 
 
 
 def test_a_run_under_nohup_outlives_its_terminal(cli: Cli, kernel: KernelDouble) -> None:
-    """SIGHUP that is ignored stays ignored."""
     stopped = cancellable(kernel, [ACCEPTED, SAID])
     words, pipe = ["nohup", *AWK, "run", "review"], subprocess.PIPE
     with subprocess.Popen(words, cwd=cli.root, env=cli.environ, stdout=pipe, stderr=pipe) as process:
@@ -317,7 +311,6 @@ def test_a_run_under_nohup_outlives_its_terminal(cli: Cli, kernel: KernelDouble)
 
 
 def test_a_run_that_is_interrupted_during_its_setup_had_not_begun(cli: Cli, kernel: KernelDouble) -> None:
-    """The kernel gives up a start whose client is gone: there is nothing to stop, and that is no failure."""
     kernel.answers |= {
         "POST /run": lambda asked: Stream(PING for _ in iter(int, 1)),
         "DELETE /workflows/review/main": problem(404, "workflow_not_running", "not running"),

@@ -135,7 +135,6 @@ def test_a_report_that_cannot_be_written_is_told_before_anything_begins(
 
 
 def test_files_of_the_runner_are_checked_too(cli: Cli, kernel: KernelDouble, runner: Path) -> None:
-    """The folder in place of a file; where they are not named, that is told, and the annotations come all the same."""
     (runner / "OUTPUT").unlink()
     (runner / "OUTPUT").mkdir()
     ran = cli("run", "review", "--report", "github")
@@ -151,7 +150,6 @@ def test_files_of_the_runner_are_checked_too(cli: Cli, kernel: KernelDouble, run
 def test_what_anybody_wrote_into_the_files_of_the_runner_meanwhile_is_taken_back(
     cli: Cli, kernel: KernelDouble, runner: Path, tmp_path: Path
 ) -> None:
-    """A line in GITHUB_ENV or GITHUB_PATH would speak in all later steps; half a heredoc would swallow our outputs."""
     _answers(kernel)
     stream = kernel.answers["POST /run"]
 
@@ -174,7 +172,6 @@ def test_what_anybody_wrote_into_the_files_of_the_runner_meanwhile_is_taken_back
 
 
 def test_nothing_that_a_kernel_starts_knows_the_files_and_tokens_of_the_runner(cli: Cli) -> None:
-    """SECURITY.md: what could speak for the job stays with the command."""
     theirs = {
         "GITHUB_ENV",
         "GITHUB_OUTPUT",
@@ -189,7 +186,6 @@ def test_nothing_that_a_kernel_starts_knows_the_files_and_tokens_of_the_runner(c
 
 
 def test_a_report_that_cannot_be_written_any_more_is_a_failure(cli: Cli, kernel: KernelDouble) -> None:
-    """The others are written; a run that failed keeps its own exit code."""
     (cli.root / "out").mkdir()
     for code, expected in ((0, 1), (6, 6)):
         _answers(kernel, exit_code=code)
@@ -208,7 +204,6 @@ def test_a_report_that_cannot_be_written_any_more_is_a_failure(cli: Cli, kernel:
 
 
 def test_a_log_that_cannot_be_read_leaves_the_report_itself(cli: Cli, kernel: KernelDouble) -> None:
-    """The kernel may be gone by then: what is known is written, and that the rest is not."""
     _answers(kernel, exit_code=6, status="incomplete")
     kernel.answers["GET /runs/r12/export"] = problem(500, "internal", "no luck")
     assert cli("run", "review", "--report", "md:r.md").code == 6

@@ -37,7 +37,6 @@ def _written(*pieces: str) -> str:
 
 
 def test_both_forms_are_neutral_and_readable() -> None:
-    """The first after any blanks, the second anywhere in a line; what is neither is as it was."""
     assert _obeyed(HOSTILE) == HOSTILE.split("\n")
     assert (
         _written(HOSTILE)
@@ -49,7 +48,6 @@ def test_both_forms_are_neutral_and_readable() -> None:
 
 @given(st.lists(st.text(alphabet=":# [\n\tvso\u3000", max_size=6), max_size=8))
 def test_no_pieces_make_a_command_together(pieces: list[str]) -> None:
-    """An answer comes as a stream of them; without the backslashes it is what was written."""
     written = _written(*pieces)
     assert _obeyed(written) == []
     assert written.replace("\\", "") == "".join(pieces)
@@ -57,7 +55,6 @@ def test_no_pieces_make_a_command_together(pieces: list[str]) -> None:
 
 @given(st.text(alphabet=':# [\n"\\vso', max_size=30))
 def test_json_is_neutral_and_the_same_value(text: str) -> None:
-    """Whoever parses it gets what the agent wrote."""
     document = neutral_json(json.dumps({"text": text}))
     assert _obeyed(document) == []
     assert json.loads(document) == {"text": text}
@@ -65,7 +62,6 @@ def test_json_is_neutral_and_the_same_value(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["GITHUB_ACTIONS", "CI", "TF_BUILD", "TEAMCITY_VERSION"])
 def test_every_runner_is_known_by_its_variable(name: str) -> None:
-    """Outside of them text is as it was."""
     assert is_read_by_runner({name: "true"})
     assert not is_read_by_runner({"HOME": "/home/me"})
 
@@ -82,7 +78,6 @@ def test_every_runner_is_known_by_its_variable(name: str) -> None:
     ids=" ".join,
 )  # fmt: skip
 def test_no_command_prints_what_a_runner_obeys(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    """Both streams of real processes, as text and as JSON."""
     kernel.answers |= read_answers(HOSTILE)
     line = sse("worker.log", event("worker.log", 1, data={"text": HOSTILE}), 1)
     kernel.answers["GET /events"] = Stream([line])

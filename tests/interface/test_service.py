@@ -57,7 +57,6 @@ def test_whatever_the_paths_are_the_unit_runs_what_was_meant() -> None:
 
 @pytest.mark.parametrize("words_", [("signal", "killed", "KILL"), ("success", "exited", "0")])
 def test_the_shell_behind_it_notes_how_the_kernel_ended(words_: tuple[str, str, str], tmp_path: Path) -> None:
-    """The command of the unit itself, in a folder with an odd name; nobody else can read it."""
     state = tmp_path / "it's $HOME %h"
     state.mkdir()
     argv = words(settings(unit_text(_service("/p", str(state))))["ExecStopPost"][0].removeprefix("-"), variables=True)
@@ -69,7 +68,6 @@ def test_the_shell_behind_it_notes_how_the_kernel_ended(words_: tuple[str, str, 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_finds_nothing_wrong_with_it(tmp_path: Path) -> None:
-    """systemd-analyze --user verify, with a root that a unit has to escape."""
     root = tmp_path / "a 100% b'c\"é"
     root.mkdir()
     service = _service(str(root), str(tmp_path))._replace(argv=[shutil.which("true") or "", "--project", str(root)])
@@ -83,7 +81,6 @@ def test_systemd_finds_nothing_wrong_with_it(tmp_path: Path) -> None:
 
 
 def test_a_property_list_says_the_same() -> None:
-    """Read by Python's own reader; what XML cannot have is refused."""
     service = _service("/p & <q>\"'é", environ={"AGENT_WORKER_HOME": "/h"})
     found = plistlib.loads(plist_text(service).encode())
     assert found["ProgramArguments"] == list(service.argv)
@@ -109,7 +106,6 @@ def systemctl(cli: Cli, tmp_path: Path) -> Path:
 
 
 def test_it_is_installed_and_removed_again(cli: Cli, systemctl: Path, tmp_path: Path) -> None:
-    """The file is what print shows; the manager is told; without one the commands are; twice is as once."""
     printed = cli("service", "print")
     told = cli("service", "install", "--json").json()
     path = Path(told["path"])
@@ -132,7 +128,6 @@ def test_it_is_installed_and_removed_again(cli: Cli, systemctl: Path, tmp_path: 
 
 
 def test_what_is_not_ours_is_left_alone(cli: Cli, systemctl: Path) -> None:
-    """A unit of somebody else's, and a link, are neither written over nor removed."""
     path = Path(cli("service", "print", "--json").json()["path"])
     path.parent.mkdir(parents=True)
     path.write_text("[Service]\nExecStart=/bin/true\n")
@@ -145,7 +140,6 @@ def test_what_is_not_ours_is_left_alone(cli: Cli, systemctl: Path) -> None:
 
 
 def test_a_kernel_that_runs_is_not_taken_over_unasked(cli: Cli, kernel: KernelDouble, systemctl: Path) -> None:
-    """It is enabled, and the commands that hand over are named."""
     told = cli("service", "install", "--json").json()
     assert told["started"] is False
     stop, start = told["commands"]

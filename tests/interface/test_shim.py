@@ -82,7 +82,6 @@ def _path(script: Path) -> str:
     ids=str,
 )
 def test_what_is_not_ours_is_done_by_the_system_awk(script: Path, args: tuple[str, ...]) -> None:
-    """Same output, same complaints, same exit code, stdin untouched."""
     (script.parent / "program.awk").write_text('{print NF ":" $0}\n')
     stdin = b"one:uno two\nthree:tres \xff\n"
     words = [str(script.parent / word) if word == "program.awk" else word for word in args]
@@ -94,7 +93,6 @@ def test_what_is_not_ours_is_done_by_the_system_awk(script: Path, args: tuple[st
 
 
 def test_it_becomes_the_awk_rather_than_running_one(script: Path) -> None:
-    """A signal or a limit for the awk reaches the awk."""
     stat = '{sub(/ .*/, "", $0); print}'
     with subprocess.Popen(
         [str(script), stat, "/proc/self/stat"], env={"PATH": _path(script)}, stdout=subprocess.PIPE
@@ -104,7 +102,6 @@ def test_it_becomes_the_awk_rather_than_running_one(script: Path) -> None:
 
 
 def test_a_closed_pipe_kills_it_as_it_would_the_awk(script: Path) -> None:
-    """A program that ignores SIGPIPE passes that on through exec: the awk would complain of a write error."""
     reader, writer = os.pipe()
     with subprocess.Popen(
         [str(script), 'BEGIN{while (1) print "x"}'], env={"PATH": _path(script)}, stdout=writer, stderr=subprocess.PIPE
@@ -117,7 +114,6 @@ def test_a_closed_pipe_kills_it_as_it_would_the_awk(script: Path) -> None:
 
 
 def test_the_awk_sees_the_environment_we_were_given(script: Path) -> None:
-    """``name=x awk`` is how scripts pass text: what we use ourselves has names of our own. Shells add theirs."""
     program = 'BEGIN{for (name in ENVIRON) print name "=" ENVIRON[name]}'
     given = {"name": "x", "word": "y", "own": "z", "found": "1", "AGENT_WORKER_AWK_SEEN": "1:/x"}
     _, out, _ = _ran(script, program, path=_path(script), more=given)
@@ -129,7 +125,6 @@ def test_the_awk_sees_the_environment_we_were_given(script: Path) -> None:
 
 
 def test_two_shims_find_the_one_awk(tmp_path: Path, script: Path) -> None:
-    """An activated environment over a user-wide installation."""
     other = _installed(tmp_path / "other" / "bin")
     path = f"{script.parent}:{other.parent}:/usr/bin:/bin"
     assert _ran(script, "BEGIN{print 5}", path=path)[:2] == (0, b"5\n")
@@ -137,7 +132,6 @@ def test_two_shims_find_the_one_awk(tmp_path: Path, script: Path) -> None:
 
 
 def test_a_wrapper_that_leads_back_to_us_is_passed_by(tmp_path: Path, script: Path) -> None:
-    """The loop guard: version managers put scripts of this kind on PATH."""
     wrapper = tmp_path / "wrappers" / "awk"
     wrapper.parent.mkdir()
     wrapper.write_text(f'#!/bin/sh\nexec "{script}" "$@"\n')
@@ -155,7 +149,6 @@ def test_without_a_system_awk_it_says_so(script: Path) -> None:
 
 
 def test_a_slip_of_the_pen_is_told_and_not_handed_on(script: Path) -> None:
-    """As awk programs they would silently do nothing."""
     for word, meant in {"strat": "start", "rnu": "run", "Run": "run", "statsu": "status", "Peek": "peek"}.items():
         code, out, err = _ran(script, word, "review", path=_path(script), stdin=b"x\n")
         assert (code, out) == (2, b"")
@@ -165,14 +158,12 @@ def test_a_slip_of_the_pen_is_told_and_not_handed_on(script: Path) -> None:
 
 
 def test_an_option_before_the_command_is_told(script: Path) -> None:
-    """The system's awk knows none of these, and would say so in words of its own."""
     code, out, err = _ran(script, "--json", "ps", path=_path(script))
     assert (code, out) == (2, b"")
     assert b"hint: awk ps --json" in err
 
 
 def test_help_is_ours_and_names_the_system_awk(script: Path) -> None:
-    """Every command is there; the last line says where the rest goes."""
     for words in ((), ("-h",), ("--help",), ("help",)):
         code, out, _ = _ran(script, *words, path=_path(script))
         text = out.decode()
@@ -192,7 +183,6 @@ def test_under_our_full_name_nothing_passes_through(script: Path) -> None:
 
 
 def test_the_words_of_the_shim_are_those_of_the_table() -> None:
-    """A shell cannot read the table; this keeps the two equal."""
     text = (INTERFACE / "awk.sh").read_text()
     lines = text.partition("# commands\n")[2].partition("# end of commands")[0].splitlines()
     words = [word for line in lines for word in line.partition(")")[0].replace("|", " ").split()]
@@ -200,14 +190,12 @@ def test_the_words_of_the_shim_are_those_of_the_table() -> None:
 
 
 def test_no_command_is_a_word_that_means_something_to_awk() -> None:
-    """Such a command would break scripts."""
     keywords = {"next", "exit", "print", "printf", "delete", "function", "func", "in", "if", "do", "while", "for"}
     functions = {"length", "getline", "rand", "srand", "systime", "int", "sqrt", "exp", "log", "sin", "cos", "system"}
     assert not BY_WORD.keys() & (functions | keywords)
 
 
 def test_the_passed_on_awk_needs_no_python_and_no_other_program(script: Path) -> None:
-    """An upgrade of Python that leaves the environment broken must not break every script on the machine."""
     (script.parent / "python").unlink()
     only_awk = script.parent.parent / "only-awk"
     only_awk.mkdir()
@@ -220,7 +208,6 @@ def test_the_passed_on_awk_needs_no_python_and_no_other_program(script: Path) ->
 
 @pytest.mark.parametrize("name", ["awk", "agent-worker"])
 def test_nothing_in_the_working_directory_shadows_our_modules(script: Path, tmp_path: Path, name: str) -> None:
-    """A project may have folders called kernel or protocol, and a shell PYTHONPATH=. for its own sake."""
     project = tmp_path / "project"
     for package in ("interface", "kernel", "osfiles", "protocol", "worker"):
         (project / package).mkdir(parents=True)
@@ -240,7 +227,6 @@ def test_nothing_in_the_working_directory_shadows_our_modules(script: Path, tmp_
 
 @pytest.mark.parametrize("name", ["awk", "agent-worker"])
 def test_it_finds_its_environment_through_links(script: Path, tmp_path: Path, name: str) -> None:
-    """pipx and uv tool link the commands of an environment into a folder on PATH."""
     local = tmp_path / "local bin"
     local.mkdir()
     (local / name).symlink_to(os.path.relpath(script.parent / name, local))
@@ -249,7 +235,6 @@ def test_it_finds_its_environment_through_links(script: Path, tmp_path: Path, na
 
 
 def test_without_an_environment_it_finds_the_python_that_has_the_package(tmp_path: Path) -> None:
-    """pip install --user, or an image whose Python is all there is for us."""
     script = _installed(tmp_path / "prefix" / "bin")
     (tmp_path / "prefix" / "pyvenv.cfg").unlink()
     version = f"python3.{sys.version_info.minor}"
@@ -274,7 +259,6 @@ def test_a_ctrl_c_before_python_is_ready_waits_for_it(tmp_path: Path, ignored: b
 
 
 def test_the_shim_has_a_ctrl_c_wait_where_env_can(script: Path) -> None:
-    """Python starts with SIGINT blocked, not ignored: it is answered, late."""
     if subprocess.run(["env", "--block-signal=INT", "true"], capture_output=True, check=False).returncode:
         pytest.skip("env cannot block signals here")
     blocked = "import signal\nprint(*signal.pthread_sigmask(signal.SIG_BLOCK, []))\n"

@@ -19,7 +19,6 @@ COUNTING = "---\nname: counting\ndescription: How to count\n---\nUse wc.\n"
 @pytest.mark.promise("XF05", "XF06")
 @pytest.mark.long("the other tests of this file")
 def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> None:
-    """Plain files of a commit, pinned; links and hooks do not come along."""
     with git_host(tmp_path / "host") as host:
         cli.environ |= host.environ
         host.write("all/counting/SKILL.md", COUNTING)
@@ -62,7 +61,6 @@ def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> No
 @pytest.mark.promise("XF05")
 @pytest.mark.long("tests/interface/test_skills_commands.py")
 def test_a_skill_that_is_wrong_blocks_no_other(cli: Cli, tmp_path: Path) -> None:
-    """A repository of others is as it is; what is left out is said where it matters."""
     with git_host(tmp_path / "host") as host:
         cli.environ |= host.environ
         host.write("all/counting/SKILL.md", COUNTING)
@@ -83,7 +81,6 @@ def test_a_skill_that_is_wrong_blocks_no_other(cli: Cli, tmp_path: Path) -> None
     ["github:../x@v1/a", "github:o/r", "github:o/r@--upload-pack=x/a", "github:o/r@v1/../..", "file:///etc", "ext::sh"],
 )
 def test_a_source_that_is_none_is_refused_before_git_is_thought_of(cli: Cli, source: str) -> None:
-    """A source that is none is refused before git is thought of."""
     refused = cli("skills", "import", source)
     assert (refused.code, refused.out) == (2, "")
     assert not (cli.root / ".agents/skills").exists()
@@ -91,7 +88,6 @@ def test_a_source_that_is_none_is_refused_before_git_is_thought_of(cli: Cli, sou
 
 @pytest.mark.promise("XF05")
 def test_no_link_of_the_project_leads_an_import_out(cli: Cli, tmp_path: Path) -> None:
-    """A project that is cloned may hold links where an import writes, and a skill may hold any file."""
     outside, home = tmp_path / "outside", cli.root / ".agents/skills"
     outside.mkdir()
     home.mkdir(parents=True)
@@ -108,7 +104,6 @@ def test_no_link_of_the_project_leads_an_import_out(cli: Cli, tmp_path: Path) ->
 
 @pytest.mark.promise("XF05")
 def test_a_lock_names_skills_and_no_paths(cli: Cli) -> None:
-    """What is removed is below the project's own folder of skills."""
     (cli.root / ".agents/skills").mkdir(parents=True)
     pin = {"source": "github:o/r@v1/a", "commit": "0" * 40, "digest": "0"}
     (cli.root / ".agents/skills/skills.lock").write_text(json.dumps({"../../src": pin}))
@@ -119,7 +114,6 @@ def test_a_lock_names_skills_and_no_paths(cli: Cli) -> None:
 
 @pytest.mark.long("tests/kernel/source")
 def test_a_folder_without_a_skill_is_told(cli: Cli, tmp_path: Path) -> None:
-    """Nothing is written; one that is wrong is told at its place."""
     with git_host(tmp_path / "host") as host:
         cli.environ |= host.environ
         host.write("none/README.md", "x")
@@ -143,7 +137,6 @@ def test_a_folder_without_a_skill_is_told(cli: Cli, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_fetched_is_said_and_what_to_do(cli: Cli, tmp_path: Path, source: str, gone: bool) -> None:
-    """A ref, a repository or a host that is not there is the user's to see, and no end of the loader's."""
     with git_host(tmp_path / "host") as host:
         cli.environ |= {"AGENT_WORKER_GITHUB_URL": "http://127.0.0.1:1"} if gone else host.environ
         host.publish("v1")
@@ -158,7 +151,6 @@ def test_what_cannot_be_fetched_is_said_and_what_to_do(cli: Cli, tmp_path: Path,
 
 @pytest.mark.promise("XF12")
 def test_a_link_in_place_of_the_folder_is_not_followed(cli: Cli, tmp_path: Path) -> None:
-    """A link in place of the folder is not followed."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (cli.root / ".agents/skills").symlink_to(outside)
@@ -171,7 +163,6 @@ def test_a_link_in_place_of_the_folder_is_not_followed(cli: Cli, tmp_path: Path)
 
 
 def test_a_skill_about_ourselves_is_written_where_coding_agents_look(cli: Cli) -> None:
-    """As the specification of skills wants it, and again in place of an older one; no link leads it out."""
     written = cli("skills", "install-self").out.splitlines()
     assert written == [".agents/skills/agent-worker/SKILL.md", ".claude/skills/agent-worker/SKILL.md"]
     first, second = [(cli.root / path).read_text("utf-8") for path in written]

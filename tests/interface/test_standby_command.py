@@ -30,7 +30,6 @@ REPORT = {
 def test_a_check_says_up_to_when_a_copy_goes_and_what_is_wrong(
     changes: dict[str, object], code: Exit, says: tuple[str, ...], cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loader is asked with the folder's whole path; no kernel is started."""
     calls: list[tuple[str, ...]] = []
 
     def inspect(_environ: object, *given: str, seconds: float) -> bytes:

@@ -45,7 +45,6 @@ def test_what_a_command_about_state_asks_and_says(
     cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The loader is asked with the project and its state; text and JSON say the same, and no kernel is started."""
     calls: list[tuple[str, ...]] = []
 
     def inspect(_environ: object, *given: str, seconds: float) -> bytes:

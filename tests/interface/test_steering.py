@@ -89,7 +89,6 @@ def test_what_is_no_id_is_told_before_anything_is_asked(word: str, name: str, cl
 
 
 def test_what_is_promoted_behind_others_is_told_so(cli: Cli, kernel: KernelDouble) -> None:
-    """Within a lane the oldest is first: promoting what is urgent already changes nothing, and that is said."""
     kernel.answers["GET /spaces/review:main/members"] = MEMBERS
     lanes: dict[str, Lane] = {"i3": "immediate", "i5": "normal", "i7": "immediate", "i9": "immediate"}
     rows = [
@@ -105,7 +104,6 @@ def test_what_is_promoted_behind_others_is_told_so(cli: Cli, kernel: KernelDoubl
 
 
 def test_a_refusal_keeps_nobody_else_from_being_changed(cli: Cli, kernel: KernelDouble) -> None:
-    """The others are done, the refusal is told, its code is the command's."""
     kernel.answers["POST /instructions/i7/retry"] = problem(409, "conflict", "i7 is done", hint="send it again")
     kernel.answers["POST /instructions/i8/retry"] = instruction("i8", status="queued")
     ran = cli("retry", "i7", "i8")
@@ -163,7 +161,6 @@ def test_what_a_person_must_end_decides_the_exit_code(
 
 @pytest.mark.promise("P26")
 def test_waiting_ends_where_only_a_person_can_help(cli: Cli, kernel: KernelDouble) -> None:
-    """An agent that goes into error while its message is waited for; what waits for a time is waited for."""
     kernel.answers |= {
         "POST /messages": SendReceipt(message_id="m1", instruction_ids=("i7",)),
         "GET /events": Stream([PING, sse("agent.changed", event("agent.changed", 9, agent="alice"), 9)]),
@@ -211,7 +208,6 @@ def test_many_are_cancelled_by_one_request(
 
 
 def test_on_a_terminal_it_is_shown_what_would_end_before_it_does(cli: Cli, kernel: KernelDouble) -> None:
-    """A no ends nothing; a yes asks for what was asked before, and nothing to do is no question."""
     kernel.answers["POST /instructions/cancel"] = lambda asked: {**MANY, "dry_run": asked.body["dry_run"]}
     no = cli("cancel", "--queued", stdin="n\n", terminal=True)
     assert (no.code, "2 instructions would be cancelled" in no.err, "cancel 2? [y/N]" in no.err) == (1, True, True)
@@ -222,7 +218,6 @@ def test_on_a_terminal_it_is_shown_what_would_end_before_it_does(cli: Cli, kerne
 
 
 def test_all_that_is_dead_is_tried_again(cli: Cli, kernel: KernelDouble) -> None:
-    """awk retry --all: those that could not be are told, and the exit code says it."""
     kept = [{"id": "i8", "code": "workflow_not_running", "detail": "bob is in no workflow review now"}]
     report = {**MANY, "action": "retry", "changed": 1, "left": 0, "kept": kept, "kept_by": {"workflow_not_running": 1}}
     kernel.answers["POST /instructions/retry"] = {**report, "instructions": MANY["instructions"][:1]}

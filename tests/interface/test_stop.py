@@ -58,7 +58,6 @@ def test_nobody_is_asked_where_nobody_answers_or_nothing_runs(
 
 
 def test_workflows_are_stopped_by_name(cli: Cli, kernel: KernelDouble) -> None:
-    """stop TARGET...: @review[:tag]."""
     kernel.answers |= {"DELETE /workflows/review/main": {}, "DELETE /workflows/review/pr-1": {}}
     assert cli("stop", "@review", "@review:pr-1").out == "stopped @review\nstopped @review:pr-1\n"
     assert cli("stop", "@nightly").code == 5
@@ -66,7 +65,6 @@ def test_workflows_are_stopped_by_name(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_an_agent_made_with_new_is_gone_and_one_with_a_file_does_no_work(cli: Cli, kernel: KernelDouble) -> None:
-    """Stop TARGET...: resume brings the latter back; a member of a workflow is stopped like it."""
     rows = [("eve", None, True), ("alice", ".agents/alice.yaml", False)]
     agents = tuple(AgentRow(name=n, model="", backend="sdk", file=f, ephemeral=e, state="idle") for n, f, e in rows)
     kernel.answers |= {"GET /agents": AgentList(agents=agents), "DELETE /agents/eve": {}, "POST /agents/alice/stop": {}}
@@ -90,7 +88,6 @@ def test_flags_that_would_do_nothing_are_refused(cli: Cli, kernel: KernelDouble)
 
 
 def test_stop_waits_for_all_at_once_and_with_no_wait_for_none(cli: Cli, kernel: KernelDouble) -> None:
-    """Several agents are told before the first is waited for: their ends overlap."""
     rows = tuple(
         AgentRow(name=name, model="", backend="sdk", file="f", ephemeral=False, state="idle")
         for name in ("alice", "bob")

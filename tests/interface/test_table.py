@@ -157,7 +157,6 @@ def _mistakes(parser: argparse.ArgumentParser) -> Iterator[list[str]]:
 
 @every
 def test_no_error_speaks_in_the_words_of_argparse(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    """All flags of all commands, used wrongly: the errors read like all others."""
     said: list[str] = []
     for parser in _parsers(parser_for(command, "awk", command.load()[0])):
         for words in _mistakes(parser):
@@ -229,7 +228,6 @@ def test_json_is_printed_whatever_the_exit_code(command: Command, cli: Cli, kern
     "word", sorted(FILES_ONLY - {"worker", "doctor", "projects", "backup", "restore", "standby", "df"})
 )
 def test_what_is_about_files_needs_no_kernel_and_starts_none(word: str, cli: Cli) -> None:
-    """A user edits YAML, or reads an archive, with no kernel in sight."""
     (cli.root / "alice.jsonl").write_text(
         '{"of":"dm:alice","space":"dm:alice","at":"","version":""}\n{"part":"end","rows":{}}\n'
     )
@@ -245,12 +243,10 @@ def test_every_refusal_has_the_exit_code_of_the_protocol() -> None:
 
 
 def test_a_refusal_we_do_not_know_is_judged_by_its_status() -> None:
-    """A newer kernel may have more codes."""
     assert [of_failure("new_code", status) for status in (401, 404, 409, 503)] == [4, 5, 1, 69]
 
 
 def test_two_commands_of_one_name_cannot_be() -> None:
-    """A duplicate raises at import."""
     words = [word for command in COMMANDS for word in (command.word, *command.aliases)]
     assert len(words) == len(set(words))
 
@@ -272,7 +268,6 @@ def test_a_word_that_is_no_command_is_told(cli: Cli) -> None:
 
 
 def test_list_is_ls(cli: Cli, kernel: KernelDouble) -> None:
-    """Both names of it are understood."""
     kernel.answers["GET /agents"] = {"schema": "awk/agent-list/1", "agents": []}
     assert cli("list", "--json").out == cli("ls", "--json").out
 
@@ -289,7 +284,6 @@ _WORDS = st.sampled_from(
 def test_words_that_are_read_without_argparse_mean_what_they_mean_to_argparse(
     command: Command, words: list[str]
 ) -> None:
-    """The short way is for speed, and takes nothing else than the long one does."""
     configure = command.load()[0]
     plain = plain_arguments(configure, words)
     if plain is not None:
@@ -298,5 +292,4 @@ def test_words_that_are_read_without_argparse_mean_what_they_mean_to_argparse(
 
 @pytest.mark.parametrize("words", [["ps", "--json"], ["status"], ["status", "alice", "--json"], ["send", "a", "b"]])
 def test_plain_words_need_no_argparse(words: list[str]) -> None:
-    """What has to be fast takes the short way."""
     assert plain_arguments(BY_WORD[words[0]].load()[0], words[1:]) is not None

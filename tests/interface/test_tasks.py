@@ -46,7 +46,6 @@ def test_tasks_are_listed_with_whose_they_are_and_what_they_wait_for(cli: Cli, k
 
 
 def test_the_graph_has_each_task_once_under_what_it_waits_for(cli: Cli, kernel: KernelDouble) -> None:
-    """What else it needs is named behind it."""
     kernel.answers[f"GET {HERE}"] = TaskList(tasks=(DONE, CLAIMED, WAITING, ALONE), total=4)
     assert cli("task", "graph", "@review").out.splitlines() == [
         "t1 done Do t1",
@@ -57,7 +56,6 @@ def test_the_graph_has_each_task_once_under_what_it_waits_for(cli: Cli, kernel: 
 
 
 def test_one_is_shown_with_all_that_is_known_of_it(cli: Cli, kernel: KernelDouble) -> None:
-    """By its id or its key."""
     kernel.answers[f"GET {HERE}/docs"] = document(ALONE)
     assert cli("task", "show", "@review", "docs").out.splitlines() == [
         "t4 (docs): Do t4",
@@ -74,7 +72,6 @@ def test_one_is_shown_with_all_that_is_known_of_it(cli: Cli, kernel: KernelDoubl
 
 
 def test_a_person_adds_a_task_and_ends_several(cli: Cli, kernel: KernelDouble) -> None:
-    """What was ended is said even where another was refused; --json is one document."""
     kernel.answers[f"POST {HERE}"] = TasksPlanned(space="review:main", ids={"x": "t5"}, tasks=("t5",))
     ran = cli("task", "add", "@review", "Write it", "--key", "x", "--needs", "t1", "--needs", "docs", "--check", "make")
     assert ran.out == "t5: planned\n"
@@ -96,7 +93,6 @@ def test_a_person_adds_a_task_and_ends_several(cli: Cli, kernel: KernelDouble) -
 
 
 def test_ps_says_who_is_at_what_and_what_waits_for_what(cli: Cli, kernel: KernelDouble) -> None:
-    """Three at most in a cell."""
     own = (
         PsTask(id="t3", title="x", state="claimed"),
         PsTask(id="t5", title="x", state="open", blocked_by=("t3", "t4")),

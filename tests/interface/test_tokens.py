@@ -28,7 +28,6 @@ def test_a_token_is_printed_alone_when_it_is_made(cli: Cli, kernel: KernelDouble
 
 
 def test_tokens_are_listed_and_taken_back(cli: Cli, kernel: KernelDouble) -> None:
-    """By their ids; a name is somebody's words."""
     kernel.answers["GET /tokens"] = TokenList(
         tokens=(ROW, *(TokenRow(id="k2", name=name, scope="read", created_at=AT) for name in WORDS))
     )

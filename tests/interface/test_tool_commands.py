@@ -33,7 +33,6 @@ def test_a_tool_is_added_mocked_and_run_again(cli: Cli) -> None:
 
 
 def test_what_would_be_wrong_is_not_written(cli: Cli) -> None:
-    """The loader judges it: located, and the file is as it was."""
     file = cli.root / "moniro.yaml"
     file.write_text(PROJECT)
     wrong = cli("tool", "add", "bash", "-d", "x", "--", "ls")
@@ -53,7 +52,6 @@ def test_what_would_be_wrong_is_not_written(cli: Cli) -> None:
 
 
 def test_tools_are_imported_and_removed(cli: Cli) -> None:
-    """tool import FILE: typed as they are there; rm: not while an agent has it."""
     (cli.root / "other.yaml").write_text(
         "tools:\n  one: { description: '1', mock: 'yes', read_only: true }\n"
         "  two:\n    description: Two\n    command: [ls]\n"
@@ -81,7 +79,6 @@ def test_tools_are_imported_and_removed(cli: Cli) -> None:
 
 @pytest.mark.parametrize("text", ["nothing", "limits: {}", "tools: { x: { mock: 1, descripton: y } }"])
 def test_a_file_without_tools_is_told(cli: Cli, text: str) -> None:
-    """A mistake is at its place in that file."""
     (cli.root / "other.yaml").write_text(text)
     wrong = cli("tool", "import", "other.yaml")
     assert (wrong.code, "other.yaml:1:" in wrong.err) == (78, True)

@@ -89,7 +89,6 @@ def test_twelve_screens_are_what_they_were() -> None:
 
 
 def test_a_call_is_approved_once_all_of_it_was_shown_and_asked_once() -> None:
-    """a and n: y before its end shows more; what is no answer does nothing and leaves."""
     view, kernel = view_of(60, "a", "y", rows=8)
     assert (kernel.posted, view.question is None) == ([], False)
     for _ in range(20):
@@ -122,7 +121,6 @@ def test_a_call_is_granted_for_good_by_a_and_y_and_only_this_very_call() -> None
 
 
 def test_the_change_of_an_edit_is_shown_above_the_call() -> None:
-    """d: the lines that go and come, and then the input as before; y before the end of both shows more."""
     edit = {"path": "notes.md", "old_string": "one\ntwo\n", "new_string": "one\nthree\n"}
     view, kernel = view_of(60, "a", rows=9, call=edit)
     assert "d diff" in view.footer()
@@ -138,7 +136,6 @@ def test_the_change_of_an_edit_is_shown_above_the_call() -> None:
 
 @pytest.mark.promise("P16")
 def test_what_a_narrower_window_cuts_off_is_not_granted() -> None:
-    """The call is broken anew and read anew; and no key passes over rows, in a window of few."""
     view, kernel = view_of(200, "a", rows=9)
     assert view.read()
     view._context.out.columns = 30  # type: ignore[attr-defined]
@@ -152,7 +149,6 @@ def test_what_a_narrower_window_cuts_off_is_not_granted() -> None:
 
 
 def test_an_answer_that_was_typed_before_its_question_is_none() -> None:
-    """Keys of before are forgotten; what happened meanwhile is not."""
     signals: queue.Queue[str] = queue.Queue()
     for signal in ("key:a", "changed", "key:y", "gone"):
         signals.put(signal)
@@ -161,7 +157,6 @@ def test_an_answer_that_was_typed_before_its_question_is_none() -> None:
 
 
 def test_the_work_of_an_agent_is_its_last_steps() -> None:
-    """enter: what was said, each call and its result on one line each, and what has not come back; the rest is told."""
     view, kernel = view_of(60, "enter", rows=200)
     work = view.lines[: view.lines.index("")]
     assert work[0] == "29 earlier: awk show i7 --steps"
@@ -176,7 +171,6 @@ def test_the_work_of_an_agent_is_its_last_steps() -> None:
 
 
 def test_the_last_steps_are_found_where_numbers_are_left_out() -> None:
-    """Those of an earlier instruction, whose thread this one took up, and those of what others said meanwhile."""
     view, kernel = view_of(60)
     kernel.entries = [{**entry, "n": 1000 + 2 * entry["n"]} for entry in kernel.entries]
     view.press("enter", kernel)  # type: ignore[arg-type]
@@ -187,7 +181,6 @@ def test_the_last_steps_are_found_where_numbers_are_left_out() -> None:
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_no_step_of_an_agent_moves_the_cursor_or_passes_for_a_line_of_ours(text: str) -> None:
-    """Not in what it said, called and was given, and not in the name of what it called."""
     safe = text.encode("utf-8", "replace").decode()
     view, kernel = view_of(60)
     kernel.entries = steps(3, f"#99{safe}\n#99  forged", tool=f"#99{safe}")
@@ -199,7 +192,6 @@ def test_no_step_of_an_agent_moves_the_cursor_or_passes_for_a_line_of_ours(text:
 
 
 def test_keys_choose_sort_filter_and_leave() -> None:
-    """Arrows and letters; q while a filter is typed is a letter; escape takes a filter that is typed back."""
     assert view_of(60, "j", "down", "down")[0].chosen == "tester"
     assert view_of(60, "down", "k")[0].chosen == "coder@review:main"
     assert view_of(60, "s", "s")[0].sort == "cpu"
@@ -212,7 +204,6 @@ def test_keys_choose_sort_filter_and_leave() -> None:
 
 
 def test_meters_count_what_was_used_in_the_last_minute() -> None:
-    """Not what was used before anybody looked; and agents that go take nothing from it."""
     meter = Meter()
     row = ps_row(usage=Usage(input_tokens=1000, cost_usd=1.0))
     more = ps_row(usage=Usage(input_tokens=1600, cost_usd=1.5))
@@ -224,20 +215,17 @@ def test_meters_count_what_was_used_in_the_last_minute() -> None:
 
 @pytest.mark.parametrize("columns", range(20, 220, 7))
 def test_no_window_is_overrun(columns: int) -> None:
-    """Degrades in a narrow window, whatever its width."""
     lines = _drawn(columns)
     assert max(map(len, lines)) <= columns
     assert len(lines) == 3
 
 
 def test_without_agents_there_is_a_header() -> None:
-    """An empty project is not an error."""
     assert _drawn(200, ())[0].split()[:2] == ["NAME", "STATE"]
     assert fitting(columns_for([]), [], 1) == 1
 
 
 def test_where_agents_work_is_a_column_once_one_is_on_a_node() -> None:
-    """Whoever has no nodes keeps the room."""
     here, away = ps_row(), ps_row(node="gpu1")
     assert "NODE" not in [column.title for column in columns_for([here])]
     both = columns_for([here, away])
@@ -248,18 +236,15 @@ def test_where_agents_work_is_a_column_once_one_is_on_a_node() -> None:
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_hostile_text_is_drawn_and_notobeyed(text: str) -> None:
-    """No escape, no markup, no MarkupError from rich."""
     safe = text.encode("utf-8", "replace").decode()
     assert obeyed("".join(_drawn(400, (ps_row(text=safe),)))) == []
 
 
 def test_every_column_has_a_cell() -> None:
-    """One table for titles, one for texts."""
     assert len(cells(ps_row(), NOW)) == len(COLUMNS)
 
 
 def test_sizes_and_ages_are_short() -> None:
-    """For eyes, not for programs."""
     assert [size(n) for n in (0, 512, 2048, 5 << 20, 3 << 30, 5 << 40)] == [
         "-",
         "512B",
@@ -280,7 +265,6 @@ def test_where_nobody_watches_it_is_printed_once(cli: Cli, kernel: KernelDouble)
 
 
 def test_it_is_drawn_anew_on_events_and_ends_with_q(cli: Cli, kernel: KernelDouble) -> None:
-    """Updates from the event stream; q quits and leaves the terminal as it was."""
     names = iter(["first", "second"])
     shown = {"name": "first"}
 
@@ -298,7 +282,6 @@ def test_it_is_drawn_anew_on_events_and_ends_with_q(cli: Cli, kernel: KernelDoub
 
 
 def test_it_follows_the_size_of_the_window(cli: Cli, kernel: KernelDouble) -> None:
-    """Degrades in a narrow window, also in one that became narrow: lines too long would scroll it away."""
     shown = {"name": "first"}
     kernel.answers |= {
         "GET /ps": lambda asked: Ps(agents=(ps_row(shown["name"]),)),

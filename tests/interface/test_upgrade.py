@@ -20,7 +20,6 @@ FAILED = UpgradeReport(id="u1", state="failed", before="1.0", to="2.0", pid=7, r
 
 @pytest.mark.parametrize("words", [[], ["--json"], ["--to", "next"], ["--to", "/venv"]], ids=str)
 def test_an_upgrade_is_told_once_the_new_version_goes_on(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    """What PATH names is looked for where the command runs; without one the kernel knows."""
     kernel.answers["POST /upgrade"] = BEGUN
     kernel.answers["GET /upgrade"] = DONE
     ran = cli("upgrade", *words)
@@ -38,7 +37,6 @@ def test_an_upgrade_is_told_once_the_new_version_goes_on(words: list[str], cli: 
 @pytest.mark.promise("P93")
 @pytest.mark.parametrize("words", [[], ["--json"]], ids=str)
 def test_an_upgrade_that_fails_ends_with_1_and_the_reason(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    """In the document with --json, else on standard error."""
     kernel.answers["POST /upgrade"] = BEGUN
     kernel.answers["GET /upgrade"] = FAILED
     ran = cli("upgrade", *words)
@@ -51,7 +49,6 @@ def test_an_upgrade_that_fails_ends_with_1_and_the_reason(words: list[str], cli:
 
 
 def test_a_kernel_that_knows_nothing_of_it_was_started_anew(cli: Cli, kernel: KernelDouble) -> None:
-    """Whoever answers then is another kernel, and says nothing of this upgrade."""
     kernel.answers["POST /upgrade"] = BEGUN
     kernel.answers["GET /upgrade"] = msgspec.structs.replace(DONE, id="", state="none")
     ran = cli("upgrade")
@@ -77,7 +74,6 @@ def test_a_kernel_that_is_killed_meanwhile_is_not_waited_for(
 
 
 def test_a_kernel_that_is_silent_for_a_moment_is_waited_for(cli: Cli, kernel: KernelDouble) -> None:
-    """The next version has the same token, and the lock passes to it."""
     record = kernel.publish(cli.home, cli.root)
     with (record.parent / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -103,7 +99,6 @@ def test_a_kernel_that_is_silent_for_a_moment_is_waited_for(cli: Cli, kernel: Ke
 def test_the_last_one_is_told_without_beginning_another(
     report: UpgradeReport, said: str, cli: Cli, kernel: KernelDouble
 ) -> None:
-    """Whatever became of it."""
     kernel.answers["GET /upgrade"] = report
     ran = cli("upgrade", "--status")
     assert (ran.code, ran.out.startswith(said)) == (0, True)
@@ -111,6 +106,5 @@ def test_the_last_one_is_told_without_beginning_another(
 
 
 def test_what_contradicts_itself_begins_nothing(cli: Cli, kernel: KernelDouble) -> None:
-    """--status is about the past."""
     assert cli("upgrade", "--status", "--to", "/venv").code == 2
     assert kernel.asked == []

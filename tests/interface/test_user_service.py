@@ -25,7 +25,6 @@ pytestmark = pytest.mark.promise("P72")
 
 
 def test_what_died_or_has_something_left_to_do_is_started_and_nothing_else() -> None:
-    """Every look there is, with every number of starts before."""
     for kernel in ("runs", "died", "none", "unknown"):
         for needed in (None, False, True):
             for starts in range(RESTARTS + 2):
@@ -50,7 +49,6 @@ def serving(project: Project) -> Generator["subprocess.Popen[bytes]"]:
 
 
 def test_its_unit_is_one_for_all_projects(project: Project) -> None:
-    """Its command is the service itself; nothing in it is of the project in which it was printed."""
     unit = project.awk("service", "print", "--all").out
     found = settings(unit)
     argv = words(found["ExecStart"][0], variables=True)
@@ -93,7 +91,6 @@ def _needed(project: Project) -> tuple[bool, str]:
 
 
 def test_a_kernel_is_needed_where_work_is_left_and_nobody_stopped_it(project: Project) -> None:
-    """Ended by a signal, as with the machine: work that is paused is left. By a request: whoever did that starts it."""
     assert _needed(project) == (False, "there is no log of a kernel of this version")
     project.agent("alice", "text: done")
     assert project.awk("start").code == 0
@@ -111,7 +108,6 @@ def test_a_kernel_is_needed_where_work_is_left_and_nobody_stopped_it(project: Pr
 
 
 def test_a_project_with_a_service_of_its_own_is_left_to_that(project: Project, tmp_path: Path) -> None:
-    """The unit file alone says it; and where starting fails, the others are looked at all the same."""
     project.agent("alice", "text: done")
     assert project.awk("start").code == 0
     assert project.ended(project.send("alice"))["status"] == "done"

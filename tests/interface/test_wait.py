@@ -39,7 +39,6 @@ def need(**changes: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("goal", ["done", "idle"])
 def test_an_instruction_is_waited_for_until_it_has_ended(goal: str, cli: Cli, kernel: KernelDouble) -> None:
-    """However it ended: how is in what it says."""
     working = {"status": "running", "standing": "goes_on"}
     turns(kernel, "/instructions/i7", working, working, {"status": "failed", "standing": "goes_on"})
     ran = cli("wait", "i7", "--for", goal)
@@ -47,14 +46,12 @@ def test_an_instruction_is_waited_for_until_it_has_ended(goal: str, cli: Cli, ke
 
 
 def test_what_only_a_person_can_let_go_on_ends_the_wait_with_7(cli: Cli, kernel: KernelDouble) -> None:
-    """And is what --for needs waits for."""
     turns(kernel, "/instructions/i7", {"status": "waiting", "standing": "person"})
     assert cli("wait", "i7", "--for", "done").code == Exit.UNTRUSTED
     assert cli("wait", "i7", "--for", "needs").code == Exit.OK
 
 
 def test_a_run_is_done_when_it_says_so_and_needs_what_names_it(cli: Cli, kernel: KernelDouble) -> None:
-    """A need of another run is not its."""
     kernel.answers["GET /needs"] = need(run="r9")
     turns(kernel, "/runs/r12", {"status": "running"}, {"status": "done"})
     assert cli("wait", "r12", "--for", "done", "--json").json() == {
@@ -67,7 +64,6 @@ def test_a_run_is_done_when_it_says_so_and_needs_what_names_it(cli: Cli, kernel:
 
 
 def test_an_agent_is_idle_once_it_neither_works_nor_has_work(cli: Cli, kernel: KernelDouble) -> None:
-    """What it does just now counts, wherever it does it, and what waits in its queue."""
     kernel.answers["GET /status"] = {"state": "up"}
     turns(kernel, "/agents/alice/queue", queue(2), queue(1), queue(0))
     assert cli("wait", "alice", "--for", "idle").out == "alice: idle\n"
@@ -75,7 +71,6 @@ def test_an_agent_is_idle_once_it_neither_works_nor_has_work(cli: Cli, kernel: K
 
 
 def test_a_workflow_is_idle_with_all_its_members_and_done_when_it_stopped(cli: Cli, kernel: KernelDouble) -> None:
-    """Members are found by what their queue is called, whose name in the workflow may be another."""
     kernel.answers["GET /status"] = {"state": "up"}
     members = [{"name": "lead", "agent": "alice"}, {"name": "own", "agent": "own@review:main"}]
     kernel.answers["GET /spaces/review:main/members"] = {"members": members}

@@ -48,7 +48,6 @@ def test_the_newest_run_of_a_workflow_is_watched_by_its_id(cli: Cli, kernel: Ker
 
 
 def test_a_lost_kernel_is_found_again_and_none_is_started(cli: Cli, kernel: KernelDouble) -> None:
-    """The stream breaks in the middle; the run goes on with the next kernel."""
     _ends_in(kernel, 1)
     streams = iter([Stream([SAID], cut=True), Stream([STOPPED])])
     kernel.answers["GET /events"] = lambda asked: next(streams)

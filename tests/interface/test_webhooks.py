@@ -8,7 +8,6 @@ ROW = WebhookRow(id="w1a2b3c4d5e6f", host="https://ci.example", events=("*",), s
 
 
 def test_webhooks_are_listed(cli: Cli, kernel: KernelDouble) -> None:
-    """As a table, and as they came."""
     kernel.answers["GET /webhooks"] = WebhookList(webhooks=(ROW,))
     assert cli("webhook", "list").out.splitlines()[1].split() == [ROW.id, "ended", "3", "https://ci.example", "*"]
     assert cli("webhook", "list", "--json").json()["webhooks"][0]["id"] == ROW.id

@@ -75,13 +75,11 @@ def test_bodies_are_read_by_length_by_chunks_and_to_the_end() -> None:
     ids=["nothing", "no http", "cut head", "cut body", "no size", "huge chunk", "long header", "many headers"],
 )
 def test_what_is_no_answer_is_unreachable(answer: bytes) -> None:
-    """Whoever sits on a port may be a stranger, and does not get to fill our memory."""
     with pytest.raises(Unreachable):
         _body(answer)
 
 
 def test_a_connection_that_ended_with_an_answer_is_unreachable_for_the_next() -> None:
-    """A kernel that goes answers like that: whoever follows it waits for the next one."""
     with _server(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok") as address:
         connection = Connection(address, 5)
         assert connection.request("GET", "/", {}).body() == b"ok"
@@ -92,7 +90,6 @@ def test_a_connection_that_ended_with_an_answer_is_unreachable_for_the_next() ->
 
 
 def test_a_server_that_says_nothing_is_given_up() -> None:
-    """No command hangs on a squatter for ever."""
     with _server(b"", keep_open=True) as address:
         connection = Connection(address, 0.05)
         with pytest.raises(Unreachable, match="timed out"):
@@ -112,7 +109,6 @@ def test_an_answer_that_comes_before_the_end_of_a_body_is_read() -> None:
 
 
 def test_a_large_body_arrives_whole() -> None:
-    """In pieces, as the other side takes them."""
     body = os.urandom(8 * 1024 * 1024)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         got = bytearray()
@@ -155,7 +151,6 @@ def test_addresses(url: str, address: Address | None) -> None:
 
 @pytest.mark.promise("P17")
 def test_host_is_what_the_server_published() -> None:
-    """It refuses every other."""
     assert Address("127.0.0.1", 4711).authority == "127.0.0.1:4711"
     assert Address("::1", 4711).authority == "[::1]:4711"
 

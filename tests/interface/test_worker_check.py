@@ -68,7 +68,6 @@ def failed(tmp_path: Path, **wrong: str) -> list[str]:
 def test_what_a_program_does_wrong_is_found_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, str], found: list[str]
 ) -> None:
-    """And nothing else is."""
     if found == ["leaves"]:
         monkeypatch.setattr(worker_check, "LEAVE_SECONDS", 1.0)
     assert failed(tmp_path, **wrong) == found
@@ -81,7 +80,6 @@ def test_a_program_whose_interpreter_takes_seconds_to_end_leaves(tmp_path: Path)
 
 
 def test_who_hears_no_ping_and_no_stop_is_told(tmp_path: Path) -> None:
-    """It works on without listening."""
     busy = (
         'import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); start["messages"] or __import__("time").sleep(1)'
     )

@@ -28,7 +28,6 @@ def pass_by(*names: str) -> None:
 
 
 def test_a_kernel_that_nobody_armed_passes_every_point(killed: list[tuple[int, int]]) -> None:
-    """The points cost nothing and do nothing in ordinary life."""
     fault_injection.arm({"PATH": "/bin", "HOME": "/"})
     pass_by("a", "b")
     assert killed == []
@@ -41,7 +40,6 @@ def test_a_kernel_that_nobody_armed_passes_every_point(killed: list[tuple[int, i
 def test_the_place_is_a_number_or_a_name_with_one(
     at: str, after: int | None, number: int, killed: list[tuple[int, int]], tmp_path: Path
 ) -> None:
-    """The n-th point of all, or the n-th of a name; each is noted before."""
     log = tmp_path / "points"
     fault_injection.arm({fault_injection.AT: at, fault_injection.LOG: str(log)})
     seen = []
@@ -54,7 +52,6 @@ def test_the_place_is_a_number_or_a_name_with_one(
 
 
 def test_nonsense_is_refused_at_once() -> None:
-    """A trial that dies nowhere would prove nothing."""
     for at in ("often", "a:x", "a:1/SIGNONE"):
         with pytest.raises((ValueError, KeyError)):
             fault_injection.arm({fault_injection.AT: at})

@@ -22,7 +22,6 @@ DOCUMENTS = [kind for kind in (*Document.__subclasses__(), *Page.__subclasses__(
 
 
 def test_there_are_documents() -> None:
-    """All modules of the package were looked through."""
     assert len(DOCUMENTS) > 25
     assert len(TAGGED) >= 6
 

@@ -17,7 +17,6 @@ from protocol.ndjson import (
 
 
 def test_frames_survive_any_cut_of_the_stream() -> None:
-    """A pipe may deliver any chunks; the frames are the same."""
     frames = [Delta(text="a\nb"), Log(level="info", text="ü"), Pong(n=3)]
     stream = b"".join(encode(frame) for frame in frames)
     for size in range(1, len(stream) + 1):
@@ -28,7 +27,6 @@ def test_frames_survive_any_cut_of_the_stream() -> None:
 
 @pytest.mark.promise("IF01")
 def test_an_endless_line_is_cut_once_and_what_follows_is_read() -> None:
-    """Memory stays bounded and the attempt goes on."""
     reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
     got: list[WorkerFrame | Noise] = []
     for _ in range(40):
@@ -45,7 +43,6 @@ def test_an_endless_line_is_cut_once_and_what_follows_is_read() -> None:
     [b"npm WARN banner", b"\xff\xfe\x00", b'{"t":"unknown"}', b'{"t":"pong"}', b"[" * 100_000, b"\xef\xbb\xbf{}"],
 )
 def test_what_is_no_frame_is_noise_and_ends_nothing(line: bytes) -> None:
-    """What is no frame is noise and ends nothing."""
     reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
     noise, frame = reader.feed(line + b"\n" + encode(Pong(n=1)))
     assert isinstance(noise, Noise)

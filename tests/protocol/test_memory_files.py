@@ -90,7 +90,6 @@ TestHistories = Histories.TestCase
 
 @given(ENTRIES, ENTRIES)
 def test_an_entry_takes_the_place_of_another_in_whatever_form_it_was(old: Entry, new: Entry) -> None:
-    """Short, long, of another tier: nothing of the old one is left."""
     stored, texts = with_entry({}, None, old)
     renamed = replace(new, key=old.key)
     after, changes = with_entry(texts, stored, renamed)
@@ -101,7 +100,6 @@ def test_an_entry_takes_the_place_of_another_in_whatever_form_it_was(old: Entry,
 
 
 def test_what_cannot_be_read_is_never_written_over() -> None:
-    """A torn file, one that is no text, one with an alias that the change would break."""
     new = Entry("k", "v")
     for texts in ({file_of("working"): "a: 'torn"}, {file_of("working"): None}, {file_of("working"): "[list]"}):
         with pytest.raises(Unchangeable, match=r"working.yaml cannot be changed"):
@@ -115,7 +113,6 @@ def test_what_cannot_be_read_is_never_written_over() -> None:
 
 
 def test_what_is_too_much_for_a_file_goes_into_the_next() -> None:
-    """And what is there stays where it is."""
     full = {"working.yaml": f"a: {'x' * FULL_CHARACTERS}\n"}
     stored, changes = with_entry(full, None, Entry("b", "v"))
     assert (stored.file, changes) == ("working-2.yaml", {"working-2.yaml": "b: v\n"})
@@ -124,7 +121,6 @@ def test_what_is_too_much_for_a_file_goes_into_the_next() -> None:
 
 
 def test_a_key_in_two_files_is_told_with_its_place_and_the_first_counts() -> None:
-    """Core before working, a tier's own file before a topic."""
     found = together({file: parse(text, file) for file, text in {
         "zoo.yaml": "k: topic\n", "working.yaml": "\nk: own\n", "core-2.yaml": "x: 1\nl: 2\n", "a.yaml": "l: 3\n",
     }.items()})  # fmt: skip
@@ -137,7 +133,6 @@ def test_a_key_in_two_files_is_told_with_its_place_and_the_first_counts() -> Non
 
 
 def test_a_key_that_is_twice_in_a_file_is_told_with_the_line_that_does_not_count() -> None:
-    """Whoever edits finds out why the first has no effect."""
     found = parse("a: 1\nb: 2\na: 3\n", "core.yaml")
     assert [(one.entry.key, one.entry.value, one.line) for one in found.entries] == [("a", "3", 3), ("b", "2", 2)]
     assert [one.shown("m") for one in found.skipped] == [

@@ -25,7 +25,6 @@ from protocol.target import MAX_MENTIONS, find_mentions, flag_of, limit_mentions
     ],
 )
 def test_a_mention_is_a_name_in_prose(text: str, expected: tuple[str, ...]) -> None:
-    """Code, addresses, URLs and decorators wake nobody."""
     assert find_mentions(text) == expected
 
 
@@ -37,7 +36,6 @@ def test_any_mixture_of_fences_and_ticks_is_read_without_error(pieces: list[str]
 
 
 def test_the_ninth_mention_is_over_the_limit() -> None:
-    """At most eight per message."""
     woken, left = limit_mentions(f"a{n}" for n in range(9))
     assert (len(woken), left) == (MAX_MENTIONS, ("a8",))
 

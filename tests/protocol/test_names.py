@@ -15,7 +15,6 @@ from protocol.names import base_space, is_below, is_personal, place_of, split_be
     ids=["of a run", "whose tag has a point", "of an old database, whose spaces have no number"],
 )
 def test_a_space_below_another_leads_back_to_it(base: str, space: str, place: str, split: tuple[str, str]) -> None:
-    """And people call it by its place."""
     assert subspace(base, "design", 7) == space
     assert base_space(space) == base
     assert base_space(place) == place_of(base)
@@ -25,11 +24,9 @@ def test_a_space_below_another_leads_back_to_it(base: str, space: str, place: st
 
 @pytest.mark.parametrize("space", ["review:main#12", "review:main", "dm:alice"])
 def test_a_space_that_is_below_none_is_its_own(space: str) -> None:
-    """Its run's, or an agent's."""
     assert base_space(space) == space
     assert split_below(space) == (place_of(space), "")
 
 
 def test_the_default_tag_may_be_left_out() -> None:
-    """As in a target."""
     assert split_space("review~design") == split_space("review:main~design")

@@ -40,7 +40,6 @@ def numbers(kind: inspect.Type, where: str) -> Iterator[tuple[str, inspect.IntTy
 
 
 def test_every_number_of_every_frame_that_the_kernel_hears_has_bounds() -> None:
-    """Nothing that a worker says about itself is believed without a range."""
     found = [one for frame in HEARD for one in numbers(inspect.type_info(frame), frame.__name__)]
     assert len(found) > 15
     assert [where for where, kind in found if kind.ge is None or kind.le is None] == []
@@ -67,7 +66,6 @@ def test_every_number_of_every_frame_that_the_kernel_hears_has_bounds() -> None:
     ],
 )
 def test_an_entry_that_cannot_be_is_known_as_an_entry(said: str) -> None:
-    """It is no noise: a reply and its cost would vanish without a word."""
     reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame, counts=COUNTS)
     line = f'{{"t":"entry","k":0,"kind":"reply",{said}}}\n'
     noise, frame = reader.feed(line.encode() + encode(Pong(n=1)))
@@ -90,7 +88,6 @@ def test_an_entry_that_cannot_be_is_known_as_an_entry(said: str) -> None:
     ],
 )
 def test_what_was_to_be_a_frame_that_counts_says_which(line: bytes, meant: str | None) -> None:
-    """Also where it is no JSON, or over the limit of a line."""
     reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame, counts=COUNTS)
     (noise,) = reader.feed(line + b"\n")
     assert isinstance(noise, Noise)
@@ -98,7 +95,6 @@ def test_what_was_to_be_a_frame_that_counts_says_which(line: bytes, meant: str |
 
 
 def test_what_is_carried_unread_may_be_as_its_model_wrote_it() -> None:
-    """A model that gives an argument twice is answered by the tool; its worker has done nothing wrong."""
     reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame, counts=COUNTS)
     entry = Entry(k=0, kind="reply", calls=(ToolCall(id="a", name="b", args=Json(b'{"p": 1, "p": 2}')),))
     (heard,) = reader.feed(encode(entry))
@@ -107,7 +103,6 @@ def test_what_is_carried_unread_may_be_as_its_model_wrote_it() -> None:
 
 
 def test_frames_that_others_write_in_their_own_style_are_the_same_frames() -> None:
-    """Order and blanks are the writer's."""
     reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame, counts=COUNTS)
     (result,) = reader.feed(b'{ "status": "done", "more": [1, 2], "text": "a", "t": "result" }\n')
     assert result == Result(status="done", text="a")
@@ -124,7 +119,6 @@ def test_words_as_they_come_are_not_read_twice() -> None:
     "data", [b'{"a":1,"a":1}', b'[{"a":{"b":1,"\\u0062":2}}]', b'{"a":1,"b":{"c":[{"d":1,"d":1}]}}']
 )
 def test_a_key_given_twice_is_found_wherever_it_is(data: bytes) -> None:
-    """However deep, and however it is spelled."""
     with pytest.raises(DuplicateKey, match="twice"):
         reject_duplicate_keys(data)
 
@@ -137,7 +131,6 @@ def test_numbers_of_any_length_are_not_read_for_it() -> None:
 
 @pytest.mark.promise("P10")
 def test_sums_of_the_largest_stay_numbers_that_every_reader_has_exactly() -> None:
-    """Sums stop where numbers do."""
     most = Usage(input_tokens=LARGEST, output_tokens=LARGEST, cache_read_tokens=LARGEST, cost_usd=float(LARGEST))
     assert most.plus(most) == most
     assert msgspec.json.decode(msgspec.json.encode(most.plus(most)), type=Usage) == most

@@ -90,7 +90,6 @@ def _of_nodes(node: Node) -> object:
 @given(st.dictionaries(ANY, VALUES, min_size=1, max_size=4))
 @example({"": ["why?"]})
 def test_what_is_written_as_yaml_is_what_everybody_reads(value: dict[str, object]) -> None:
-    """For libyaml and for our loader alike; and texts stay texts where a reader guesses types."""
     text = document(value)  # type: ignore[arg-type]
     assert _read(text) == _plain(value)
     if not any("\0" in str(item) for item in _leaves(value)):
@@ -111,7 +110,6 @@ def _types(value: object) -> list[bool]:
 
 
 def test_long_texts_are_written_as_people_would() -> None:
-    """A diff of a prompt shows the line that changed."""
     text = document(
         {"prompt": {"system": "You review.\n\nBe kind.\n"}, "soul": {"expertise": ["a", "b: c"]}, "idle": 600.0}
     )
@@ -137,14 +135,12 @@ ENTRIES = st.builds(
 
 @given(ENTRIES, st.sampled_from([*map(file_of, TIERS), "core-2.yaml", "preferences.yaml"]))
 def test_an_entry_comes_back_as_it_was_written(entry: Entry, file: str) -> None:
-    """Round trip, in the file of its tier and in any other."""
     text = "".join(f"{line}\n" for line in written(entry, file))
     read = parse(text, file)
     assert ([one.entry for one in read.entries], read.skipped) == ([entry], ())
 
 
 def test_an_entry_says_no_more_than_it_must() -> None:
-    """Memory is for people too: one line where one line says it."""
     assert written(Entry("auth", "JWT", "core"), "core.yaml") == ["auth: JWT"]
     assert written(Entry("auth", "JWT", "core", "public"), "x.yaml") == [
         "auth:", "  value: JWT", "  tier: core", "  visibility: public",
@@ -166,14 +162,12 @@ def test_an_entry_says_no_more_than_it_must() -> None:
     ],
 )
 def test_people_may_say_a_source_in_a_word(said: str, source: Source) -> None:
-    """A class, or who it is from; whoever names messages and no class is trusted like an agent."""
     (one,) = parse(f"k: {{value: v, source: {said}}}", "working.yaml").entries
     assert one.entry.source == source
 
 
 @pytest.mark.promise("SF17")
 def test_what_is_wrong_in_a_memory_is_left_out_and_told() -> None:
-    """One bad entry does not hide the others, and its line is said; what people wrote in their own way is kept."""
     bad = """a: {value: 1, tire: core}
 b: {value: 2, tier: x}
 c: [d]
@@ -196,20 +190,17 @@ h: {value: 1, at: today}
     "entry", [Entry("", "v"), Entry(" a", "v"), Entry("a\nb", "v"), Entry("k" * 129, "v"), Entry("k", " ")]
 )
 def test_what_cannot_be_kept_is_refused(entry: Entry) -> None:
-    """The text says why."""
     with pytest.raises(EntryRejected):
         check_entry(entry)
 
 
 def test_a_search_is_for_words() -> None:
-    """memory search Q: all of them, in key or value, whatever the case."""
     entry = Entry("auth-pattern", "JWT with refresh tokens")
     assert [matches(entry, query) for query in ("jwt AUTH", "refresh", "", "jwt basic")] == [True, True, True, False]
 
 
 @given(st.lists(ANY, max_size=5), st.data())
 def test_a_todo_list_is_what_was_added_done_and_removed(texts: list[str], data: st.DataObject) -> None:
-    """Round trip through a file that a person began."""
     lines = "# Things\n\n"
     wanted: list[Item] = []
     for text in texts:
@@ -229,7 +220,6 @@ def test_a_todo_list_is_what_was_added_done_and_removed(texts: list[str], data: 
 
 @pytest.mark.promise("SF17")
 def test_people_may_write_between_the_items() -> None:
-    """Nested items count, other lines stay, and what looks torn is told."""
     text = "intro\n* [X] a\n  - [ ] b\n\ntext\n- [x\n- [ ]\nend"
     assert items_of(text) == ([Item("a", True), Item("b")], ["line 6 is no item: - [x", "line 7 is no item: - [ ]"])
     assert with_item(text, "c\nd") == "intro\n* [X] a\n  - [ ] b\n- [ ] c d\n\ntext\n- [x\n- [ ]\nend\n"
@@ -238,14 +228,12 @@ def test_people_may_write_between_the_items() -> None:
 
 @pytest.mark.parametrize("number", [0, 3, -1])
 def test_an_item_that_is_not_there_is_refused(number: int) -> None:
-    """todo done N."""
     with pytest.raises(TodoRejected, match="there are 2"):
         with_done("- [ ] a\n- [ ] b\n", number)
 
 
 @given(ANY, st.none() | ANY)
 def test_a_note_keeps_its_words(text: str, title: str | None) -> None:
-    """What was written stands in the file; its name is safe whatever the words are."""
     if not text.strip("\n").strip():
         with pytest.raises(NoteRejected):
             content(text, title)
@@ -270,7 +258,6 @@ NOTE_SOURCES = st.builds(
 
 @given(ANY, NOTE_SOURCES)
 def test_a_note_of_an_agent_keeps_its_source_and_is_trusted_no_more_than_an_agent(text: str, source: Source) -> None:
-    """Whatever it begins with, a head of its own among it."""
     for words in (text, with_source(text or "x", Source())):
         if words.strip("\n").strip():
             body = content(words)
@@ -281,13 +268,11 @@ def test_a_note_of_an_agent_keeps_its_source_and_is_trusted_no_more_than_an_agen
 
 @pytest.mark.parametrize("head", ["title: x", "source: https://x.org", "source: {class: nobody}", "source: web"])
 def test_front_matter_of_people_is_their_own_text(head: str) -> None:
-    """Nobody reads more into it."""
     text = f"---\n{head}\n---\nwords\n"
     assert note("n.md", text)[3:] == (text, None)
 
 
 def test_notes_are_in_the_order_of_their_names() -> None:
-    """As people call theirs, too: no time, no date."""
     files = ["2026-11-21-143805-b.md", "2026-11-21-143805-b-2.md", "2026-11-21-x.md", "ideas.md", "2026-02-24-a.md"]
     assert sorted(files, key=order) == [
         "ideas.md", "2026-02-24-a.md", "2026-11-21-x.md", "2026-11-21-143805-b.md", "2026-11-21-143805-b-2.md",
@@ -300,10 +285,8 @@ def test_notes_are_in_the_order_of_their_names() -> None:
     ["~", "/", "/tmp", ".", "", "..", "a/../..", ".git", ".git/x", ".agents", ".agents/bob", ".agents/.trash", "a\0"],
 )
 def test_a_context_is_a_directory_of_the_agents_own(path: str) -> None:
-    """Home, root, the project, what is another's."""
     assert dir_fault(path, "alice") is not None
 
 
 def test_a_context_may_lie_elsewhere_in_the_project() -> None:
-    """context.dir."""
     assert [dir_fault(path, "alice") for path in (".agents/alice", ".agents/alice/x/", "team/alice")] == [None] * 3

@@ -27,19 +27,16 @@ def test_a_proof_is_hmac_of_sha_256(token: str, nonce: str) -> None:
 
 @pytest.mark.promise("PF12")
 def test_a_proof_may_be_any_text_that_a_stranger_sends() -> None:
-    """Letters that are no ASCII are compared like others."""
     assert not is_proof("é" * 64, "token", "nonce")
 
 
 @given(st.binary(max_size=200))
 def test_a_digest_is_sha_256(data: bytes) -> None:
-    """The interpreter's own gives what OpenSSL's does."""
     assert digest(data) == hashlib.sha256(data).hexdigest()
 
 
 @pytest.mark.parametrize("root", ["/", "/home/me/My Project", "/x/Ünï", "/a/\udcff", "/srv/" + "n" * 90])
 def test_the_state_of_a_project_has_a_name_that_any_file_system_takes(root: str) -> None:
-    """A slug to be recognised by, and the digest of the whole path."""
     slug = project_slug(root)
     words, _, tail = slug.rpartition("-")
     assert slug.isascii()
@@ -50,7 +47,6 @@ def test_the_state_of_a_project_has_a_name_that_any_file_system_takes(root: str)
 
 @pytest.mark.parametrize("home", ["/home/me", "/home/me/", "/"])
 def test_the_state_directory_is_a_folder_of_the_users_home(home: str) -> None:
-    """Both sides come to the same path, however the variable was spelled."""
     there = state_home(None, home)
     assert there == str(PurePosixPath(home) / ".agent-worker")
     assert state_home("/elsewhere", home) == "/elsewhere"

@@ -44,7 +44,6 @@ def leaked(text: str, form: str) -> int:
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_key_is_not_told_in_any_form_that_programs_repeat_it_in(form: str) -> None:
-    """A key is not told in any form that programs repeat it in."""
     said = Redaction({KEY: "[key]"}).of(f"401: wrong key '{FORMS[form]}', ask for another")
     assert said.startswith("401: wrong key '")
     assert said.endswith("', ask for another")
@@ -56,14 +55,12 @@ def test_a_key_is_not_told_in_any_form_that_programs_repeat_it_in(form: str) -> 
 
 @given(st.text(max_size=200), st.text("abcdefgh0123456789-_", min_size=24, max_size=60), st.text(max_size=200))
 def test_no_long_piece_of_a_secret_is_left_wherever_it_stands(before: str, secret: str, after: str) -> None:
-    """Also where what is around it could be a part of it."""
     said = Redaction({secret: "*"}).of(before + secret + after)
     assert secret not in said
 
 
 @given(st.text("abc", max_size=300), st.integers(SLICE, 40))
 def test_of_a_text_without_secrets_nothing_is_changed(text: str, length: int) -> None:
-    """The forms of a key are nobody else's words."""
     assert Redaction({"Z" * length: "[key]"}).of(text) == text
 
 
@@ -78,7 +75,6 @@ def test_a_short_secret_is_looked_for_as_it_is_and_the_longest_first() -> None:
     st.lists(st.integers(1, 30), min_size=1),
 )
 def test_a_stream_in_whatever_pieces_shows_no_more_than_the_whole(parts: list[str], sizes: list[int]) -> None:
-    """Text that is shown as it is written may break anywhere in a key."""
     text, redaction, shown, at = "".join(parts), Redaction({KEY: "[key]"}), "", 0
     for place in range(len(text)):
         size = sizes[place % len(sizes)]
@@ -92,7 +88,6 @@ def test_a_stream_in_whatever_pieces_shows_no_more_than_the_whole(parts: list[st
 
 @pytest.mark.promise("P18")
 async def test_what_people_are_shown_of_an_attempt_has_no_secret(tmp_path: Path) -> None:
-    """A variable that the agent's file lets through: in text, arguments and results, live and kept; the work has it."""
     secret = "sesame-open-4711"
     env = {"PATH": os.defpath, "DOOR": secret, "CI": "1"}
     words = f"I use {secret} now, 1 time"
@@ -109,7 +104,6 @@ async def test_what_people_are_shown_of_an_attempt_has_no_secret(tmp_path: Path)
 
 
 async def test_a_secret_in_a_reply_that_hardly_fits_is_hidden_all_the_same() -> None:
-    """What is shown gives up its text before what is needed does."""
     secret = "sesame-open-4711"
     calls = (ToolCall(id="a", name="write", args=Json(msgspec.json.encode({"text": secret + "x" * 600_000}))),)
     shown = Shown(text="y" * 300_000, calls=calls)
@@ -130,7 +124,6 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 def test_a_row_loses_its_secrets_and_stays_what_it_is() -> None:
-    """In texts however deep, in names too; not in a state or a number that happens to be spelled so."""
     redaction = Redaction({"running": "[MODE]", "4711471147": "[PIN]"})
     inner = Sample("done", 1, "x", (), {})
     row = Sample("running", 4711471147, "is running", ("running",), {"running": [1, {"a": "4711471147"}]}, inner)

@@ -6,7 +6,6 @@ from protocol.remote_ref import RemoteRejected, parse_remote, repository_url
 
 
 def test_a_name_has_an_owner_a_repository_a_ref_and_a_path() -> None:
-    """contracts 7: a name has an owner a repository a ref and a path."""
     found = parse_remote("github:my-org/flows.x@v1.2/.workflows/review.yaml")
     assert found == ("my-org", "flows.x", "v1.2", ".workflows/review.yaml")
     assert str(found) == "github:my-org/flows.x@v1.2/.workflows/review.yaml"
@@ -56,7 +55,6 @@ def test_a_name_has_an_owner_a_repository_a_ref_and_a_path() -> None:
     ],
 )
 def test_what_could_be_taken_for_something_else_is_no_name(name: str) -> None:
-    """Refused before git starts; options, other transports, other refs, other directories."""
     with pytest.raises(RemoteRejected):
         parse_remote(name)
 
@@ -80,7 +78,6 @@ def test_what_could_be_taken_for_something_else_is_no_name(name: str) -> None:
     ],
 )
 def test_a_host_is_https_or_this_machine(base: str) -> None:
-    """Whoever sets the variable may still not bring in another transport."""
     with pytest.raises(RemoteRejected):
         repository_url(parse_remote("github:o/r@v1/a.yaml"), {"AGENT_WORKER_GITHUB_URL": base})
     ours = {"AGENT_WORKER_GITHUB_URL": "http://127.0.0.1:80/git/"}

@@ -20,7 +20,6 @@ from protocol.target import Target, TargetRejected, parse_target
     ],
 )
 def test_each_form_names_its_space_and_prints_as_it_was_typed(text: str, target: Target, space: str) -> None:
-    """contracts 2: each form names its space and prints as it was typed."""
     assert parse_target(text) == target
     assert (target.space, str(target)) == (space, text)
 
@@ -50,14 +49,12 @@ def test_each_form_names_its_space_and_prints_as_it_was_typed(text: str, target:
     ],
 )
 def test_what_is_no_target_is_refused_with_the_grammar(text: str) -> None:
-    """Names that are reserved, look alike or climb."""
     with pytest.raises(TargetRejected, match=r"use alice, @review"):
         parse_target(text)
 
 
 @given(st.text(max_size=80))
 def test_any_text_is_a_target_or_refused(text: str) -> None:
-    """Nothing but TargetRejected comes out, and what parses prints back to itself or its shorter form."""
     try:
         target = parse_target(text)
     except TargetRejected:

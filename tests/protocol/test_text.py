@@ -39,7 +39,6 @@ def test_a_name_is_told_on_one_line_and_only_as_what_can_be_seen(name: bytes, to
 
 @given(ANY_TEXT)
 def test_whatever_a_name_holds_it_can_be_told(name: str) -> None:
-    """One printable line, which every encoder takes."""
     told = shown_name(name)
     assert told.isprintable()
     assert told.encode().decode() == told
@@ -56,7 +55,6 @@ def test_json_of_anything_that_holds_text_is_made(value: object) -> None:
 
 
 def test_a_struct_with_such_a_name_keeps_the_rest_of_it() -> None:
-    """Also JSON that is carried through unread, and what is nested."""
     one = Inner("b\udcff")
     assert json.loads(encode_json({"all": (one, Inner("c"))})) == {
         "all": [{"name": "b\\xff", "raw": [1]}, {"name": "c", "raw": [1]}]
@@ -64,6 +62,5 @@ def test_a_struct_with_such_a_name_keeps_the_rest_of_it() -> None:
 
 
 def test_a_variable_that_is_not_text_is_left_out_and_named() -> None:
-    """By its name or by its value; the others stay as they are."""
     environ = {"LC_X": "\udcc3(", "N\udcff": "1", "HOME": "/home/ü", "TWO": "a\nb"}
     assert text_environment(environ) == ({"HOME": "/home/ü", "TWO": "a\nb"}, ("LC_X", "N\\xff"))

@@ -55,7 +55,6 @@ mock:
     ],
 )
 def test_one_value_changes_and_nothing_else(path: str, value: str | Raw, before: str, after: str) -> None:
-    """Comments, quotes, order and spacing are the user's."""
     assert with_value(FILE, path.split("."), value) == FILE.replace(before, after)
     windows = FILE.replace("\n", "\r\n")
     assert with_value(windows, path.split("."), value) == windows.replace(
@@ -75,14 +74,12 @@ def test_one_value_changes_and_nothing_else(path: str, value: str | Raw, before:
     ],
 )
 def test_a_key_goes_and_nothing_else(path: str, gone: str) -> None:
-    """With the mapping above it where that had nothing else; empty ones are refused by the loader."""
     assert without_value(FILE, path.split(".")) == FILE.replace(gone, "")
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @given(gone=st.sets(st.sampled_from(["model", "prompt", "soul", "timeouts", "env", "mock", "never there"])))
 def test_many_keys_go_as_one_after_the_other(newline: str, gone: set[str]) -> None:
-    """Read twice, however many there are: a purge may take a thousand."""
     source = FILE.replace("\n", newline)
     after = source
     for key in gone - {"never there"}:
@@ -96,7 +93,6 @@ def test_many_keys_go_as_one_after_the_other(newline: str, gone: set[str]) -> No
 
 
 def test_a_thousand_keys_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One by one each would cost a reading of the whole file, which is half a minute."""
     readings: list[str] = []
 
     def composed(text: str) -> yaml.Node | None:
@@ -110,14 +106,12 @@ def test_a_thousand_keys_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_of_comments_gets_its_first_key() -> None:
-    """An empty memory file, or one that somebody began."""
     assert with_value("# mine", ["a"], "b") == "# mine\na: b\n"
     assert with_value("", ["a", "b"], Raw("1")) == "a:\n  b: 1\n"
     assert without_value("a: b\n", ["a"]) == ""
 
 
 def test_what_cannot_be_edited_is_refused_and_not_guessed() -> None:
-    """An alias would change two places; a text has no keys; a key that is there twice is ambiguous."""
     for text, path in [("a: &x {b: 1}\nc: *x\n", "c.b"), ("a: b\n", "a.b"), ("a: 1\na: 2\n", "a"), ("- a\n", "a")]:
         with pytest.raises(Uneditable):
             with_value(text, path.split("."), "n")
@@ -130,14 +124,12 @@ def test_what_cannot_be_edited_is_refused_and_not_guessed() -> None:
 @pytest.mark.promise("CF01", "CF03", "CF04")
 @pytest.mark.parametrize("text", ["[" * 5000, "a: &a [*a]", "&a [x]: *b", "a: 'x", "a: b\n---\nc: d", "a: \ud800"])
 def test_what_is_no_yaml_is_said(text: str) -> None:
-    """And before libyaml recurses."""
     with pytest.raises((NotYaml, Uneditable)):
         with_value(text, ["k"], "v")
 
 
 @pytest.mark.promise("CF01")
 def test_an_alias_bomb_ends_early() -> None:
-    """Nothing is multiplied out."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
     with pytest.raises(NotYaml):
@@ -146,7 +138,6 @@ def test_an_alias_bomb_ends_early() -> None:
 
 @pytest.mark.promise("CF02")
 def test_nothing_is_constructed() -> None:
-    """A tag is not obeyed."""
     assert read("!!python/object/apply:os.system ['touch x']") == ["touch x"]
     assert not Path("x").exists()
 
@@ -163,7 +154,6 @@ DATA = st.recursive(
     st.text("ab :#\n'\"-,]", max_size=9),
 )
 def test_any_change_of_any_mapping_is_what_was_meant(data: dict[str, object], path: list[str], value: str) -> None:
-    """Set and removed again; or refused where the path leads through a text."""
     text = document(data)  # type: ignore[arg-type]
     try:
         after = with_value(text, path, value)

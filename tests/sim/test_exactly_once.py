@@ -44,7 +44,6 @@ def undisturbed(project_folder: ProjectFolder) -> Story:
 def test_a_preempted_instruction_goes_on_after_its_last_entry(
     k: int, project_folder: ProjectFolder, undisturbed: Story
 ) -> None:
-    """Preempted at each boundary, each model call and each tool is made once."""
     told = tell(QUIET, project_folder, at_step(k - 1, interrupt))
     _check(told, undisturbed, ENTRIES)
     assert set(told.touched.values()) == {1}
@@ -62,7 +61,6 @@ def test_a_preempted_instruction_goes_on_after_its_last_entry(
 def test_a_worker_that_dies_anywhere_loses_one_call_at_most(
     k: int, fate: Fate, durable: bool | None, project_folder: ProjectFolder, undisturbed: Story
 ) -> None:
-    """What was durable when it died is not asked for again."""
     plan = Plan(seed=1, workers=2, sends=QUIET.sends, dooms=(Doom(spawn=1, fate=fate, k=k),))
     told = tell(plan, project_folder)
     _check(told, undisturbed, k)
@@ -75,7 +73,6 @@ def test_a_worker_that_dies_anywhere_loses_one_call_at_most(
 def test_a_kernel_that_dies_after_an_entry_takes_it_up_there(
     k: int, project_folder: ProjectFolder, undisturbed: Story
 ) -> None:
-    """A restart at every step; up to it everything was done once."""
     told = tell(QUIET, project_folder, at_step(k, World.kill_kernel))
     _check(told, undisturbed, k + 1)
 
@@ -86,7 +83,6 @@ def test_a_kernel_that_dies_after_an_entry_takes_it_up_there(
 def test_a_kernel_that_dies_at_any_commit_changes_nothing_in_the_end(
     durable: bool, project_folder: ProjectFolder, undisturbed: Story
 ) -> None:
-    """A restart inserted before any commit, or between it and its answer."""
     assert undisturbed.report is not None
     for commit in range(1, undisturbed.report.commits + 1):
         plan = Plan(seed=1, workers=2, sends=QUIET.sends, deaths=(Death(commit, durable),))
@@ -96,8 +92,6 @@ def test_a_kernel_that_dies_at_any_commit_changes_nothing_in_the_end(
 def test_three_kinds_of_trouble_at_once_change_nothing_either(
     project_folder: ProjectFolder, undisturbed: Story
 ) -> None:
-    """Preempted, crashed and restarted in one life, the thread is the same."""
-
     def all_three(world: World) -> None:
         disturbances: tuple[Callable[[World], None], ...] = (at_step(2, interrupt), at_step(7, World.kill_kernel))
         for one in disturbances:

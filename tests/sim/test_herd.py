@@ -38,7 +38,6 @@ def _after(told: Story, seconds: float) -> list[float]:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.long("tests/kernel/policy/test_circuit_breaker.py")
 def test_fifty_agents_that_were_refused_come_back_one_by_one(seed: int, crowd: ProjectFolder) -> None:
-    """Not before Retry-After; one tries; then two a second, and no second sees a fifth of them."""
     weather = Weather(at=0.0, seconds=10.0, provider="anthropic", sky="rate", retry_after=RETRY_AFTER)
     told = _herd(crowd, weather, seed)
     refused, again = [at for at, _ in told.calls if at < 10.0], _after(told, 10.0)
@@ -54,7 +53,6 @@ def test_fifty_agents_that_were_refused_come_back_one_by_one(seed: int, crowd: P
 @pytest.mark.promise("P12")
 @pytest.mark.long("tests/kernel/policy/test_circuit_breaker.py")
 def test_while_the_provider_refuses_one_at_a_time_asks(crowd: ProjectFolder) -> None:
-    """A half-open breaker admits one; each refusal opens it for longer."""
     weather = Weather(at=0.0, seconds=200.0, provider="anthropic", sky="rate", retry_after=RETRY_AFTER)
     told = _herd(crowd, weather)
     probes = [at for at in _after(told, 10.0) if at < 200.0]

@@ -61,7 +61,6 @@ async def _write_twice(writer: InlineWriter) -> None:
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_killed_writer_answers_nobody_and_keeps_what_was_committed(durable: bool) -> None:
-    """Killed before a commit nothing is kept; killed after it, it is, though nobody was told."""
     seen: list[int] = []
 
     async def main() -> None:
@@ -83,8 +82,6 @@ def test_a_killed_writer_answers_nobody_and_keeps_what_was_committed(durable: bo
 
 
 def test_a_cancelled_commit_is_made_all_the_same() -> None:
-    """As the real writer: what was handed in is committed."""
-
     async def main() -> None:
         async with _store() as store:
             with trio.move_on_after(0):
@@ -103,7 +100,6 @@ def _slow(_tx: Transaction) -> None:
 
 
 def test_threads_come_back_when_the_virtual_world_is_over(tmp_path: Path) -> None:
-    """What is replaced for a simulation is put back."""
     real = trio.to_thread.run_sync
     with without_threads():
         assert trio.to_thread.run_sync is not real

@@ -47,14 +47,12 @@ BATCH: Final = 5
     "first", [0, *(pytest.param(first, marks=pytest.mark.long("[0]")) for first in range(BATCH, SEEDS, BATCH))]
 )
 def test_whatever_goes_wrong_no_promise_is_broken_and_all_work_ends(first: int, project_folder: ProjectFolder) -> None:
-    """Safety while faults are on, liveness once they are healed."""
     for seed in range(first, first + BATCH):
         report = simulate(expand(seed), project_folder)
         assert report.violations == (), report.text
 
 
 def test_the_same_seed_gives_the_same_run(project_folder: ProjectFolder) -> None:
-    """A failure is replayed by its seed. The hash is over everything that was told and done, with its time."""
     for seed in (8,):
         first, second = simulate(expand(seed), project_folder), simulate(expand(seed), project_folder)
         assert len(first.lines) > 100
@@ -65,7 +63,6 @@ def test_the_same_seed_gives_the_same_run(project_folder: ProjectFolder) -> None
 
 @pytest.mark.long("test_the_same_seed_gives_the_same_run")
 def test_it_does_so_in_another_process_too(project_folder: ProjectFolder) -> None:
-    """Nothing depends on how this process hashes or when it began."""
     environ = {**os.environ, "PYTHONHASHSEED": "7"}
     command = [sys.executable, "-m", "tests.sim.soak", "--first", "8", "--count", "1", "--hashes"]
     root = Path(__file__).parents[2]
@@ -74,7 +71,6 @@ def test_it_does_so_in_another_process_too(project_folder: ProjectFolder) -> Non
 
 
 def test_a_plan_prints_all_that_will_happen() -> None:
-    """Who reads the report of a failure sees every fault of the world it happened in."""
     plan = expand(0)
     printed = str(plan)
     faults = (
@@ -93,7 +89,6 @@ def test_a_plan_prints_all_that_will_happen() -> None:
 
 
 def test_the_seeds_meet_every_kind_of_fault() -> None:
-    """What no plan has is tested by none."""
     plans = [expand(seed) for seed in range(SEEDS)]
     assert {one.sky for plan in plans for one in plan.weather} == set(soak.SKIES)
     assert {one.fate for plan in plans for one in plan.dooms} == set(soak.FATES)
@@ -117,7 +112,6 @@ def test_the_seeds_meet_every_kind_of_fault() -> None:
 
 @pytest.mark.long("test_the_seeds_meet_every_kind_of_fault")
 def test_the_worlds_get_where_the_plans_want_them(project_folder: ProjectFolder) -> None:
-    """Schedules wake, runs end in every way, budgets run out, questions are answered, threads are made shorter."""
     met: set[str] = set()
 
     def look(world: World) -> None:
@@ -190,7 +184,6 @@ LIKELY: Final = {
 def test_a_kernel_that_breaks_a_promise_is_found_out(
     what: str, project_folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A simulation that finds nothing wrong with a broken kernel proves nothing."""
     module, name, right, wrong = SABOTAGE[what]
     statement = str(getattr(module, name))
     assert statement.count(right) == 1
@@ -222,7 +215,6 @@ OTHERWISE: Final[dict[str, tuple[object, str, object]]] = {
 def test_a_view_that_counts_otherwise_is_found_out(
     what: str, project_folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The number of what needs a person is the same in the list, by the page, in ps, top and status."""
     monkeypatch.setattr(*OTHERWISE[what])
     found = (violation for seed in range(10) for violation in simulate(expand(seed), project_folder).violations)
     assert "views do not say the same" in next(found, "")

@@ -43,7 +43,6 @@ def test_the_outside_is_as_it_was_recorded(name: str, tmp_path: Path) -> None:
 
 
 def test_every_recording_is_made() -> None:
-    """And no other is kept."""
     assert {path.name for path in FOLDER.iterdir()} == RECORDINGS.keys()
 
 
@@ -65,7 +64,6 @@ def told(head: str) -> set[tuple[str, ...]]:
 
 
 def test_every_route_is_recorded() -> None:
-    """A success of each. A new route needs a line of a story."""
     routes = {
         f"{method} {route or path}"
         for method, path, route in told(r"\w+: ([A-Z]+) ([^\s?]+).*\n(?:route: [A-Z]+ (.*)\n)?")
@@ -74,7 +72,6 @@ def test_every_route_is_recorded() -> None:
 
 
 def test_every_tool_is_recorded() -> None:
-    """A success of each. A new tool needs a line of a story."""
     calls = told(r"(\w+): (\w+)\n")
     for whose, tools in (("team", TOOLS), ("user", MANAGEMENT)):
         named = {call[1] for call in calls if (call[0] == "user") == (whose == "user")}
@@ -84,7 +81,6 @@ def test_every_tool_is_recorded() -> None:
 
 
 def test_every_document_of_a_command_is_recorded() -> None:
-    """Of each command that has --json. A new command needs a line of a story."""
     lines = [words for (words,) in told(r"\$ (.* --json)\b")]
     lines = [re.sub(r"^(agent (?:memory|notes|soul|todo)) \S+", r"\1", line) for line in lines]
     named = {words for words, parser in parsers() if takes_json(parser)}
@@ -93,7 +89,6 @@ def test_every_document_of_a_command_is_recorded() -> None:
 
 
 def test_every_type_of_event_is_recorded() -> None:
-    """A new type needs a line of a story, or of tests/wire/process.py."""
     recorded = "".join((FOLDER / name).read_text("utf-8") for name in RECORDINGS)
     schema = json.loads((FOLDER.parents[2] / "schema/events.json").read_text("utf-8"))
     types = {one["properties"]["type"]["const"] for one in schema["oneOf"]}

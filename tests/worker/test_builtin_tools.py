@@ -32,7 +32,6 @@ def results(made: Attempt) -> list[tuple[str | None, str, bool]]:
 async def test_file_tools_do_not_write_what_stands_in_prompts_as_a_persons_words(
     daemon: FakeDaemon, tmp_path: Path
 ) -> None:
-    """The context of an agent, wherever it is, also without a sandbox: other files beside it stay open."""
     (tmp_path / "ctx").mkdir()
     made = await play(
         daemon,
@@ -96,7 +95,6 @@ BEGUN = Entry(k=0, kind="reply", calls=(CALL,), stop_reason="tool_use")
 async def test_a_call_that_may_have_begun_is_not_made_again(
     daemon: FakeDaemon, tmp_path: Path, interrupted: bool
 ) -> None:
-    """Told as outcome unknown; after a yield it has not begun, and is made."""
     actions = ({"tool": "bash", "args": RUNS}, {"text": "done"})
     made = await play(daemon, tmp_path, *actions, tools=("bash",), entries=(BEGUN,), interrupted=interrupted)
     assert results(made) == [("bash", INTERRUPTED if interrupted else "i1:0.0:mock-0\n", interrupted)]
@@ -115,7 +113,6 @@ async def test_reading_is_done_again_after_an_interruption(daemon: FakeDaemon, t
 
 
 async def test_only_the_first_pending_call_is_in_doubt(daemon: FakeDaemon, tmp_path: Path) -> None:
-    """The others of the same reply had not begun."""
     second = ToolCall(id="mock-1", name="bash", args=CALL.args)
     begun = Entry(k=0, kind="reply", calls=(CALL, second), stop_reason="tool_use")
     made = await play(
@@ -137,7 +134,6 @@ async def test_a_model_is_told_of_its_tools(daemon: FakeDaemon, tmp_path: Path, 
 
 
 async def test_a_yield_comes_between_a_call_and_the_next(daemon: FakeDaemon, tmp_path: Path) -> None:
-    """Preemption after any entry, one tool call included."""
     actions = ({"tool": "bash", "args": RUNS}, {"text": "done"})
     start = make_start(
         mock=script(*actions), mcp=McpAddress(url=daemon.url), cwd=str(tmp_path), tools=("bash",), approval="auto",
@@ -150,7 +146,6 @@ async def test_a_yield_comes_between_a_call_and_the_next(daemon: FakeDaemon, tmp
 @pytest.mark.promise("P4")
 @pytest.mark.parametrize("name", ["mcp__mail__send", "deploy", "bash"])
 async def test_a_call_in_doubt_is_not_forgotten_with_its_tool(daemon: FakeDaemon, tmp_path: Path, name: str) -> None:
-    """A server that did not come again, a tool that was taken away: the model is not told that nothing happened."""
     call = ToolCall(id="mock-0", name=name, args=msgspec.Raw(b"{}"))
     begun = Entry(k=0, kind="reply", calls=(call,), stop_reason="tool_use")
     actions = ({"tool": name}, {"text": "x"})
@@ -160,7 +155,6 @@ async def test_a_call_in_doubt_is_not_forgotten_with_its_tool(daemon: FakeDaemon
 
 @pytest.mark.promise("P5")
 async def test_a_call_of_the_kernel_s_is_made_again(daemon: FakeDaemon, tmp_path: Path) -> None:
-    """Its ledger knows the key."""
     call = ToolCall(id="mock-0", name="channel_send", args=msgspec.Raw(b'{"message":"hello"}'))
     begun = Entry(k=0, kind="reply", calls=(call,), stop_reason="tool_use")
     actions = ({"tool": "channel_send"}, {"text": "x"})
@@ -170,7 +164,6 @@ async def test_a_call_of_the_kernel_s_is_made_again(daemon: FakeDaemon, tmp_path
 
 @pytest.mark.promise("P15", "P19")
 async def test_a_script_beside_a_real_model_gives_that_no_shell(daemon: FakeDaemon, tmp_path: Path) -> None:
-    """What stands for a script's ``shell`` is nothing that a model calls, unasked and with no trust."""
     says = [Say(calls=(Call("shell", '{"command": "touch owned"}'),)), Say("done")]
     with ScriptedApi(says) as api:
         fields: dict[str, Any] = {"tools": ("files",), "cwd": str(tmp_path), "mock": script({"text": "x"})}

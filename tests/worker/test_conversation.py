@@ -60,7 +60,6 @@ def test_a_note_is_a_turn_of_the_user_and_parts_no_call_from_its_result() -> Non
 def test_wherever_work_broke_off_no_call_is_parted_from_its_result(
     steps: list[tuple[int, list[bool]]], data: st.DataObject
 ) -> None:
-    """Steps of some calls each, with notes between their results; cut at any entry, and gone on with."""
     ledger: list[Entry] = []
     for number, (count, noted) in enumerate(steps):
         asked = reply(len(ledger), f"step {number}", *(f"call-{call}-" for call in range(count)))
@@ -87,14 +86,12 @@ def test_wherever_work_broke_off_no_call_is_parted_from_its_result(
 
 
 def test_a_note_before_any_reply_belongs_to_what_is_asked() -> None:
-    """It is shown after the message."""
     told = conversation(note(0, "and hurry"), reply(1, "done"))
     assert [block["text"] for block in anthropic_wire.messages(told)[0]["content"]] == ["go", "and hurry"]
     assert told.next_k == 2
 
 
 def test_after_a_note_the_work_goes_on() -> None:
-    """A last word that was said before the note ends nothing, and is not the result."""
     told = conversation(reply(0, "done"), note(1))
     assert conclude(told, LIMITS) is None
     assert told.text == ""
@@ -120,7 +117,6 @@ def test_steps_of_the_work_that_is_taken_up_do_not_count() -> None:
 
 
 def test_a_shortened_conversation_keeps_its_last_steps_and_every_call() -> None:
-    """Older results in a few words, the thread left out, nothing unpaired."""
     long = "x" * 10_000
     steps = [entry for k in range(0, 8, 2) for entry in (reply(k, "", "a"), result(k + 1, f"a{k}", long))]
     thread = (Turn(role="user", text="before"), Turn(role="assistant", text="yes"))
@@ -135,7 +131,6 @@ def test_a_shortened_conversation_keeps_its_last_steps_and_every_call() -> None:
 
 
 def test_a_reply_that_was_cut_off_is_sent_back_as_what_it_said() -> None:
-    """Half a call, or a thought without its signature, would be refused when the work is continued."""
     blocks = [
         {"type": "thinking", "thinking": "hm"},
         {"type": "text", "text": "so far"},
@@ -172,14 +167,12 @@ def test_every_stop_reason_ends_the_work_or_goes_on_with_it(stop: str) -> None:
 
 
 def test_every_word_of_both_dialects_leads_to_a_known_stop() -> None:
-    """The tables are complete: what they give, ``conclude`` decides."""
     known = {"end_turn", "refusal", *INCOMPLETE, *ASK_AGAIN}
     assert set(get_args(Stop)) == known
     assert {*anthropic_wire.STOPS.values(), *openai_wire.STOPS.values()} <= known
 
 
 async def test_a_script_that_is_taken_up_goes_on_where_it_stopped() -> None:
-    """A mock's place is its replies: a note does not move it."""
     actions = tuple({"text": str(number)} for number in range(5))
     start = make_start(mock=script(*actions), limits=Limits(max_steps=2, tool_seconds=5.0, idle_seconds=5.0))
     first = await attempt(start)
@@ -195,7 +188,6 @@ async def test_a_script_that_is_taken_up_goes_on_where_it_stopped() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_real_client_takes_up_the_thread(daemon: FakeDaemon, dialect: str) -> None:
-    """Max_steps, then continue, through the SDKs: every call with its result, then what the user said."""
     send = Say("Telling.", (Call("channel_send", '{"message": "hello"}'),))
     limits = Limits(max_steps=1, tool_seconds=5.0, idle_seconds=5.0)
     with ScriptedApi([send, Say("All done.")]) as api:

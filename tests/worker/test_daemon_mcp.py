@@ -16,7 +16,6 @@ from worker.tool import ToolRunners
 
 
 async def test_tools_are_listed_once(daemon: FakeDaemon) -> None:
-    """A worker's scopes do not change while it runs."""
     client = DaemonMcp(daemon.url, "token", TrioIO())
     first, again = await client.tools(), await client.tools()
     assert [tool.name for tool in first] == ["channel_send", "big", "hang", "auth_request"]
@@ -38,7 +37,6 @@ async def test_a_call_is_repeated_with_its_key_when_its_answer_was_lost(daemon: 
 
 
 async def test_a_connection_that_was_closed_is_made_again() -> None:
-    """A server closes kept-alive connections while a model thinks; the next call must not fail of it."""
     connections: list[int] = []
 
     async def answer_once(stream: trio.SocketStream) -> None:
@@ -72,7 +70,6 @@ async def _read_request(stream: trio.SocketStream) -> None:
 
 @pytest.mark.promise("HF06", "HF07")
 async def test_a_token_that_is_over_ends_the_attempt(daemon: FakeDaemon) -> None:
-    """A fenced attempt stops; it does not try to talk its way on."""
     client = DaemonMcp(daemon.url, "another", TrioIO())
     with pytest.raises(Failed) as caught:
         await client.run("channel_send", {"message": "a"}, "k1")
@@ -82,7 +79,6 @@ async def test_a_token_that_is_over_ends_the_attempt(daemon: FakeDaemon) -> None
 
 
 async def test_a_kernel_out_of_reach_is_a_network_failure(autojump_clock: trio.testing.MockClock) -> None:
-    """Network is tried again, here first and then by the kernel."""
     client = DaemonMcp("http://127.0.0.1:9/mcp", "token", TrioIO())
     with pytest.raises(Failed) as caught:
         await client.tools()
@@ -103,7 +99,6 @@ async def test_what_the_kernel_refuses_is_a_result(daemon: FakeDaemon, status: i
 
 @pytest.mark.promise("HF18")
 async def test_wrong_arguments_are_a_result(daemon: FakeDaemon) -> None:
-    """Wrong types are an error the model reads."""
     client = DaemonMcp(daemon.url, "token", TrioIO())
     assert (await client.run("channel_send", {}, "k1")).is_error
     await client.aclose()
@@ -111,7 +106,6 @@ async def test_wrong_arguments_are_a_result(daemon: FakeDaemon) -> None:
 
 @pytest.mark.promise("P10")
 async def test_a_big_result_is_shortened(daemon: FakeDaemon) -> None:
-    """A tool's result in an entry is bounded, and says that it was cut."""
     client = DaemonMcp(daemon.url, "token", TrioIO())
     hands = ToolRunners(kernel=client, own={}, seconds=5, waits=TrioIO())
     outcome = await hands.run(ToolCall(id="1", name="big", args=Json(b'{"size": 400000}')), "k")
@@ -121,7 +115,6 @@ async def test_a_big_result_is_shortened(daemon: FakeDaemon) -> None:
 
 
 async def test_a_tool_that_never_answers_is_given_up(daemon: FakeDaemon) -> None:
-    """timeouts.tool: its outcome is unknown, and the model is told so."""
     hands = ToolRunners(kernel=DaemonMcp(daemon.url, "token", TrioIO()), own={}, seconds=0.2, waits=TrioIO())
     with trio.fail_after(5):
         outcome = await hands.run(ToolCall(id="1", name="hang"), "k")

@@ -17,7 +17,6 @@ HUGE = 3 * LINE_LIMIT_BYTES
 @example("\0", 200, 400)
 @example("\U0001f600", 200, 400)
 def test_a_shortened_text_fits_and_says_how_much_is_missing(piece: str, limit: int, times: int) -> None:
-    """Bounded lines; a model must not take a part for the whole."""
     text = piece * times
     short = shorten(text, limit)
     assert len(msgspec.json.encode(short)) <= limit
@@ -25,7 +24,6 @@ def test_a_shortened_text_fits_and_says_how_much_is_missing(piece: str, limit: i
 
 
 def test_a_shortened_text_keeps_both_ends() -> None:
-    """The end of a tool's output is often what matters: an error, a summary."""
     short = shorten("begin" + "x" * 10_000 + "end", 500)
     assert short.startswith("begin")
     assert short.endswith("end")
@@ -38,7 +36,6 @@ def test_any_tool_result_fits_into_an_entry(text: str) -> None:
 
 
 def test_a_reply_gives_up_text_and_keeps_its_native_form() -> None:
-    """Replaying a reply needs the native form whole; people see the text shortened."""
     native = Json(msgspec.json.encode({"anthropic": "y" * 600_000}))
     fitted = truncate_entry(Entry(k=0, kind="reply", text="x" * 600_000, native=native))
     assert fitted.native == native
@@ -47,13 +44,11 @@ def test_a_reply_gives_up_text_and_keeps_its_native_form() -> None:
 
 
 def test_a_reply_that_cannot_fit_is_refused() -> None:
-    """An entry is durable whole or not at all."""
     with pytest.raises(TooLarge):
         truncate_entry(Entry(k=0, kind="reply", native=Json(msgspec.json.encode("y" * HUGE))))
 
 
 @pytest.mark.promise("IF03")
 def test_lone_surrogates_are_replaced() -> None:
-    """Invalid text becomes U+FFFD, and valid text stays as it is."""
     assert clean("a\ud800b") == "a�b"
     assert clean("é\U0001f600") == "é\U0001f600"

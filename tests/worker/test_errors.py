@@ -54,7 +54,6 @@ DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
     ],
 )
 def test_a_cause_follows_from_status_and_code(status: int | None, codes: tuple[str, ...], expected: Cause) -> None:
-    """The per-class table; a code that says more than the status comes first."""
     assert cause_of(status, codes) == expected
 
 
@@ -76,12 +75,10 @@ NO_CREDIT = "Your credit balance is too low to access the Anthropic API. Please 
     ],
 )
 def test_two_sentences_without_a_code_are_known(status: int, kind: str, message: str, expected: Cause) -> None:
-    """Anthropic has no code for these two; they count with their status and type alone."""
     assert cause_in(status, (kind,), message) == expected
 
 
 def test_every_cause_in_the_tables_has_a_class() -> None:
-    """The classes are four, and every cause has one."""
     causes = {*CODES.values(), *STATUSES.values(), *CATEGORIES.values()}
     assert causes <= CLASS_OF_CAUSE.keys()
 

@@ -31,7 +31,6 @@ def test_a_mock_worker_imports_neither_sdk_nor_event_loop() -> None:
     [pytest.param("anthropic", "openai", marks=pytest.mark.long("[openai-anthropic]")), ("openai", "anthropic")],
 )
 def test_warming_leaves_one_thread_and_loads_one_sdk(dialect: str, other: str) -> None:
-    """A process that forks must have one thread; an SDK nobody uses is not paid for."""
     said = run_python(
         f"import os, sys; from worker.models.{dialect} import warm; warm(); "
         f"print(len(os.listdir('/proc/self/task')), '{other}' in sys.modules)"

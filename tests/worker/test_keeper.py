@@ -79,7 +79,6 @@ def test_it_reports_start_and_end_and_leaves_the_pipes_to_its_child(keeper: Keep
 
 @pytest.mark.promise("P8")
 def test_a_later_kill_can_only_bring_the_end_nearer(keeper: Keeper) -> None:
-    """A second signal does not start the grace again."""
     keeper.keep("sh", "-c", "trap '' TERM; echo up; sleep 1000")
     keeper.hear()
     assert keeper.process.stdout is not None
@@ -106,7 +105,6 @@ GREEDY = f"{sys.executable} -c 'import time; held = bytearray(96 << 20); time.sl
     ],
 )
 def test_a_tree_that_uses_too_much_is_ended_as_a_whole(keeper: Keeper, script: str, bound: Bound, why: str) -> None:
-    """Processes and memory of all together; the end says which, and that nobody asked for it."""
     keeper.keep("sh", "-c", script)
     started = keeper.hear()
     assert isinstance(started, Started)
@@ -120,7 +118,6 @@ def test_a_tree_that_uses_too_much_is_ended_as_a_whole(keeper: Keeper, script: s
 @pytest.mark.promise("PF14", "XF19")
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
 def test_what_a_sandbox_keeps_in_memory_counts(keeper: Keeper) -> None:
-    """Files in a private /tmp, also in a folder whose name has a blank, are memory of the tree."""
     box = (str(BWRAP), "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp",
            "--dir", "/tmp/a b", "--tmpfs", "/tmp/a b")  # fmt: skip
     keeper.keep(*box, "sh", "-c", "for n in '/tmp' '/tmp/a b'; do head -c 60M /dev/zero > \"$n/x\"; done; sleep 1000")
@@ -134,7 +131,6 @@ def test_what_a_sandbox_keeps_in_memory_counts(keeper: Keeper) -> None:
 
 @pytest.mark.promise("PF15")
 def test_a_tree_within_its_bounds_is_left_alone(keeper: Keeper) -> None:
-    """And what ended is not blamed."""
     keeper.keep("sleep", "1000")
     keeper.hear()
     keeper.link.sendall(encode(Bound(memory_bytes=64 << 20, processes=1)))
@@ -145,7 +141,6 @@ def test_a_tree_within_its_bounds_is_left_alone(keeper: Keeper) -> None:
 
 
 def test_it_signs_the_lock_for_the_next_kernel(keeper: Keeper) -> None:
-    """The lock names child and keeper by pid and start time."""
     keeper.keep("sleep", "1000")
     started = keeper.hear()
     assert isinstance(started, Started)
@@ -155,7 +150,6 @@ def test_it_signs_the_lock_for_the_next_kernel(keeper: Keeper) -> None:
 
 @pytest.mark.promise("IF07")
 def test_noise_on_the_lifeline_is_ignored(keeper: Keeper) -> None:
-    """Unknown frames end nothing."""
     keeper.keep("sh", "-c", "read x; exit 5")
     keeper.link.sendall(b'noise\n{"t":"dance"}\n')
     assert isinstance(keeper.hear(), Started)
@@ -166,6 +160,5 @@ def test_noise_on_the_lifeline_is_ignored(keeper: Keeper) -> None:
 
 @pytest.mark.promise("P7")
 def test_a_lifeline_that_closes_before_the_order_is_no_order(keeper: Keeper) -> None:
-    """The kernel died between the two."""
     keeper.link.shutdown(socket.SHUT_WR)
     assert keeper.process.wait(TIMEOUT) == 1

@@ -26,7 +26,6 @@ async def test_a_worker_is_ready_before_it_is_started() -> None:
 
 
 async def test_pings_are_answered_before_start_and_while_working() -> None:
-    """Ping/pong answered by the worker's loop, whatever it waits for."""
     with trio.fail_after(SECONDS):
         async with worker() as kernel:
             await kernel.hear()
@@ -43,7 +42,6 @@ async def test_pings_are_answered_before_start_and_while_working() -> None:
 @pytest.mark.promise("P8")
 @pytest.mark.parametrize("started", [False, True])
 async def test_a_stop_is_a_clean_end(started: bool) -> None:
-    """One terminal frame, then the end of the stream."""
     with trio.fail_after(SECONDS):
         async with worker() as kernel:
             await kernel.hear()
@@ -67,7 +65,6 @@ async def test_an_entry_answered_with_stop_is_the_last() -> None:
 
 @pytest.mark.promise("P5")
 async def test_nothing_happens_before_the_answer() -> None:
-    """A reply is durable before its tools run, each entry before the next thing."""
     with trio.fail_after(SECONDS):
         async with worker(answer=lambda entry: None) as kernel:
             await kernel.greet(make_start(mock=script({"text": "one"}, {"text": "two"})))
@@ -89,7 +86,6 @@ async def test_a_yield_after_the_last_entry_is_a_done() -> None:
 
 @pytest.mark.promise("IF07", "IF14")
 async def test_a_second_start_and_strange_frames_change_nothing() -> None:
-    """Unknown frames are ignored with a warning; the first start counts."""
     with trio.fail_after(SECONDS):
         async with worker() as kernel:
             await kernel.hear()
@@ -121,7 +117,6 @@ async def test_a_huge_reply_fits_its_frames() -> None:
 
 @pytest.mark.promise("P10")
 async def test_a_reply_that_fits_no_frame_is_a_failure_with_a_name() -> None:
-    """What cannot be made durable is not acted upon."""
     twice = {"tool": "channel_send", "args": {"message": "${{ message.text }}" * 2}}
     made = await attempt(make_start(message="go", source_text="x" * 600_000, mock=script({"text": "so far"}, twice)))
     assert (made.error.cause, made.error.partial) == ("resource", "so far")
@@ -145,7 +140,6 @@ async def test_entries_that_do_not_fit_into_start_follow_it() -> None:
 @pytest.mark.promise("P7")
 @pytest.mark.parametrize("moment", ["before start", "while working", "instead of an answer"])
 async def test_a_kernel_that_hangs_up_is_left_quietly(moment: str) -> None:
-    """Without a kernel there is nobody to work for; no traceback, no frame on any stream."""
     process = await trio.lowlevel.open_process(
         [sys.executable, "-I", "-u", "-m", "worker"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PATH": os.defpath},
@@ -169,7 +163,6 @@ async def test_a_kernel_that_hangs_up_is_left_quietly(moment: str) -> None:
 
 @pytest.mark.promise("P5")
 async def test_the_reply_that_ends_the_work_waits_for_no_answer() -> None:
-    """The kernel makes it durable before it hears the result behind it; every other entry is waited for."""
     ended = await attempt(make_start(mock=script({"text": "x"})), answer=lambda _entry: None)
     assert [entry.last for entry in ended.entries] == [True]
     assert ended.result == Result(status="done", text="x")

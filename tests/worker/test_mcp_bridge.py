@@ -55,7 +55,6 @@ async def client(url: str, folder: Path, mode: str = "auto", token: str = "worke
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "auto", "legacy"])
 async def test_a_stdio_client_has_the_kernels_tools(kernel: ServedKernel, tmp_path: Path, mode: str) -> None:
-    """Whichever the client speaks; and it is known to be connected once it has the list."""
     async with client(f"http://{kernel.host}/mcp", tmp_path, mode) as mcp:
         assert not mark(tmp_path).exists()
         tools = (await mcp.list_tools()).tools
@@ -71,7 +70,6 @@ async def test_a_stdio_client_has_the_kernels_tools(kernel: ServedKernel, tmp_pa
 
 
 async def test_a_token_that_is_void_connects_nobody(kernel: ServedKernel, tmp_path: Path) -> None:
-    """The program may go on and say that all is well; that it has no tools is what counts."""
     async with client(f"http://{kernel.host}/mcp", tmp_path, "2026-07-28", token="yesterday's") as mcp:
         with pytest.raises(MCPError, match="unauthorized"):
             await mcp.list_tools()
@@ -145,7 +143,6 @@ def call(id_: int, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def test_a_call_that_waits_holds_nobody_up(daemon: FakeDaemon) -> None:
-    """A program may call while an earlier call waits; and give that one up."""
     async with wire(daemon) as bridge:
         await bridge.tell(call(1, "hang"), call(2, "channel_send", message="meanwhile"))
         assert (await bridge.hear(1))[2]["result"]["isError"] is False
@@ -157,7 +154,6 @@ async def test_a_call_that_waits_holds_nobody_up(daemon: FakeDaemon) -> None:
 
 @pytest.mark.promise("P4")
 async def test_an_answer_that_is_lost_is_asked_for_again_and_the_call_happens_once(daemon: FakeDaemon) -> None:
-    """The bridge gives each call a key, by which the ledger knows it again."""
     daemon.refuse = [503]
     async with wire(daemon) as bridge:
         await bridge.tell(call(1, "channel_send", message="once"))
@@ -180,7 +176,6 @@ HELLO: dict[str, Any] = {
 async def test_what_was_asked_before_the_input_ended_is_answered(
     kernel: ServedKernel, tmp_path: Path, end: bytes
 ) -> None:
-    """``printf ... | awk mcp-serve``: the call is made, both are answered, and the program ends."""
     file = key_file(f"http://{kernel.host}/mcp", tmp_path)
     asked = b"\n".join(map(msgspec.json.encode, (HELLO, call(2, "channel_send", message="piped")))) + end
     command = [sys.executable, "-I", "-m", "worker.mcp_bridge", str(file), "--listen"]
@@ -191,7 +186,6 @@ async def test_what_was_asked_before_the_input_ended_is_answered(
 
 
 async def test_a_stream_does_not_outlive_the_input(kernel: ServedKernel) -> None:
-    """What is pushed has no end of its own: a client that listens and leaves is not waited for."""
     bridge = Wire(f"http://{kernel.host}", TOKEN, listens=True)
     async with bridging(bridge):
         await bridge.tell(HELLO)
@@ -203,7 +197,6 @@ async def test_a_stream_does_not_outlive_the_input(kernel: ServedKernel) -> None
 
 
 async def test_what_is_no_request_is_passed_over(daemon: FakeDaemon) -> None:
-    """A line of garbage is no reason to lose the tools."""
     async with wire(daemon) as bridge:
         await bridge.requests.send_all(b"Traceback:\n\xff\n[1]\n\n" + b'{"jsonrpc":"2.0","method":"notifications/x"}\n')
         await bridge.tell(
@@ -216,7 +209,6 @@ async def test_what_is_no_request_is_passed_over(daemon: FakeDaemon) -> None:
 
 
 async def test_a_kernel_that_is_gone_is_said(daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer in any case: a client that waits for one would wait for ever."""
     monkeypatch.setattr("worker.daemon_mcp.RETRY_SECONDS", (0.0,))
     daemon.refuse = [503, 503]
     async with wire(daemon) as bridge:
@@ -226,7 +218,6 @@ async def test_a_kernel_that_is_gone_is_said(daemon: FakeDaemon, monkeypatch: py
 
 @pytest.mark.promise("P58")
 async def test_what_the_kernel_pushes_is_passed_on(kernel: ServedKernel) -> None:
-    """To a client of the handshake revisions from its greeting on; nobody has to ask for it."""
     async with bridging(Wire(f"http://{kernel.host}", TOKEN, listens=True)) as bridge:
         hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
         await bridge.tell({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
@@ -239,7 +230,6 @@ async def test_what_the_kernel_pushes_is_passed_on(kernel: ServedKernel) -> None
 
 @pytest.mark.promise("P58")
 async def test_a_client_of_the_newest_revision_listens_over_the_bridge(kernel: ServedKernel) -> None:
-    """As long as it wants to: a subscription that is cancelled is told nothing; one that breaks off is told so."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},

@@ -116,7 +116,6 @@ async def test_a_tool_that_is_not_as_it_should_be_costs_no_other(programs: Subpr
 async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
     programs: Subprocesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Missing, no server, mute, out of reach: each by itself, within the time there is."""
     monkeypatch.setattr(mcp_servers, "START_SECONDS", 0.5)
     broken = {
         "missing": McpServer(command="/no/such/server"),
@@ -136,7 +135,6 @@ async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
 
 @pytest.mark.promise("P9", "P18")
 async def test_a_server_that_ends_at_once_is_told_with_its_last_words(programs: Subprocesses) -> None:
-    """Its exit code and the end of its standard error, without what it was given."""
     script = 'head -c 5000 /dev/zero | tr "\\0" x >&2; echo " no such table: $KEY" >&2; exit 3'
     config = McpServer(command="/bin/sh", args=("-c", script), env={"KEY": "s3cr3t-key"})
     with trio.fail_after(20):
@@ -149,7 +147,6 @@ async def test_a_server_that_ends_at_once_is_told_with_its_last_words(programs: 
 
 @pytest.mark.promise("P9")
 async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(programs: Subprocesses) -> None:
-    """In the log, once, whether it is called again or not."""
     told: list[str] = []
     gone = trio.Event()
 
@@ -169,7 +166,6 @@ async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(prog
 
 @pytest.mark.promise("P9")
 async def test_a_server_that_is_left_is_told_of_by_nobody(programs: Subprocesses) -> None:
-    """Its end with the attempt is no fault."""
     told: list[str] = []
 
     async def tell(text: str) -> None:
@@ -182,7 +178,6 @@ async def test_a_server_that_is_left_is_told_of_by_nobody(programs: Subprocesses
 
 
 async def test_a_server_over_http_gets_its_headers(programs: Subprocesses, daemon: FakeDaemon) -> None:
-    """The same over streamable HTTP; a wrong token is told."""
     configured = {
         "web": McpServer(url=daemon.url, headers={"Authorization": f"Bearer {daemon.token}"}),
         "shut": McpServer(url=daemon.url, headers={"Authorization": "Bearer wrong"}),
@@ -199,7 +194,6 @@ async def test_a_server_over_http_gets_its_headers(programs: Subprocesses, daemo
 async def test_a_server_that_babbles_costs_its_call_and_nothing_else(
     programs: Subprocesses, tmp_path: Path, way: str
 ) -> None:
-    """Bytes that are no text, in the middle of its work; a schema without end."""
     (tmp_path / "babble.py").write_text(BABBLE)
     config = McpServer(command=sys.executable, args=("-I", "-S", str(tmp_path / "babble.py")))
     with trio.fail_after(20):
@@ -286,7 +280,6 @@ def _server(
 
 @pytest.mark.promise("P18")
 async def test_what_a_server_is_given_is_not_told(programs: Subprocesses, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client quotes the header that it cannot send; model, log and database would have it."""
     quoted = OSError("Illegal header value b'Bearer s3cr3t-key\\n'")
     server = _server(programs, Breaks(before=quoted), monkeypatch)
     async with trio.open_nursery() as nursery:
@@ -298,7 +291,6 @@ async def test_what_a_server_is_given_is_not_told(programs: Subprocesses, monkey
 async def test_a_connection_that_breaks_later_is_told_and_ends_nothing_else(
     programs: Subprocesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It had come, so nobody waits for it to come; the attempt goes on without it."""
     connection = Breaks(later=OSError("broken"))
     told: list[str] = []
 
@@ -329,7 +321,6 @@ async def test_one_that_does_not_let_go_is_let_go_of(programs: Subprocesses, mon
 
 @pytest.mark.promise("P8", "PF22")
 async def test_cancellation_ends_a_server_too(programs: Subprocesses) -> None:
-    """Its input is closed, it is waited for, its group is killed."""
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery, mcp_servers.running({"one": LOCAL}, programs) as running:
             process = psutil.Process(int((await use(tools(running)["mcp__one__pid"])).text))

@@ -33,7 +33,6 @@ def programs(tmp_path: Path) -> Subprocesses:
 async def test_a_line_without_end_costs_its_server_and_no_memory(
     programs: Subprocesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is ended, call and log say why, and the work goes on with the other servers."""
     monkeypatch.setattr(mcp_stdio, "LINE_BYTES", 1024 * 1024)
     (tmp_path / "flood.py").write_text(BABBLE.replace('            answer(asked, {"content', f"            {FLOOD}#"))
     told: list[str] = []
@@ -63,7 +62,6 @@ async def test_a_line_without_end_costs_its_server_and_no_memory(
 async def test_a_server_that_only_floods_is_told_in_place_of_its_tools(
     programs: Subprocesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At once, not when the time for its start is over."""
     monkeypatch.setattr(mcp_stdio, "LINE_BYTES", 1024 * 1024)
     config = McpServer(command=sys.executable, args=("-I", "-S", "-c", f"import sys\n{FLOOD}"))
     with trio.fail_after(20):
@@ -78,7 +76,6 @@ TIDY = "trap 'sleep 0.1; echo tidied > tidy; exit' TERM; echo up; while :; do sl
 async def test_one_that_stays_is_asked_to_leave_and_its_whole_group_waited_for(
     programs: Subprocesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGTERM to the group; that its leader goes first (a shell, a sandbox) takes nothing from what it started."""
     monkeypatch.setattr(mcp_stdio, "LEAVE_SECONDS", 0.5)
     words = ("sh", "-c", '"$@"; :', "sh", "sh", "-c", TIDY)
     with trio.fail_after(20):
@@ -93,7 +90,6 @@ async def test_one_that_stays_is_asked_to_leave_and_its_whole_group_waited_for(
 
 @pytest.mark.promise("P8")
 async def test_one_that_withstands_is_killed(programs: Subprocesses, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounded, whatever it does."""
     monkeypatch.setattr(mcp_stdio, "LEAVE_SECONDS", 0.1)
     with trio.fail_after(20):
         words = ("sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done")
@@ -108,7 +104,6 @@ async def test_one_that_withstands_is_killed(programs: Subprocesses, monkeypatch
 async def test_a_call_that_is_given_up_while_it_is_written_spoils_no_other(
     programs: Subprocesses, tmp_path: Path
 ) -> None:
-    """The server reads slowly; the line that was begun is ended before the next one begins."""
     os.mkfifo(tmp_path / "gate")
     words = ("sh", "-c", "cat gate; exec cat > heard")
     long, short = _call(1, "x" * 1024 * 1024), _call(2, "y")

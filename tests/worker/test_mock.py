@@ -138,7 +138,6 @@ async def test_a_counted_error_fires_so_often_over_all_attempts() -> None:
 
 
 async def test_failures_counted_by_the_kernel_are_passed_too() -> None:
-    """ipc.Start.mock_counts: the kernel may know of firings that left no entry."""
     rules = script({"error": {"http_status": 503, "times": 1}}, {"text": "at last"})
     made = await attempt(make_start(mock=rules, mock_counts={"0.0": 1}))
     assert made.result.text == "at last"
@@ -263,8 +262,6 @@ async def _to_the_end(rules: tuple[Rule, ...], store: _Store) -> Result:
 @given(st.lists(ACTION, max_size=12), st.data())
 @settings(max_examples=2 * settings.get_profile("untimed").max_examples, deadline=None)
 def test_a_script_resumes_after_any_entry(actions: list[dict[str, Any]], data: st.DataObject) -> None:
-    """The final transcript equals the undisturbed one, and nothing durable is repeated."""
-
     async def both() -> None:
         whole = _Store(cut=None)
         undisturbed = await _to_the_end(script(*actions), whole)
@@ -280,7 +277,6 @@ def test_a_script_resumes_after_any_entry(actions: list[dict[str, Any]], data: s
 
 @pytest.mark.promise("P4")
 def test_calls_of_one_reply_are_told_apart_by_place() -> None:
-    """Providers repeat ids; a legitimate repeat must not be taken for one the ledger knows."""
     calls = (ToolCall(id="same", name="t"), ToolCall(id="same", name="t"))
     talk = Conversation(system="", thread=(), message="m", entries=[Entry(k=0, kind="reply", calls=calls)])
     keys = []
@@ -315,6 +311,5 @@ print(found)
 
 @pytest.mark.promise("P36")
 def test_a_worker_sees_what_an_attempt_left_in_it() -> None:
-    """An open file, and a thread that is still at work; what is idle or its own is none."""
     ran = subprocess.run([sys.executable, "-c", LEFTOVERS], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[False, True, True, False]"

@@ -68,14 +68,12 @@ def hands(
     ],
 )
 async def test_the_policy_says_about_which_tools_is_asked(policy: Approval, *, read_only: bool, asks: bool) -> None:
-    """approval: auto, ask, all, deny; what is denied without a person is the kernel's answer too."""
     kernel, bash = Kernel([{"decision": "granted"}]), Bash()
     outcome = await hands(kernel, bash, policy, read_only=read_only).run(CALL, KEY)
     assert (outcome, len(bash.ran), len(kernel.asked)) == (Outcome("ok"), 1, asks)
 
 
 async def test_what_is_asked_is_bound_to_exactly_this_call_and_waits_for_nobody() -> None:
-    """Its key, the tool, its arguments; no worker is held."""
     kernel = Kernel([{"decision": "granted"}])
     await hands(kernel, Bash()).run(CALL, KEY)
     assert kernel.asked == [(AUTH_REQUEST, {"tool": "bash", "input": {"command": "ls"}, "wait_seconds": 0}, KEY)]
@@ -93,14 +91,12 @@ async def test_what_is_asked_is_bound_to_exactly_this_call_and_waits_for_nobody(
 async def test_a_refusal_is_a_result_that_the_model_reads(
     answer: dict[str, Any], text: str, refused: Refusal | None
 ) -> None:
-    """The model goes on; the tool did not run; who looks on is told why."""
     bash = Bash()
     outcome = await hands(Kernel([answer]), bash).run(CALL, KEY)
     assert (outcome, bash.ran) == (Outcome(text, is_error=True, refused=refused), [])
 
 
 async def test_a_request_that_the_kernel_refuses_runs_nothing() -> None:
-    """Whatever is wrong with it: without a grant nothing runs."""
     bash = Bash()
     outcome = await hands(Kernel([], refuses=True), bash).run(CALL, KEY)
     assert (outcome.is_error, bash.ran) == (True, [])
@@ -109,14 +105,12 @@ async def test_a_request_that_the_kernel_refuses_runs_nothing() -> None:
 @pytest.mark.promise("P4")
 @pytest.mark.parametrize(("first", "runs"), [(True, True), (False, False)])
 async def test_a_call_that_may_have_begun_runs_only_if_it_cannot_have(*, first: bool, runs: bool) -> None:
-    """An attempt that broke off before anybody was told of the grant had not begun the call."""
     bash = Bash()
     outcome = await hands(Kernel([{"decision": "granted", "first": first}]), bash, doubtful=KEY).run(CALL, KEY)
     assert (outcome.text, len(bash.ran)) == (("ok", 1) if runs else (INTERRUPTED, 0))
 
 
 async def test_work_whose_call_waits_makes_room_and_asks_again_by_the_same_key() -> None:
-    """pending: result yielded and no entry; the next attempt learns the decision."""
     rules = script({"tool": "bash", "args": {"command": "ls"}}, {"text": "done"})
     kernel, bash, journal = Kernel([{"decision": "pending"}, {"decision": "granted"}]), Bash(), Journal()
     results = [
@@ -138,7 +132,6 @@ async def test_work_whose_call_waits_makes_room_and_asks_again_by_the_same_key()
 
 @pytest.mark.parametrize("words", [{"tool": "bash"}, {"tool_name": "bash", "tool_use_id": "x"}])
 async def test_a_model_that_asks_by_itself_is_refused_and_nobody_is_asked(words: dict[str, str]) -> None:
-    """It is not offered: a person would decide on the model's own words, of a call that nothing makes."""
     call = ToolCall(id="c", name=AUTH_REQUEST, args=Json(json.dumps({**words, "input": {"command": "ls"}}).encode()))
     reach = ToolAccess(BLANK, TrioIO(), {}, doubtful="")  # there is no kernel: to ask it would raise
     outcome = await reach.run(call, KEY)

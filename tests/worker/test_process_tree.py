@@ -36,7 +36,6 @@ def run(script: str) -> str:
 
 @pytest.mark.promise("P7")
 def test_a_subreaper_adopts_and_can_end_what_left_its_parent() -> None:
-    """Setsid and double fork stay in reach, and ECHILD proves that nothing is left."""
     out = run("""
 child, orphan = start("(setsid sh -c 'trap \\"\\" TERM; echo $$; exec sleep 1000' &)")
 child.wait()
@@ -48,7 +47,6 @@ print(reap_all() == {orphan: signal.SIGKILL})
 
 
 def test_who_is_spared_keeps_all_below_it() -> None:
-    """A zygote kills orphans and leaves other keepers' trees alone."""
     out = run("""
 spared, below = start("sh -c 'echo $$; exec sleep 1000'; exit 2")
 other, deeper = start("sh -c 'echo $$; exec sleep 1000'; exit 3")
@@ -59,7 +57,6 @@ print(other.wait(), tree.stat(below) is not None, spared.poll())
 
 
 def test_both_ways_of_listing_children_agree() -> None:
-    """Not every kernel has CONFIG_PROC_CHILDREN: then every process is read."""
     out = run("""
 child, _ = start("echo $$; exec sleep 1000")
 print(tree._listed_children(os.getpid()) == tree._scanned_children(os.getpid()) == [child.pid])
@@ -68,7 +65,6 @@ print(tree._listed_children(os.getpid()) == tree._scanned_children(os.getpid()) 
 
 
 def test_a_process_that_is_gone_has_no_stat_and_no_children() -> None:
-    """A tree changes while it is walked."""
     assert (
         run("""
 child = subprocess.Popen(["true"])

@@ -66,13 +66,11 @@ def place(tmp_path: Path) -> Place:
 
 
 def test_without_a_sandbox_a_program_is_started_as_it_is() -> None:
-    """sandbox: off is the default, and costs nothing."""
     assert wrap(("tool", "-x"), BLANK) == ("tool", "-x")
 
 
 @pytest.mark.promise("P6", "XF19")
 def test_what_is_deeper_counts_and_is_mounted_after_what_is_above_it(place: Place) -> None:
-    """A state directory within the project stays hidden, an attempt's folder within that is seen."""
     found = mounts("/bin/sh", place.start.env, place.box)
     kinds = dict(found)
     assert kinds[str(place.home)] == EMPTY
@@ -89,7 +87,6 @@ def test_what_is_deeper_counts_and_is_mounted_after_what_is_above_it(place: Plac
 @pytest.mark.promise("XF19")
 @pytest.mark.parametrize("folder", ["home", "home/.agent-worker", "home/project/bin", "."])
 def test_a_folder_on_path_shows_nothing_that_is_hidden(place: Place, tmp_path: Path, folder: str) -> None:
-    """PATH may name the home itself, what is above it, or the state; the project stays writable."""
     odd = tmp_path / folder
     odd.mkdir(exist_ok=True)
     env = {**place.start.env, "PATH": f"{odd}:/usr/bin"}
@@ -100,7 +97,6 @@ def test_a_folder_on_path_shows_nothing_that_is_hidden(place: Place, tmp_path: P
 @pytest.mark.promise("P6", "P18", "XF19")
 @real
 def test_a_program_sees_the_project_and_nothing_else_of_the_user(place: Place) -> None:
-    """The home, the state and the admin token are not there; the system cannot be changed."""
     ran = place.run(
         f"cat {place.home}/secret; cat {place.state}/daemon.json; ls -A {place.home} {place.state}; "
         "touch /usr/x /etc/x; ls -A /tmp; tool; echo $$ > mine; ls /home /root /var/log"
@@ -114,7 +110,6 @@ def test_a_program_sees_the_project_and_nothing_else_of_the_user(place: Place) -
 
 @real
 def test_a_program_that_is_a_link_runs_as_its_installer_left_it(place: Place, tmp_path: Path) -> None:
-    """On PATH there is a link to a package elsewhere, which is shown with what it loads."""
     package = tmp_path / "prefix/node_modules/tool/lib/deep/bin"
     package.mkdir(parents=True)
     (package / "linked.sh").write_text("#!/bin/sh\ncat $(dirname $(readlink -f $0))/../word\n")
@@ -129,7 +124,6 @@ def test_a_program_that_is_a_link_runs_as_its_installer_left_it(place: Place, tm
 @pytest.mark.promise("P19")
 @real
 def test_what_decides_about_agents_and_what_git_executes_cannot_be_changed(place: Place) -> None:
-    """An agent that could write its own definition, or a hook, would let itself out."""
     ran = place.run(
         "touch .agents/bob.yaml; echo x > .git/config; echo x > .git/hooks/post-commit; touch .git/config.worktree; "
         "echo $PWD/evil > .git/commondir; mv .git evil; rm -rf .git; ln -s evil .git/modules; "
@@ -146,7 +140,6 @@ def test_what_decides_about_agents_and_what_git_executes_cannot_be_changed(place
 @pytest.mark.promise("PF14")
 @real
 def test_nothing_in_memory_grows_without_bound(place: Place) -> None:
-    """Private folders hold what they may; what carries the mounts, and /dev, hold nothing at all."""
     ran = place.run(
         "for at in /tmp /var/tmp /dev/shm $HOME; do head -c 4000000 /dev/zero > $at/x; stat -c %s $at/x; done; "
         "touch /x /dev/x /run/x; unshare -Ur true; echo ok > /dev/null && echo devices"
@@ -172,7 +165,6 @@ def test_other_processes_are_out_of_sight_and_the_network_is_not(place: Place) -
 @pytest.mark.promise("P7")
 @real
 def test_the_killed_group_takes_the_namespace_with_it(place: Place) -> None:
-    """What left the group inside has the namespace's first process for its end."""
     argv = wrap(("/bin/sh", "-c", "setsid sh -c 'echo up; exec sleep 4711.25' & wait"), place.start)
     with subprocess.Popen(
         argv, env=place.start.env, stdout=subprocess.PIPE, start_new_session=True, text=True
@@ -185,6 +177,5 @@ def test_the_killed_group_takes_the_namespace_with_it(place: Place) -> None:
 
 @real
 def test_how_a_program_ends_is_told(place: Place) -> None:
-    """Exit codes pass; a signal is told as shells do."""
     assert place.run("exit 3").returncode == 3
     assert place.run("kill -TERM $$").returncode == 128 + signal.SIGTERM

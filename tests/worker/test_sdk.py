@@ -68,7 +68,6 @@ async def test_a_model_calls_a_tool_of_the_kernel_and_ends(daemon: FakeDaemon, d
 @pytest.mark.promise("P5")
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_resumed_worker_repeats_nothing_durable(daemon: FakeDaemon, dialect: str) -> None:
-    """Reply durable, tool not -> same reply, same call ids; all durable -> no request at all."""
     whole, _ = await play(daemon, dialect, ABOUT_TO_SEND, DONE)
     for k, moves in ((1, [DONE]), (2, [DONE]), (3, [])):
         resumed, api = await play(daemon, dialect, *moves, entries=tuple(whole.entries[:k]))
@@ -81,7 +80,6 @@ async def test_a_resumed_worker_repeats_nothing_durable(daemon: FakeDaemon, dial
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_yield_is_answered_and_the_rest_is_done_later(daemon: FakeDaemon, dialect: str) -> None:
-    """Yield after any entry, a reply or one tool call."""
     with ScriptedApi([ABOUT_TO_SEND, DONE]) as api:
         begin = start_for(api, dialect, daemon)
         entries: list[Entry] = []
@@ -116,7 +114,6 @@ async def test_a_yield_is_answered_and_the_rest_is_done_later(daemon: FakeDaemon
 async def test_every_stop_reason_has_its_end(
     daemon: FakeDaemon, dialect: str, stop: str, status: str, cause: Cause | None
 ) -> None:
-    """Handled explicitly, and what is unknown fails."""
     made, _ = await play(daemon, dialect, Say("partly", stop=stop))
     if status == "error":
         assert made.error.cause == cause
@@ -126,7 +123,6 @@ async def test_every_stop_reason_has_its_end(
 
 
 async def test_a_paused_turn_is_continued_with_what_was_said(daemon: FakeDaemon) -> None:
-    """Anthropic's pause_turn: send the reply back as it is and ask again."""
     made, api = await play(daemon, "anthropic", Say("first", stop="pause_turn"), DONE)
     assert made.result.text == "All done."
     assert api.requests[1].body["messages"][-1]["role"] == "assistant"
@@ -134,7 +130,6 @@ async def test_a_paused_turn_is_continued_with_what_was_said(daemon: FakeDaemon)
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_steps_are_limited(daemon: FakeDaemon, dialect: str) -> None:
-    """max_steps -> incomplete, thread kept; the tools of the last step still run."""
     with ScriptedApi(otherwise=ABOUT_TO_SEND) as api:
         start = msgspec.structs.replace(start_for(api, dialect, daemon), limits=Limits(max_steps=3))
         made = await attempt(start)
@@ -158,7 +153,6 @@ async def test_bad_arguments_are_a_result_the_model_reads(daemon: FakeDaemon, di
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", ["no_such_tool", "naïve tool\n", ""])
 async def test_an_unknown_tool_is_a_result_the_model_reads(daemon: FakeDaemon, dialect: str, name: str) -> None:
-    """Models invent tools; the name may be anything."""
     made, _ = await play(daemon, dialect, Say(calls=(Call(name, "{}"),)), DONE)
     assert made.entries[1].is_error
     assert made.result.status == "done"
@@ -263,7 +257,6 @@ async def test_a_byte_order_mark_before_a_stream_takes_nothing_of_it(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_an_endpoint_that_is_not_there_is_a_network_failure(daemon: FakeDaemon, dialect: str) -> None:
-    """A connection that fails is a network failure, with words that help."""
     made = await attempt(sdk_start(dialect, "http://127.0.0.1:9", mcp=McpAddress(url=daemon.url)))
     assert made.error.cause == "network"
     assert "scripted: " in made.error.text
@@ -272,7 +265,6 @@ async def test_an_endpoint_that_is_not_there_is_a_network_failure(daemon: FakeDa
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("base_url", ["nonsense", "ftp://x", "http://"])
 async def test_an_address_that_is_none_is_invalid(daemon: FakeDaemon, dialect: str, base_url: str) -> None:
-    """What no retry can mend is permanent."""
     made = await attempt(sdk_start(dialect, base_url, mcp=McpAddress(url=daemon.url)))
     assert made.error.cause == "invalid"
 
@@ -280,7 +272,6 @@ async def test_an_address_that_is_none_is_invalid(daemon: FakeDaemon, dialect: s
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_an_echoed_key_is_not_repeated(daemon: FakeDaemon, dialect: str) -> None:
-    """A provider that echoes the key in its error must not put it into the log."""
     body = {"error": {"type": "authentication_error", "message": "key sk-secret is not valid"}}
     made, _ = await play(daemon, dialect, Fail(401, body))
     assert "sk-secret" not in made.error.text
@@ -292,7 +283,6 @@ async def test_an_echoed_key_is_not_repeated(daemon: FakeDaemon, dialect: str) -
 async def test_the_environment_does_not_choose_where_requests_go(
     daemon: FakeDaemon, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keys and addresses come with start and from nowhere else."""
     for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
@@ -305,7 +295,6 @@ async def test_the_environment_does_not_choose_where_requests_go(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_text_is_shown_while_it_comes_and_pings_are_answered(daemon: FakeDaemon, dialect: str) -> None:
-    """A worker that waits for a model is alive and says so."""
     hold = threading.Event()
     with ScriptedApi([Say("in two parts", chunk=4, hold=hold)]) as api, trio.fail_after(SECONDS):
         async with worker() as kernel:
@@ -324,7 +313,6 @@ async def test_text_is_shown_while_it_comes_and_pings_are_answered(daemon: FakeD
 @pytest.mark.promise("P8")
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_stop_ends_a_pending_model_call(daemon: FakeDaemon, dialect: str) -> None:
-    """A worker that waits for a model leaves at once, and cleanly."""
     release = threading.Event()
     with ScriptedApi([Silence(release)]) as api, trio.fail_after(SECONDS):
         async with worker() as kernel:
@@ -358,7 +346,6 @@ def test_an_allowance_never_asks_for_nothing() -> None:
 
 
 async def test_openai_itself_is_asked_in_its_own_words(daemon: FakeDaemon) -> None:
-    """OpenAI's newer models refuse max_tokens; the compatible servers know nothing else."""
     with ScriptedApi([DONE]) as api:
         start = start_for(api, "openai", daemon)
         provider = Provider(name="openai", dialect="openai", base_url=api.openai_url)
@@ -370,7 +357,6 @@ async def test_openai_itself_is_asked_in_its_own_words(daemon: FakeDaemon) -> No
 
 
 async def test_a_server_that_names_the_limit_otherwise_is_asked_in_its_words(daemon: FakeDaemon) -> None:
-    """Newer models of OpenAI's behind another name: the refusal by code and name decides, once for the attempt."""
     error = {"code": "unsupported_parameter", "param": "max_tokens", "type": "invalid_request_error", "message": "no"}
     made, api = await play(daemon, "openai", Fail(400, {"error": error}), ABOUT_TO_SEND, DONE)
     assert made.result.text == "All done."
@@ -380,7 +366,6 @@ async def test_a_server_that_names_the_limit_otherwise_is_asked_in_its_words(dae
 
 
 async def test_a_server_that_knows_neither_name_of_the_limit_is_not_asked_for_ever(daemon: FakeDaemon) -> None:
-    """Each name is tried once."""
     refusals = [
         Fail(400, {"error": {"code": "unsupported_parameter", "param": name, "message": "no"}})
         for name in ("max_tokens", "max_completion_tokens")
@@ -402,7 +387,6 @@ async def test_a_server_that_knows_neither_name_of_the_limit_is_not_asked_for_ev
 async def test_a_model_is_told_how_to_think(
     daemon: FakeDaemon, dialect: str, changes: dict[str, Any], sent: dict[str, Any]
 ) -> None:
-    """Effort, thinking, temperature, in the words of each API; unset they are not sent."""
     keys = {"output_config", "thinking", "temperature", "reasoning_effort"}
     _, api = await play(daemon, dialect, DONE, **changes)
     assert {key: api.requests[0].body[key] for key in keys & api.requests[0].body.keys()} == sent
@@ -426,7 +410,6 @@ def responses_start(api: ScriptedApi, daemon: FakeDaemon, **changes: Any) -> Sta
 
 
 async def test_bad_arguments_go_back_over_responses_as_an_object(daemon: FakeDaemon) -> None:
-    """The native item is sent again with each request: servers that parse its arguments would refuse all of them."""
     with ScriptedApi([Say(calls=(Call("channel_send", '{"mess', id="c1"),)), DONE]) as api:
         made = await attempt(responses_start(api, daemon))
     assert (made.result.status, made.entries[1].is_error) == ("done", True)
@@ -435,7 +418,6 @@ async def test_bad_arguments_go_back_over_responses_as_an_object(daemon: FakeDae
 
 
 async def test_a_model_served_over_responses_alone_works_and_keeps_its_reasoning(daemon: FakeDaemon) -> None:
-    """The real client: reasoning goes back as it came, and the provider keeps nothing."""
     moves = [Say("Let me tell them.", (SEND,), thinking="hm", input_tokens=10, output_tokens=5, cached_tokens=3), DONE]
     with ScriptedApi(moves) as api:
         made = await attempt(responses_start(api, daemon))
@@ -453,7 +435,6 @@ async def test_a_model_served_over_responses_alone_works_and_keeps_its_reasoning
 
 @pytest.mark.promise("P5")
 async def test_a_conversation_over_responses_is_resumed_with_its_reasoning(daemon: FakeDaemon) -> None:
-    """Entries hold all of it."""
     with ScriptedApi([Say("", (SEND,), thinking="hm"), DONE]) as api:
         whole = await attempt(responses_start(api, daemon))
     with ScriptedApi([DONE]) as api:
@@ -489,14 +470,12 @@ CUT_RESPONSE = {
     ],
 )
 async def test_what_goes_wrong_over_responses_has_a_cause(daemon: FakeDaemon, move: Move, expected: str) -> None:
-    """Causes come from the same table as everywhere else."""
     with ScriptedApi([move]) as api:
         made = await attempt(responses_start(api, daemon))
     assert made.ended is not None and made.ended.cause == expected, made.ended
 
 
 async def test_a_provider_nobody_named_is_an_error_with_words(daemon: FakeDaemon) -> None:
-    """A start frame without a provider is a mistake in a file, not a crash."""
     made = await attempt(sdk_start("openai", "http://127.0.0.1:9", provider=None))
     assert made.error.cause == "invalid"
     assert "provider" in made.error.text

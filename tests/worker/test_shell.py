@@ -38,13 +38,11 @@ async def run(cwd: Path | str, command: str) -> Outcome:
 
 
 async def test_output_and_error_are_one_stream(tmp_path: Path) -> None:
-    """A person who reads the entry sees what a terminal would have shown."""
     assert await run(tmp_path, "echo a; echo b >&2; echo c") == Outcome("a\nb\nc\n")
 
 
 @pytest.mark.promise("CF15")
 async def test_a_flood_is_cut_and_does_not_block(tmp_path: Path) -> None:
-    """Output is capped; the command still ends."""
     outcome = await run(tmp_path, "head -c 3000000 /dev/zero | tr '\\0' x; exit 2")
     assert outcome.is_error
     assert outcome.text.endswith(f"[... output over {OUTPUT_LIMIT_BYTES} bytes left out ...][exit 2]")
@@ -63,14 +61,12 @@ async def test_binary_output_is_text(tmp_path: Path) -> None:
 
 
 async def test_a_missing_directory_is_a_result() -> None:
-    """The script goes on; what was wrong is in the entry."""
     outcome = await run("/no/such/place", "true")
     assert outcome.is_error
     assert "/no/such/place" in outcome.text
 
 
 async def test_a_background_process_does_not_hold_the_call(tmp_path: Path) -> None:
-    """A child that keeps the pipe open is killed with the group when the shell has ended."""
     outcome = await run(tmp_path, "sleep 3600 & echo $!")
     assert await _gone(int(outcome.text))
 
@@ -78,7 +74,6 @@ async def test_a_background_process_does_not_hold_the_call(tmp_path: Path) -> No
 async def test_a_process_that_left_the_group_holds_the_call_for_a_moment_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What leaves the group is the keeper's to kill; the call must end all the same."""
     monkeypatch.setattr("worker.shell._LINGER_SECONDS", 0.2)
     outcome = await run(tmp_path, "setsid sleep 20 & echo on")
     assert outcome.text == "on\n"
@@ -89,7 +84,6 @@ TREE = "sleep 3600 & echo $$ $! > pids; trap '' TERM; wait"
 
 @pytest.mark.promise("P8")
 async def test_a_stop_kills_the_group(tmp_path: Path) -> None:
-    """No process of the call outlives it."""
     os.mkfifo(tmp_path / "pids")
     with sitting(tmp_path) as (_desk, shell, kernel), trio.fail_after(10):
         async with trio.open_nursery() as nursery:
@@ -105,7 +99,6 @@ async def _until_stopped(shell: Shell) -> None:
 
 
 async def test_a_timeout_kills_the_group(tmp_path: Path) -> None:
-    """timeouts.tool: no process of the call outlives it."""
     with sitting(tmp_path) as (desk, shell, _kernel), trio.fail_after(10):
         work = desk.within(0.5, shell.run("shell", {"command": TREE}, "k"))
         assert await trio.to_thread.run_sync(run_blocking, work) is None

@@ -61,14 +61,12 @@ def call(
 
 
 def test_the_stop_table_has_every_reason_the_sdk_knows() -> None:
-    """Every stop reason handled explicitly; a new SDK with a new reason fails here."""
     from anthropic.types import StopReason  # seconds, which every process that collects these tests would take
 
     assert set(get_args(StopReason)) == set(anthropic_wire.STOPS)
 
 
 def test_openais_stop_table_has_every_reason_the_sdk_knows() -> None:
-    """As above, for the other dialect."""
     from openai.types.chat.chat_completion import Choice
 
     known = Choice.model_fields["finish_reason"].annotation
@@ -76,7 +74,6 @@ def test_openais_stop_table_has_every_reason_the_sdk_knows() -> None:
 
 
 def test_blocks_come_back_as_they_were_sent() -> None:
-    """A thinking block and its signature are wanted back unchanged, beside the calls they led to."""
     thought = {"type": "thinking", "thinking": "", "signature": ""}
     signed = {"type": "signature_delta", "signature": "sig"}
     events = [
@@ -99,7 +96,6 @@ def test_blocks_come_back_as_they_were_sent() -> None:
 
 
 def test_results_of_one_reply_are_one_message() -> None:
-    """Anthropic refuses a conversation in which a tool call and its result are apart."""
     calls = (ToolCall(id="a", name="t"), ToolCall(id="b", name="t"))
     entries = (
         Entry(k=0, kind="reply", calls=calls, stop_reason="tool_use"),
@@ -112,7 +108,6 @@ def test_results_of_one_reply_are_one_message() -> None:
 
 
 def test_the_thread_alternates_and_begins_with_the_user() -> None:
-    """The Messages API takes no empty text and no conversation that the assistant opens."""
     thread = (Turn(role="assistant", text="hi"), Turn(role="assistant", text="there"), Turn(role="user", text="  "))
     turns = anthropic_wire.messages(conversation(thread=thread))
     assert [turn["role"] for turn in turns] == ["user", "assistant", "user"]
@@ -120,7 +115,6 @@ def test_the_thread_alternates_and_begins_with_the_user() -> None:
 
 
 def test_system_and_newest_block_are_marked_for_the_cache() -> None:
-    """A tool loop sends the same prefix at every step; unmarked it is paid for every time."""
     talk = conversation(Entry(k=0, kind="reply", text="x", stop_reason="pause_turn"))
     assert all("cache_control" in part for part in anthropic_wire.system(talk))
     marked = [["cache_control" in part for part in turn["content"]] for turn in anthropic_wire.messages(talk)]
@@ -156,7 +150,6 @@ def test_usage_counts_what_the_cache_gave_apart() -> None:
 
 @pytest.mark.parametrize("bad", ['{"a": ', "[1]", "tool(x)", '{"a": "\\ud800"}', "[" * 100_000])
 def test_arguments_that_are_no_object_are_kept_as_text(bad: str) -> None:
-    """The model must hear of its mistake; the providers must get back something they can parse."""
     anthropic = heard([*block(0, USE, {"type": "input_json_delta", "partial_json": bad}), stopped("tool_use")])
     openai = chunked(call(bad), finish="tool_calls")
     for reply in (anthropic, openai):
@@ -166,7 +159,6 @@ def test_arguments_that_are_no_object_are_kept_as_text(bad: str) -> None:
 
 
 def test_a_cut_reply_runs_no_calls() -> None:
-    """max_tokens in the middle of a call; half a call is no call."""
     cut = heard([*block(0, USE), stopped("max_tokens")])
     assert (cut.stop, cut.calls) == ("max_tokens", ())
     cut = chunked(call('{"a"'), finish="length")
@@ -174,7 +166,6 @@ def test_a_cut_reply_runs_no_calls() -> None:
 
 
 def test_an_unknown_stop_goes_through_unread() -> None:
-    """Unknown must be named in an error, not guessed at."""
     assert heard([stopped("tired")]).stop == "tired"
     assert chunked(finish="tired").stop == "tired"
 
@@ -201,7 +192,6 @@ def test_calls_are_put_together_from_every_servers_pieces(
 
 
 def test_what_a_server_adds_to_its_message_goes_back_to_it() -> None:
-    """Servers that think (DeepSeek, OpenRouter, Gemini) refuse a tool result without the thoughts before it."""
     piece = {
         "index": 0,
         "id": "c",
@@ -222,19 +212,16 @@ def test_what_a_server_adds_to_its_message_goes_back_to_it() -> None:
 
 
 def test_a_refusal_in_its_own_field_is_a_refusal() -> None:
-    """OpenAI ends a refused structured answer with ``stop``; the words are in ``refusal``."""
     reply = chunked({"refusal": "I can"}, {"refusal": "not"})
     assert (reply.stop, reply.text) == ("refusal", "I cannot")
 
 
 def test_content_in_parts_shows_its_text() -> None:
-    """Mistral's thinking models send parts; thoughts are not the answer."""
     parts = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "yes"}]
     assert chunked({"content": parts}).text == "yes"
 
 
 def test_a_reply_of_the_other_dialect_is_told_in_neutral_form() -> None:
-    """An agent whose dialect changed keeps a conversation that the new provider can read."""
     call = ToolCall(id="u", name="t", args=Json(b'{"a":1}'))
     entry = Entry(k=0, kind="reply", text="hi", calls=(call,), native=Json(b'{"anthropic":[]}'), stop_reason="tool_use")
     talk = conversation(entry, Entry(k=1, kind="tool", text="ok", call_id="u"))
@@ -256,7 +243,6 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_events_in_any_order_make_a_reply_that_can_be_replayed(events: list[dict[str, Any]]) -> None:
-    """A strange server is no reason to crash: what it said is a reply, or nothing."""
     reply = heard(events)
     entry = Entry(k=0, kind="reply", text=reply.text, calls=reply.calls, native=reply.native, stop_reason=reply.stop)
     anthropic_wire.messages(conversation(msgspec.json.decode(msgspec.json.encode(entry), type=Entry)))
@@ -264,7 +250,6 @@ def test_events_in_any_order_make_a_reply_that_can_be_replayed(events: list[dict
 
 @pytest.mark.parametrize("nonsense", [-5, 2**62, "12", 1.5, True, [1]])
 def test_a_provider_that_counts_as_nobody_can_is_not_believed(nonsense: Any) -> None:
-    """A number from outside lifts no budget and breaks no commit."""
     with pytest.raises(Failed, match="counts tokens"):
         heard([{"type": "message_start", "message": {"usage": {"input_tokens": nonsense}}}, stopped("end_turn")])
     for name in ("prompt_tokens", "completion_tokens"):

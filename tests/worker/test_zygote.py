@@ -89,7 +89,6 @@ def zygote(tmp_path: Path) -> Iterator[Zygote]:
 
 @pytest.mark.promise("P7")
 def test_it_ends_when_the_kernel_is_gone_and_so_do_keepers_and_trees(zygote: Zygote) -> None:
-    """Every lifeline closes with the kernel."""
     keeper = zygote.send(zygote.order("trap '' TERM; sleep 1000"))
     started = keeper.hear()
     assert started is not None
@@ -103,7 +102,6 @@ def test_it_ends_when_the_kernel_is_gone_and_so_do_keepers_and_trees(zygote: Zyg
 
 
 def test_it_lives_on_for_its_keepers_when_another_took_over(zygote: Zygote) -> None:
-    """The zygote can be replaced at any time."""
     keeper = zygote.send(zygote.order("exec sleep 1000"))
     assert keeper.hear() is not None
     zygote.control.socket.sendall(encode(Retire()))
@@ -118,7 +116,6 @@ def test_it_lives_on_for_its_keepers_when_another_took_over(zygote: Zygote) -> N
 
 
 def test_a_keeper_that_is_not_wanted_starts_nothing(zygote: Zygote, tmp_path: Path) -> None:
-    """An order that comes after the next kernel took the lock, or removed it, is stale."""
     order = zygote.order(f"touch {tmp_path}/ran", lock=tmp_path / "gone")
     exited = zygote.send(order).hear()
     assert exited is not None
@@ -128,7 +125,6 @@ def test_a_keeper_that_is_not_wanted_starts_nothing(zygote: Zygote, tmp_path: Pa
 
 @pytest.mark.promise("P7")
 def test_an_order_whose_kernel_is_gone_starts_nothing(zygote: Zygote, tmp_path: Path) -> None:
-    """An order may wait in the socket of a kernel that was killed."""
     os.kill(zygote.process.pid, signal.SIGSTOP)
     zygote.send(zygote.order(f"touch {tmp_path}/ran")).close()
     os.kill(zygote.process.pid, signal.SIGCONT)
@@ -141,7 +137,6 @@ def test_an_order_whose_kernel_is_gone_starts_nothing(zygote: Zygote, tmp_path: 
 @pytest.mark.promise("PF17")
 @pytest.mark.parametrize("descriptors", [1, 3])
 def test_an_order_without_its_descriptors_is_dropped_and_harms_no_other(zygote: Zygote, descriptors: int) -> None:
-    """At the limit of descriptors the system delivers fewer."""
     dropped = zygote.send(zygote.order("exit 1"), descriptors)
     started = zygote.send(zygote.order("exit 2")).hear()
     assert started is not None
@@ -150,7 +145,6 @@ def test_an_order_without_its_descriptors_is_dropped_and_harms_no_other(zygote: 
 
 
 def test_signals_meant_for_others_do_not_end_it(zygote: Zygote) -> None:
-    """A Ctrl-C on a kernel in the foreground, a careless pkill: its end is the end of its socket."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         zygote.process.send_signal(number)
     keeper = zygote.send(zygote.order("exit 0"))
@@ -171,7 +165,6 @@ def test_it_answers_a_ping_also_behind_an_order(zygote: Zygote) -> None:
 
 @pytest.mark.promise("IF07", "IF14")
 def test_what_cannot_be_read_is_ignored(zygote: Zygote) -> None:
-    """Unknown frames and noise end nothing."""
     zygote.control.socket.sendall(b'{"t":"dance"}\nnoise\n')
     started = zygote.send(zygote.order("exit 0")).hear()
     assert started is not None
@@ -179,6 +172,5 @@ def test_what_cannot_be_read_is_ignored(zygote: Zygote) -> None:
 
 
 def test_a_conversation_on_the_loop_is_rehearsed_to_its_end_every_time() -> None:
-    """Who listens on a loop hears at once, whatever comes first."""
     script = "from worker.fork.warmup import warm_up_trio\nfor _ in range(15): warm_up_trio()"
     subprocess.run([sys.executable, "-I", "-c", script], timeout=60, check=True)

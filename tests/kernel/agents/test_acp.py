@@ -42,7 +42,6 @@ def test_its_program_is_that_of_its_file_and_needs_trust(root: Path) -> None:
 
 @pytest.mark.parametrize("model", ["", "gemini-2.5-pro", "anything/at/all"])
 def test_its_model_is_a_word_of_the_programs(model: str) -> None:
-    """No provider of ours is looked for, and no key; where none is named its program has one of its own."""
     alice = AgentDefinition(name="alice", backend="acp", command=("agent",), model=model)
     assert not calls_models(alice)
     resolved = resolve(alice, ProjectDefinition(), {})
@@ -50,7 +49,6 @@ def test_its_model_is_a_word_of_the_programs(model: str) -> None:
 
 
 def test_a_login_is_its_users_whole_home_and_a_demand_in_these_words() -> None:
-    """Nobody knows which file of an unknown program is the login."""
     alice = AgentDefinition(name="alice", backend="acp", command=("gemini", "--acp"), login=True)
     check_login(alice, None)
     assert login_demand(ALICE) is None
@@ -73,7 +71,6 @@ def test_a_login_is_its_users_whole_home_and_a_demand_in_these_words() -> None:
     ],
 )
 def test_settings_that_its_program_may_load_need_trust_by_content(root: Path, program: str, path: str) -> None:
-    """Hooks and servers run commands: what is new or another since is loaded in no tree of the agent's."""
     alice = AgentDefinition(name="alice", backend="acp", command=(program,))
     file, tree = root / path, root / "tree"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +99,6 @@ def test_settings_that_its_program_may_load_need_trust_by_content(root: Path, pr
 
 @pytest.mark.parametrize("name", [".claude", ".claude/settings.json", ".mcp.json"])
 def test_settings_behind_a_link_are_refused(root: Path, name: str) -> None:
-    """What the link leads to may change after it was trusted."""
     alice = AgentDefinition(name="alice", backend="acp", command=("claude-agent-acp",))
     place = root / name
     place.parent.mkdir(exist_ok=True)
@@ -115,7 +111,6 @@ def test_settings_behind_a_link_are_refused(root: Path, name: str) -> None:
 
 
 def test_settings_of_other_programs_and_backends_demand_nothing(root: Path) -> None:
-    """Gemini does not load .claude; claude's backend leaves it alone."""
     (root / ".claude").mkdir()
     (root / ".claude/settings.json").write_text("{}")
     for alice in (
@@ -145,7 +140,6 @@ def test_settings_of_other_programs_and_backends_demand_nothing(root: Path) -> N
     ],
 )
 def test_what_its_program_cannot_keep_to_is_a_mistake_of_the_file(root: Path, text: str, fault: str | None) -> None:
-    """An approval that nobody would be asked for, a budget that is known to be spent when all is over."""
     write(root, {".agents/alice.yaml": f"backend: acp\nprompt: {{system: x}}\n{text}"})
     (checked,) = validate(root, root, (".agents/alice.yaml",)).files
     told = " ".join(f"{error.where}: {error.message}" for error in checked.errors)
@@ -153,7 +147,6 @@ def test_what_its_program_cannot_keep_to_is_a_mistake_of_the_file(root: Path, te
 
 
 def test_a_limit_of_a_run_that_no_program_keeps_to_is_refused(root: Path) -> None:
-    """In USD of each, for a price told at the end is told too late; in tokens of those that are not metered."""
     unmetered = AgentDefinition(name="alice", backend="acp", command=("agent",))
     metered = AgentDefinition(name="alice", backend="acp", command=("gemini",))
     assert not has_price(unmetered, ProjectDefinition()) and not has_price(metered, ProjectDefinition())
@@ -161,7 +154,6 @@ def test_a_limit_of_a_run_that_no_program_keeps_to_is_refused(root: Path) -> Non
 
 
 def test_a_missing_program_of_an_own_server_is_seen_before_it_runs(root: Path) -> None:
-    """Of the agent's file and of .mcp.json; on the PATH, or in the project where it has a slash."""
     write(
         root,
         {
@@ -180,7 +172,6 @@ def test_a_missing_program_of_an_own_server_is_seen_before_it_runs(root: Path) -
 
 
 def test_doctor_looks_at_the_program_of_an_agent_and_runs_none(root: Path) -> None:
-    """Where it is, and the version that was tested; one that is missing is a fault."""
     (root / "bin").mkdir()
     (root / "bin/gemini").symlink_to(root / "agent")
     agents = [AgentDefinition(name="a", backend="acp", command=(word,)) for word in ("gemini", "./agent", "gone")]

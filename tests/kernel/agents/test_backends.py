@@ -57,7 +57,6 @@ def programs(tmp_path: Path) -> Programs:
 
 
 async def test_what_is_installed_is_shown_with_its_version(programs: Programs) -> None:
-    """``awk backends`` shows versions as the programs print them."""
     claude = programs.install("claude", "2.1.329 (Claude Code)")
     programs.install("codex", "codex-cli 0.169.0\n")
     programs.install("cursor-agent", "2026.08.11-e8db854", about="Start the Cursor Agent")
@@ -69,7 +68,6 @@ async def test_what_is_installed_is_shown_with_its_version(programs: Programs) -
 
 
 async def test_what_is_missing_says_where_it_was_looked_for_and_how_to_get_it(programs: Programs) -> None:
-    """What is missing, and how to get it."""
     row = (await programs.rows())["opencode"]
     assert not row.available
     assert row.missing == (
@@ -86,15 +84,12 @@ async def test_a_program_of_the_same_name_is_not_taken_for_cursors(programs: Pro
 
 
 async def test_a_program_that_does_not_run_is_not_available(programs: Programs) -> None:
-    """A script whose interpreter is missing is found on the PATH, and no use."""
     path = programs.install("codex", "", fault="exit code 127: node: not found")
     row = (await programs.rows())["codex"]
     assert (row.available, row.missing) == (False, f"{path} --version fails: exit code 127: node: not found")
 
 
 def test_an_attempt_is_told_its_program_or_ends_before_a_model_is_paid(programs: Programs, tmp_path: Path) -> None:
-    """``spawn_permanent``, with the PATH that was searched and the way to get it."""
-
     def command(backend: Backend, *words: str) -> tuple[str, ...]:
         definition = AgentDefinition(name="alice", backend=backend, command=words)
         return command_of(definition, tmp_path, programs.env["PATH"])
@@ -111,5 +106,4 @@ def test_an_attempt_is_told_its_program_or_ends_before_a_model_is_paid(programs:
 
 
 def test_what_is_lent_or_let_in_goes_into_a_home_of_the_programs_own() -> None:
-    """A login and its owner's skills are copied below a home that the kernel makes for programs with sessions there."""
     assert [name for name, spec in BACKENDS.items() if (spec.own or spec.login) and not spec.own_session] == []

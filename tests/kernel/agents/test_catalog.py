@@ -47,7 +47,6 @@ def errors(catalog: Catalog, name: str = "alice") -> tuple[FileError, ...]:
 
 
 def test_an_agent_file_becomes_a_definition(tmp_path: Path) -> None:
-    """contracts 1: an agent file becomes a definition."""
     loaded = project(tmp_path, alice=FULL).agent("alice")
     assert loaded.path == ".agents/alice.yaml"
     definition = loaded.definition
@@ -59,7 +58,6 @@ def test_an_agent_file_becomes_a_definition(tmp_path: Path) -> None:
 
 @pytest.mark.promise("CF12")
 def test_a_context_has_a_folder_of_its_own_in_the_project(tmp_path: Path) -> None:
-    """Two agents in one folder would write over each other; the first of them has it."""
     there = MINIMAL + "context: {dir: team/./one/}\n"
     catalog = project(tmp_path, alice=there, bob=MINIMAL + "context: {dir: team/one}\n", carl=MINIMAL)
     assert context_dir(catalog.agent("alice").definition) == "team/one"
@@ -72,7 +70,6 @@ def test_a_context_has_a_folder_of_its_own_in_the_project(tmp_path: Path) -> Non
 
 
 def test_contexts_outside_the_folder_of_agents_are_known_also_of_agents_whose_files_broke(tmp_path: Path) -> None:
-    """They are protected from those who are confined to the project."""
     made = project(tmp_path, a=f"{MINIMAL}context: {{dir: ctx}}\n", b=MINIMAL, c=f"{MINIMAL}context: {{dir: ./x//y}}\n")
     assert made.outside_contexts() == ("ctx", "x/y")
     (tmp_path / ".agents/a.yaml").write_text("model: [\n")
@@ -81,13 +78,11 @@ def test_contexts_outside_the_folder_of_agents_are_known_also_of_agents_whose_fi
 
 
 def test_a_definition_survives_storage(tmp_path: Path) -> None:
-    """The store keeps definitions as JSON."""
     definition = project(tmp_path, alice=FULL).agent("alice").definition
     assert msgspec.json.decode(msgspec.json.encode(definition), type=AgentDefinition) == definition
 
 
 def test_the_mock_backend_needs_neither_model_nor_prompt(tmp_path: Path) -> None:
-    """contracts 1: the mock backend needs neither model nor prompt."""
     text = """\
 backend: mock
 mock:
@@ -135,7 +130,6 @@ def test_a_budget_is_read_with_its_window_and_what_each_instruction_may_cost(tmp
 
 
 def test_a_script_may_say_what_a_step_costs(tmp_path: Path) -> None:
-    """Demos and tests spend money without a key."""
     text = MOCK + "  - usage: {input_tokens: 5, cost_usd: 0.25}"
     [rule] = project(tmp_path, alice=text).agent("alice").definition.mock
     assert rule.do == (Action(usage=MockUsage(input_tokens=5, cost_usd=0.25)),)
@@ -228,7 +222,6 @@ MOCK = "backend: mock\nmock:\n"
     ],
 )  # fmt: skip
 def test_a_wrong_agent_file_says_what_to_do(text: str, where: str, message: str, hint: str, tmp_path: Path) -> None:
-    """Every mistake is located."""
     [error] = errors(project(tmp_path, alice=text))
     assert error.where == where
     assert message in error.message
@@ -241,7 +234,6 @@ def test_a_wrong_agent_file_says_what_to_do(text: str, where: str, message: str,
     "name", ["../../x", ".", "system", "user", "all", "a" * 300, "аlice", "Alice", "", "a/b", "a.b", "a\0"]
 )  # fmt: skip
 def test_a_name_outside_the_grammar_is_nobody(name: str, tmp_path: Path) -> None:
-    """And no file is looked for."""
     (tmp_path / "x.yaml").write_text(MINIMAL)
     with pytest.raises(Refused) as caught:
         project(tmp_path, alice=MINIMAL).agent(name)
@@ -250,7 +242,6 @@ def test_a_name_outside_the_grammar_is_nobody(name: str, tmp_path: Path) -> None
 
 @pytest.mark.promise("CF10")
 def test_an_unknown_agent_lists_those_there_are(tmp_path: Path) -> None:
-    """An unknown agent lists those there are."""
     catalog = project(tmp_path, alice=MINIMAL, bob=MINIMAL)
     with pytest.raises(Refused) as caught:
         catalog.agent("carol")
@@ -261,7 +252,6 @@ def test_an_unknown_agent_lists_those_there_are(tmp_path: Path) -> None:
 
 
 def test_a_file_with_the_other_suffix_is_pointed_out(tmp_path: Path) -> None:
-    """A silent miss costs an hour."""
     catalog = project(tmp_path)
     (tmp_path / ".agents" / "alice.yml").write_text(MINIMAL)
     with pytest.raises(Refused) as caught:
@@ -271,7 +261,6 @@ def test_a_file_with_the_other_suffix_is_pointed_out(tmp_path: Path) -> None:
 
 @pytest.mark.promise("CF18")
 def test_a_definition_is_read_anew_each_time(tmp_path: Path) -> None:
-    """A definition is read anew each time."""
     catalog = project(tmp_path, alice=MINIMAL)
     assert catalog.agent("alice").definition.max_steps == 100
     project(tmp_path, alice=MINIMAL + "max_steps: 5\n")
@@ -282,7 +271,6 @@ def test_a_definition_is_read_anew_each_time(tmp_path: Path) -> None:
 
 
 def test_a_survey_has_the_sound_ones_and_what_is_wrong_with_the_others(tmp_path: Path) -> None:
-    """One broken file does not hide the rest."""
     catalog = project(tmp_path, alice=MINIMAL, bob="model: 1\n", Carol=MINIMAL)
     survey = catalog.survey()
     assert [loaded.definition.name for loaded in survey.loaded] == ["alice"]
@@ -291,14 +279,12 @@ def test_a_survey_has_the_sound_ones_and_what_is_wrong_with_the_others(tmp_path:
 
 
 def test_a_project_without_agents_is_empty(tmp_path: Path) -> None:
-    """Discovery needs no folder."""
     assert Catalog(tmp_path).names() == ()
     assert Catalog(tmp_path).survey().loaded == ()
 
 
 @pytest.mark.promise("CF11", "CF18")
 def test_a_system_prompt_comes_from_its_file_at_each_reading(tmp_path: Path) -> None:
-    """A system prompt comes from its file at each reading."""
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "a.md").write_text("You are A.")
     catalog = project(tmp_path, alice="model: openai/x\nprompt: {system_file: prompts/a.md}\n")
@@ -337,7 +323,6 @@ def test_how_long_the_project_keeps_journals(text: str, days: float, tmp_path: P
 
 
 def test_no_project_keeps_nothing(tmp_path: Path) -> None:
-    """What has just ended must be there to be looked at."""
     (tmp_path / "moniro.yaml").write_text("retention: 1s")
     with pytest.raises(BadDefinition, match="retention"):
         Catalog(tmp_path).project()
@@ -345,7 +330,6 @@ def test_no_project_keeps_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.promise("CF10")
 def test_the_mistakes_of_a_project_file_come_all_at_once(tmp_path: Path) -> None:
-    """Of its shape, of what its keys say together, and of the agents in it."""
     (tmp_path / "moniro.yaml").write_text(
         "starvation: soon\nlimts: {}\nlimits: {per_provider: {opnai: 2}}\nproviders: {mine: {base_url: x}}\n"
         "workspace: {base: ../out}\nworkflows: {dm: x.yaml}\nagents: {helper: {backend: mock, mock: [{txt: hi}]}}\n"
@@ -375,7 +359,6 @@ def test_the_mistakes_of_a_project_file_come_all_at_once(tmp_path: Path) -> None
     ],
 )
 def test_a_wrong_project_file_is_located(text: str, where: str, message: str, tmp_path: Path) -> None:
-    """The project file as any other."""
     (tmp_path / "moniro.yaml").write_text(text)
     with pytest.raises(BadDefinition) as caught:
         Catalog(tmp_path).project()
@@ -409,7 +392,6 @@ INLINE = "helper: {backend: mock, mock: [{text: hi}]}"
 def test_what_is_wrong_with_one_agent_of_the_project_file_leaves_the_others_alone(
     text: str, where: str, message: str, tmp_path: Path
 ) -> None:
-    """A kernel starts without that one, and says where the mistake is."""
     (tmp_path / "moniro.yaml").write_text(text.replace("{name: {", "{name: helper, ") + "\nstarvation: 7m\n")
     catalog = project(tmp_path, alice=MINIMAL)
     survey = catalog.survey()
@@ -422,7 +404,6 @@ def test_what_is_wrong_with_one_agent_of_the_project_file_leaves_the_others_alon
 
 @pytest.mark.promise("CF18")
 def test_an_agent_that_is_wrong_in_the_project_file_is_known_and_not_had(tmp_path: Path) -> None:
-    """What it was before stays, for its name is still there; mended, it is back."""
     catalog = project(tmp_path)
     (tmp_path / "moniro.yaml").write_text("agents: {bob: {backend: mock, mock: [{txt: hi}]}}")
     assert (catalog.names(), catalog.file_of("bob")) == (("bob",), "moniro.yaml")
@@ -433,7 +414,6 @@ def test_an_agent_that_is_wrong_in_the_project_file_is_known_and_not_had(tmp_pat
 
 
 def test_the_project_file_goes_by_either_name_but_not_both(tmp_path: Path) -> None:
-    """contracts 1: the project file goes by either name but not both."""
     (tmp_path / ".agents.yaml").write_text("limits: {workers: 3}")
     assert Catalog(tmp_path).project().limits.workers == 3
     (tmp_path / "moniro.yaml").write_text("limits: {workers: 4}")
@@ -443,7 +423,6 @@ def test_the_project_file_goes_by_either_name_but_not_both(tmp_path: Path) -> No
 
 @pytest.mark.promise("CF18")
 def test_what_is_kept_of_a_file_never_outlives_an_edit_of_it_or_of_the_project(tmp_path: Path) -> None:
-    """An edit counts from the next lease, whatever the clock of the file system says."""
     catalog = project(tmp_path, alice="model: mine/x\nprompt: {system: a}\n")
     (tmp_path / "moniro.yaml").write_text("providers: {mine: {base_url: 'http://x'}}")
     kept = catalog.agent("alice")
@@ -457,7 +436,6 @@ def test_what_is_kept_of_a_file_never_outlives_an_edit_of_it_or_of_the_project(t
 
 @pytest.mark.promise("CF18")
 def test_a_file_that_is_certainly_the_same_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every message asks for a definition; and an edit counts all the same."""
     monkeypatch.setattr(files, "SETTLED_SECONDS", 0.0)
     root = project(tmp_path, alice=MINIMAL).root
     catalog = Catalog(root)
@@ -474,7 +452,6 @@ def test_a_file_that_is_certainly_the_same_is_not_read_again(tmp_path: Path, mon
 def test_a_prompt_in_a_file_of_its_own_is_read_again_when_either_file_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is read of ten thousand agents whose files are as they were; the one that lost its prompt is told."""
     monkeypatch.setattr(files, "SETTLED_SECONDS", 0.0)
     for name in ("a", "b"):
         (tmp_path / f"{name}.md").write_text(f"You are {name}.")
@@ -506,7 +483,6 @@ def test_a_prompt_in_a_file_of_its_own_is_read_again_when_either_file_changes(
 
 
 def test_a_survey_without_time_says_that_it_is_not_whole_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    """A start does not wait for ten thousand files."""
     catalog = project(tmp_path, alice=MINIMAL, bob="model: 1\n")
     cut = catalog.survey(-1.0)
     assert (cut.loaded, cut.errors, cut.whole) == ((), (), False)
@@ -515,7 +491,6 @@ def test_a_survey_without_time_says_that_it_is_not_whole_and_goes_on_where_it_wa
 
 
 def test_whether_there_is_an_agent_is_known_without_looking_at_all_of_them(tmp_path: Path) -> None:
-    """Of a file, of the project file, and of one that is wrong in either."""
     catalog = project(tmp_path, alice=MINIMAL, bob="model: 1\n", Carol=MINIMAL)
     (tmp_path / "moniro.yaml").write_text("agents: {helper: lib/h.yaml, wrong: {backend: mock}}\n")
     asked = ("alice", "bob", "helper", "wrong", "Carol", "nobody", "../x", "")
@@ -546,7 +521,6 @@ def test_the_project_file_defines_agents_beside_the_folder(file: str, tmp_path: 
 
 @pytest.mark.promise("CF09")
 def test_two_definitions_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
-    """Neither of them wins."""
     catalog = project(tmp_path, alice=MINIMAL, helper=MINIMAL, bob=MINIMAL)
     (tmp_path / "moniro.yaml").write_text(DECLARED)
     for name, other, line in (("helper", "moniro.yaml", 2), ("bob", "lib/robert.yaml", 3)):
@@ -560,7 +534,6 @@ def test_two_definitions_of_one_name_are_an_error_that_names_both(tmp_path: Path
 
 @pytest.mark.promise("CF11")
 def test_a_declared_file_that_cannot_be_had_is_located_in_the_project_file(tmp_path: Path) -> None:
-    """Neither missing files nor those outside."""
     (tmp_path / "moniro.yaml").write_text("agents:\n  bob: lib/bob.yaml\n  eve: ../eve.yaml\n")
     [error] = errors(Catalog(tmp_path), "bob")
     assert (error.path, error.line, error.message) == ("moniro.yaml", 2, "there is no file lib/bob.yaml")
@@ -569,7 +542,6 @@ def test_a_declared_file_that_cannot_be_had_is_located_in_the_project_file(tmp_p
 
 @pytest.mark.promise("CF21")
 def test_definitions_do_not_lead_in_circles(tmp_path: Path) -> None:
-    """An agent's file refers to nobody, and the project file is no agent."""
     catalog = project(tmp_path, alice="ref: bob\n", bob="ref: alice\n")
     assert any(error.where == "ref" for error in errors(catalog))
     (tmp_path / "moniro.yaml").write_text("agents: {carl: moniro.yaml}\n")
@@ -579,7 +551,6 @@ def test_definitions_do_not_lead_in_circles(tmp_path: Path) -> None:
 def test_agents_of_the_user_are_there_only_where_a_home_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A catalog looks at no home by itself, so no test and no tool sees the agents of whoever runs it."""
     home, root = tmp_path / "home", tmp_path / "project"
     (home / ".agents").mkdir(parents=True)
     (home / ".agents/carol.yaml").write_text("backend: mock\nmock: [{ text: hi }]\n")

@@ -98,7 +98,6 @@ def found(tmp_path: Path, text: str, environ: Mapping[str, str] | None = None) -
     ],
 )
 def test_each_thing_is_a_demand_of_its_own(tmp_path: Path, backend: str, skills: str, servers: str) -> None:
-    """In words that say what, whose and from where; one that is added asks again, and without the key there is none."""
     catalog = project(
         tmp_path,
         alice=TEXTS[backend] + "cli: {skills: [deploy], mcp_servers: [box, far]}\n",
@@ -117,7 +116,6 @@ def test_each_thing_is_a_demand_of_its_own(tmp_path: Path, backend: str, skills:
 
 @pytest.mark.promise("P19")
 def test_hooks_are_demanded_as_what_they_are(tmp_path: Path) -> None:
-    """Commands."""
     catalog = project(tmp_path, alice=CLAUDE + "cli: {hooks: true}\n")
     (unit,) = agent_units(catalog.agent("alice").definition, catalog.project(), NOTHING)
     said = "alice runs your hooks of Claude Code (~/.claude/settings.json): commands of yours, on what its model does"
@@ -150,14 +148,12 @@ def test_hooks_are_demanded_as_what_they_are(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_let_in_is_refused_with_the_reason(tmp_path: Path, text: str, where: str, message: str) -> None:
-    """At its place in the file, before anything runs."""
     with pytest.raises(BadDefinition) as caught:
         project(tmp_path, alice=text).agent("alice")
     assert [error.where for error in caught.value.errors if message in error.message] == [where]
 
 
 def test_read_only_may_name_tools_of_a_server_that_is_let_in(tmp_path: Path) -> None:
-    """As those of the agent's own."""
     assert agent(tmp_path, CLAUDE + "cli: {mcp_servers: [box]}\nread_only: [mcp__box__look]\n").read_only
     with pytest.raises(BadDefinition):
         agent(tmp_path, CLAUDE + "cli: {mcp_servers: [box]}\nread_only: [mcp__far__look]\n")
@@ -166,7 +162,6 @@ def test_read_only_may_name_tools_of_a_server_that_is_let_in(tmp_path: Path) -> 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("backend", TEXTS)
 def test_what_is_named_is_let_in_and_nothing_else(home: Path, tmp_path: Path, backend: str) -> None:
-    """Servers as each program writes them, skills as copies; nothing at home has changed."""
     before = fingerprint(home)
     made = extras_of(
         agent(tmp_path, TEXTS[backend] + "cli: {skills: [deploy], mcp_servers: [box, far]}\n"),
@@ -188,7 +183,6 @@ def test_what_is_named_is_let_in_and_nothing_else(home: Path, tmp_path: Path, ba
 
 
 def test_hooks_are_let_in_without_other_settings(home: Path, tmp_path: Path) -> None:
-    """Word for word."""
     made = extras_of(agent(tmp_path, CLAUDE + "cli: {hooks: true}\n"), {"HOME": str(home)}, str(tmp_path / "private"))
     assert (json.loads(bytes(made.hooks)), made.servers, made.skills) == (HOOKS, {}, ())
 
@@ -196,7 +190,6 @@ def test_hooks_are_let_in_without_other_settings(home: Path, tmp_path: Path) -> 
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("backend", TEXTS)
 def test_what_is_no_longer_named_is_no_longer_there(home: Path, tmp_path: Path, backend: str) -> None:
-    """The copy of an earlier attempt is removed, and a link in its place is not followed."""
     found(tmp_path, TEXTS[backend] + "cli: {skills: [deploy]}\n")
     found(tmp_path, TEXTS[backend])
     assert not (tmp_path / "private" / OWN_SKILLS).exists()
@@ -208,7 +201,6 @@ def test_what_is_no_longer_named_is_no_longer_there(home: Path, tmp_path: Path, 
 
 
 def test_a_copy_is_a_copy(home: Path, tmp_path: Path) -> None:
-    """Programs stay programs; a skill that is kept elsewhere is found, and a link in one is refused."""
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "bin").mkdir(parents=True)
     (elsewhere / "SKILL.md").write_text(SKILL.format("linked"))
@@ -238,7 +230,6 @@ def test_a_copy_is_a_copy(home: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_there_or_cannot_be_handed_on_is_told(home: Path, tmp_path: Path, text: str, message: str) -> None:
-    """When work is to begin: nothing is looked for before that."""
     with pytest.raises(CauseError, match=message):
         found(tmp_path, text)
 
@@ -265,7 +256,6 @@ def test_hooks_that_cannot_be_had_stop_the_attempt(
 
 
 def test_a_home_that_was_moved_is_found(home: Path, tmp_path: Path) -> None:
-    """CLAUDE_CONFIG_DIR has the servers in it, and not beside it."""
     moved = tmp_path / "moved/config"
     moved.parent.mkdir()
     (home / ".claude").rename(moved)

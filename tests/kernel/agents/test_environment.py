@@ -23,7 +23,6 @@ KERNEL = {
 
 @pytest.mark.promise("P18", "XF22")
 def test_nothing_comes_along_by_accident() -> None:
-    """Nothing comes along by accident."""
     expected = {"PATH": "/usr/bin:/bin", "HOME": "/home/u", "LANG": "C.UTF-8", "LC_ALL": "C"}
     assert worker_environment(KERNEL) == expected
 
@@ -46,33 +45,28 @@ def test_our_commands_are_not_on_the_path(tmp_path: Path) -> None:
 
 
 def test_there_is_always_a_path() -> None:
-    """A service manager may start the kernel with none."""
     assert worker_environment({})["PATH"] == "/usr/local/bin:/usr/bin:/bin"
 
 
 @pytest.mark.promise("XF22")
 @pytest.mark.parametrize("name", ["GIT_DIR", "DYLD_X", "PYTHONHOME", "PATH", "BASH_ENV", "ENV", "1A", "A=B", "É"])
 def test_what_changes_how_programs_run_is_never_let_through(name: str) -> None:
-    """What changes how programs run is never let through."""
     assert name_fault(name) is not None
 
 
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PATH", "NODE_OPTIONS", "PYTHONPATH", "AWK_X", "BASH_ENV", "A B"])
 def test_what_has_a_program_load_another_is_never_set_for_it(name: str) -> None:
-    """Agreed to was what the command line names."""
     assert own_name_fault(name) is not None
 
 
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("name", ["PYTHONUNBUFFERED", "GIT_AUTHOR_NAME", "NODE_ENV", "PATHS", "TOKEN"])
 def test_what_a_server_is_told_by_is_set(name: str) -> None:
-    """What a server is told by is set, the other way round."""
     assert own_name_fault(name) is None
 
 
 @pytest.mark.promise("XF22")
 @pytest.mark.parametrize("name", ["CI", "ENVIRONMENT", "PATHS", "_X", "GITHUB_TOKEN"])
 def test_other_names_are(name: str) -> None:
-    """Other names are, the other way round."""
     assert name_fault(name) is None

@@ -32,7 +32,6 @@ def test_a_request_becomes_a_definition() -> None:
     ],
 )
 def test_what_the_file_may_not_say_a_request_may_not_either(request_: AgentRequest, where: str) -> None:
-    """One set of rules."""
     with pytest.raises(BadDefinition) as caught:
         made(request_)
     assert [error.where for error in caught.value.errors] == [where]

@@ -32,7 +32,6 @@ def test_it_needs_a_command_and_may_do_without_a_model_and_a_prompt(tmp_path: Pa
 
 
 def test_a_model_that_it_names_is_resolved_for_it(tmp_path: Path) -> None:
-    """Then the key comes in the start frame."""
     text = "backend: exec\ncommand: [mine]\nmodel: openai/gpt-5\n"
     alice = catalog(tmp_path, text).agent("alice").definition
     provider = resolve(alice, ProjectDefinition(), {"OPENAI_API_KEY": "sk"}).provider
@@ -50,7 +49,6 @@ def test_a_model_that_it_names_is_resolved_for_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_go_together_is_a_mistake_of_the_file(tmp_path: Path, text: str, where: str) -> None:
-    """Exec needs a command, and nothing else has one; nobody would confine it."""
     with pytest.raises(BadDefinition) as caught:
         catalog(tmp_path, text).agent("alice")
     assert [error.where for error in caught.value.errors] == [where]
@@ -58,7 +56,6 @@ def test_what_does_not_go_together_is_a_mistake_of_the_file(tmp_path: Path, text
 
 @pytest.mark.promise("P19")
 def test_another_content_of_its_program_is_another_program(tmp_path: Path) -> None:
-    """Agreed to is what is in the files that its command names, and that one which is not there yet is not."""
     write(tmp_path, {"tools/echo.py": "one", "more.py": "x"})
     alice = catalog(tmp_path, "backend: exec\ncommand: [tools/echo.py, more.py, gone.py]\n").agent("alice").definition
 
@@ -77,7 +74,6 @@ def test_another_content_of_its_program_is_another_program(tmp_path: Path) -> No
 
 @pytest.mark.promise("P19")
 def test_a_program_that_changed_since_is_not_run(tmp_path: Path) -> None:
-    """An agent's own tree is its to write; what runs there is what somebody agreed to."""
     write(tmp_path, {"run": "one", "more.py": "x", "tree/more.py": "x"})
     (tmp_path / "run").chmod(0o755)
     alice = catalog(tmp_path, "backend: exec\ncommand: [./run, more.py, --fast]\n").agent("alice").definition
@@ -94,7 +90,6 @@ def test_a_program_that_changed_since_is_not_run(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P19")
 def test_a_server_that_changed_since_is_not_left_to_a_cli(tmp_path: Path) -> None:
-    """What starts it looks at no digest; so it is looked at before."""
     write(tmp_path, {"serve.py": "one"})
     text = "backend: claude\nmodel: sonnet\nprompt: { system: x }\n"
     alice = catalog(tmp_path, f"{text}mcp_servers: {{ own: {{ command: python3, args: [serve.py] }} }}\n").agent(
@@ -110,7 +105,6 @@ def test_a_server_that_changed_since_is_not_left_to_a_cli(tmp_path: Path) -> Non
 
 
 def test_a_workflow_may_have_its_program_played_by_a_script(tmp_path: Path) -> None:
-    """The command in the agent's own file is then no mistake of the workflow's."""
     from kernel.inspect.validate import validate
 
     write(

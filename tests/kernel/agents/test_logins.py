@@ -30,7 +30,6 @@ FILES = {
 @pytest.mark.promise("P19", "P35")
 @pytest.mark.parametrize("backend", TEXTS)
 def test_a_login_is_a_demand_of_its_own(tmp_path: Path, backend: str) -> None:
-    """In words that say whose, which file, and what may come of it; without the key there is none."""
     catalog = project(tmp_path, alice=TEXTS[backend], bob=TEXTS[backend].replace("login: true\n", ""))
     (found,) = agent_units(catalog.agent("alice").definition, catalog.project(), NOTHING)
     (said,) = [demand for demand in found.demands if "login" in demand]
@@ -57,7 +56,6 @@ def test_a_login_is_a_demand_of_its_own(tmp_path: Path, backend: str) -> None:
     ],
 )
 def test_a_login_that_cannot_be_had_is_refused_at_its_place(tmp_path: Path, text: str, message: str) -> None:
-    """Above all one that a file would send elsewhere than to its vendor."""
     with pytest.raises(BadDefinition) as caught:
         project(tmp_path, alice=text).agent("alice")
     found = [(error.where, error.message) for error in caught.value.errors]
@@ -66,7 +64,6 @@ def test_a_login_that_cannot_be_had_is_refused_at_its_place(tmp_path: Path, text
 
 @pytest.mark.promise("P18")
 def test_a_login_goes_nowhere_else_when_another_file_says_so(tmp_path: Path) -> None:
-    """A workflow that overrides the provider, or a project file that gives the vendor's name another address."""
     alice = project(tmp_path, alice=CLAUDE).agent("alice").definition
     environ = {"CLAUDE_CODE_OAUTH_TOKEN": "t"}
     elsewhere = Endpoint(name="evil", base_url="http://127.0.0.1:9", dialect="anthropic")
@@ -79,7 +76,6 @@ def test_a_login_goes_nowhere_else_when_another_file_says_so(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("backend", TEXTS)
 def test_a_login_that_is_not_there_is_missing_credentials(tmp_path: Path, backend: str) -> None:
-    """Told with the file that was looked for and the way to log in; a key in the environment is no stand-in."""
     alice = project(tmp_path, alice=TEXTS[backend]).agent("alice").definition
     home = tmp_path / "home"
     environ = {"HOME": str(home), "ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
@@ -95,7 +91,6 @@ def test_a_login_that_is_not_there_is_missing_credentials(tmp_path: Path, backen
 
 @pytest.mark.parametrize("backend", TEXTS)
 def test_a_login_is_looked_for_where_its_program_keeps_it(backend: str) -> None:
-    """As the program's own variable has it."""
     spec = BACKENDS[backend].login
     assert spec is not None
     assert login_path(spec, {"HOME": "/h"}) == f"/h/{FILES[backend]}"

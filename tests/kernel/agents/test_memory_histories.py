@@ -17,7 +17,6 @@ ENOUGH = 60
 
 
 def test_nothing_is_lost_through_kills_full_disks_two_writers_and_hands(tmp_path: Path) -> None:
-    """Half-written files, a torn file, a damaged index: what was told to be kept is kept, once."""
     met: Counter[str] = Counter()
     assert [wrong for _, texts in play_all(range(4), tmp_path, met) for wrong in texts] == []
     assert {
@@ -32,8 +31,6 @@ def test_nothing_is_lost_through_kills_full_disks_two_writers_and_hands(tmp_path
 
 @pytest.mark.parametrize(("fault", "first"), [("written in place", 3), ("old one left", 23)])
 def test_the_judge_sees_planted_faults(fault: str, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is not written whole; an old value that counts again when the new one is moved."""
-
     def in_place(folder: int, name: str, text: str, *, new: bool = False) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | (os.O_EXCL if new else 0)
         with open(os.open(name, flags, 0o666, dir_fd=folder), "wb") as file:

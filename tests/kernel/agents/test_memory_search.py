@@ -49,7 +49,6 @@ def house(tmp_path: Path) -> House:
 
 
 def test_who_keeps_nothing_is_not_asked(house: House) -> None:
-    """Most agents have no such folder: they cost a look at one name."""
     assert house.memories.place("alice", None) is None
 
 
@@ -70,7 +69,6 @@ def test_tiers_are_loaded_searched_or_left_alone(house: House) -> None:
 
 @pytest.mark.promise("P50")
 def test_what_is_for_one_space_only_is_nowhere_else(house: House) -> None:
-    """Neither loaded nor found."""
     for tier in ("core", "working"):
         house.write(f"memory/{tier}.yaml", f"{tier}: {{ value: the blue host, space_only: review:main }}\n")
     here, there = house.known("blue host"), house.known("blue host", "deploy:main")
@@ -79,7 +77,6 @@ def test_what_is_for_one_space_only_is_nowhere_else(house: House) -> None:
 
 
 def test_what_was_changed_is_found_as_it_is_now(house: House) -> None:
-    """By hand, in one of several files; what is gone is not found."""
     house.write("memory/working.yaml", "hosts: the blue host\n")
     house.write("memory/topic.yaml", "door: the blue door\n")
     assert sorted(house.found("blue")) == ["door", "hosts"]
@@ -102,7 +99,6 @@ def test_what_is_new_comes_before_what_is_old(house: House) -> None:
 
 
 def test_a_search_looks_at_so_many_items_however_many_there_are(house: House) -> None:
-    """A word that all have is answered by some of them, a rare one by all that have it."""
     lines = [f"k{number}: deploy number {number} of the host\n" for number in range(2 * ITEMS)]
     house.write("memory/working.yaml", "".join([*lines, "rare: a host with a zebra\n"]))
     assert len(house.found("deploy")) <= FOUND
@@ -110,7 +106,6 @@ def test_a_search_looks_at_so_many_items_however_many_there_are(house: House) ->
 
 
 def test_todos_notes_and_what_cannot_be_read_come_along(house: House) -> None:
-    """A half-written file is listed with its place."""
     house.write("todo/index.md", "- [ ] one\n- [x] two\n")
     house.write("notes/2026-11-21-learned.md", "# Learned\n\nmuch\n")
     house.write("memory/core.yaml", "style: [\n")
@@ -122,7 +117,6 @@ def test_todos_notes_and_what_cannot_be_read_come_along(house: House) -> None:
 
 
 def test_a_prompt_opens_no_more_notes_than_it_shows(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent may have written thousands; one that cannot be read takes nobody's place."""
     for day in range(10, 30):
         house.write(f"notes/2026-11-{day}-x.md", f"# note {day}\n")
     house.write("notes/2026-11-29-x.md", "")

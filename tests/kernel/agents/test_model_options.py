@@ -26,13 +26,11 @@ OPENAI = "model: openai/gpt-5.5\n" + PROMPT
     ],
 )
 def test_what_is_taken_is_kept(tmp_path: Path, text: str) -> None:
-    """Where the provider takes them."""
     definition = project(tmp_path, alice=text).agent("alice").definition
     assert (definition.effort, definition.thinking, definition.temperature) != (None, None, None)
 
 
 def test_thinking_is_counted_in_tokens(tmp_path: Path) -> None:
-    """thinking: {budget_tokens}."""
     definition = project(tmp_path, alice=ANTHROPIC + "thinking: {budget_tokens: 2048}").agent("alice").definition
     assert definition.thinking == Thinking(budget_tokens=2048)
 
@@ -53,7 +51,6 @@ def test_thinking_is_counted_in_tokens(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_taken_is_refused_at_its_place(tmp_path: Path, text: str, where: str, message: str) -> None:
-    """An agent that was to think hard and does not would not be noticed."""
     with pytest.raises(BadDefinition) as caught:
         project(tmp_path, alice=text).agent("alice")
     assert [(error.where, message in error.message, error.line is not None) for error in caught.value.errors] == [

@@ -35,7 +35,6 @@ def parsed(text: str) -> ProjectDefinition:
 
 @pytest.mark.parametrize("via", SOUND)
 def test_an_engine_is_called_with_the_words_that_are_given(via: str) -> None:
-    """Those of the far program last; for ssh in one word, as the shell there reads them."""
     given, expected = SOUND[via]
     line = command_line(made(via, **given), FAR, "fresh")
     assert list(line[-len(expected) :]) == expected
@@ -63,7 +62,6 @@ def test_an_engine_is_called_with_the_words_that_are_given(via: str) -> None:
     ],
 )
 def test_the_command_lines_of_the_engines(given: dict[str, object], expected: str) -> None:
-    """As their owners' programs take them."""
     settings = msgspec.convert(given, NodeSettings)
     assert not list(node_faults(settings))
     assert " ".join(command_line(settings, FAR, "fresh")).startswith(expected)
@@ -96,7 +94,6 @@ def test_the_command_lines_of_the_engines(given: dict[str, object], expected: st
     ],
 )
 def test_a_mistake_is_told_where_it_stands(text: str, where: str) -> None:
-    """Not when the machine is needed."""
     with pytest.raises(BadDefinition) as caught:
         parsed(text)
     assert [error.where for error in caught.value.errors] == [where]
@@ -113,7 +110,6 @@ def test_a_mistake_is_told_where_it_stands(text: str, where: str) -> None:
 def test_what_is_let_through_gives_no_program_an_option_that_nobody_wrote(
     via: str, words: dict[str, str], command: str
 ) -> None:
-    """No name of a machine or an image is taken for an option, none holds a control character."""
     settings = NodeSettings(via=via, command=command, **words)  # type: ignore[arg-type]
     if list(node_faults(settings)) or engine_of(settings) is None:
         return
@@ -125,7 +121,6 @@ def test_what_is_let_through_gives_no_program_an_option_that_nobody_wrote(
 
 @pytest.mark.promise("P19")
 def test_each_node_is_a_demand_in_words(tmp_path: Path) -> None:
-    """The command line as it will be run; another one asks again, other labels do not."""
     text = "nodes:\n  g: {via: ssh, host: h1, labels: [gpu]}\n  j: {via: join}\nnodes_listen: '0.0.0.0:7700'\n"
     units = {one.subject: one for one in node_units(parsed(text), tmp_path)}
     assert list(units) == ["node g", "node j", "nodes_listen"]
@@ -138,7 +133,6 @@ def test_each_node_is_a_demand_in_words(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P19")
 def test_a_file_of_the_project_that_a_node_is_reached_by_is_pinned(tmp_path: Path) -> None:
-    """Who may write it would run anything by it; what is on the PATH, or on the other machine, is no file of ours."""
     text = """nodes:
   t: {via: command, argv: [./tunnel, box7]}
   s: {via: ssh, host: h1, args: ['-F', config], command: ./agent-worker}
@@ -156,7 +150,6 @@ def test_a_file_of_the_project_that_a_node_is_reached_by_is_pinned(tmp_path: Pat
 
 @pytest.mark.promise("P18")
 def test_an_engine_sees_no_key_of_a_provider() -> None:
-    """Its own variables and those that every program gets."""
     environ = {"ANTHROPIC_API_KEY": "sk-secret", "SSH_AUTH_SOCK": "/s", "HOME": "/h", "PATH": "/usr/bin"}
     seen = engine_environment(made("ssh", host="h"), environ)
     assert "ANTHROPIC_API_KEY" not in seen
@@ -175,6 +168,5 @@ def test_an_address_is_a_host_and_a_port(text: str, expected: tuple[str, int]) -
 
 @given(text=st.text(max_size=30))
 def test_no_text_makes_an_address_fall_over(text: str) -> None:
-    """It is one, or it is none."""
     found = address_of(text)
     assert found is None or 0 <= found.port <= 65535

@@ -90,7 +90,6 @@ def test_what_is_written_is_read_and_people_read_it_too(
 def test_an_edit_by_hand_counts_at_the_next_look_and_a_broken_file_is_told_with_its_line(
     contexts: PersonalContexts, alice: ContextPlace, tmp_path: Path, clock: Clock
 ) -> None:
-    """Also one that leaves size and times as they were, within the time in which that can be."""
     _put(contexts, alice, Entry("a", "one"), Entry("b", "two", "core"))
     file = tmp_path / "p/.agents/alice/memory/working.yaml"
     assert contexts.memory(alice).find("a") is not None
@@ -113,7 +112,6 @@ def test_an_edit_by_hand_counts_at_the_next_look_and_a_broken_file_is_told_with_
 def test_what_did_not_change_is_not_read_again(
     contexts: PersonalContexts, alice: ContextPlace, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A look costs a stat of each file: prompts are made of it."""
     _put(contexts, alice, Entry("a", "one"), Entry("b", "two", "core"))
     contexts.read(alice)
     clock.now += 10
@@ -132,7 +130,6 @@ def test_what_did_not_change_is_not_read_again(
 def test_a_full_disk_leaves_everything_as_it_was(
     step: str, contexts: PersonalContexts, alice: ContextPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And says so; what was begun is cleaned up."""
     _put(contexts, alice, Entry("a", "one"))
     before = {path.name: path.read_bytes() for path in (tmp_path / "p/.agents/alice/memory").iterdir()}
 
@@ -169,7 +166,6 @@ def test_a_full_disk_leaves_everything_as_it_was(
 def test_a_write_that_was_done_in_part_is_told_as_such(
     contexts: PersonalContexts, alice: ContextPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is told that all is as it was where it is not."""
     _put(contexts, alice, Entry("a", "one"))
     real = os.fsync
 
@@ -191,7 +187,6 @@ def test_a_write_that_was_done_in_part_is_told_as_such(
 
 
 def test_writers_of_several_processes_lose_nothing_of_each_other(contexts: PersonalContexts, tmp_path: Path) -> None:
-    """Each knows nothing of the others but the lock of the folder, like a kernel and a command beside it."""
     others = [PersonalContexts(Catalog(tmp_path / "p"), tmp_path / "state") for _ in range(4)]
 
     def work(number: int) -> None:
@@ -212,7 +207,6 @@ def test_writers_of_several_processes_lose_nothing_of_each_other(contexts: Perso
 def test_who_keeps_the_lock_for_long_keeps_nobody_waiting_for_good(
     contexts: PersonalContexts, alice: ContextPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threads of the kernel would wait, until there was none left for anything else."""
     _put(contexts, alice, Entry("a", "one"))
     monkeypatch.setattr(safe_paths, "PATIENCE_SECONDS", 0.05)
     folder = os.open(tmp_path / "p/.agents/alice/memory", os.O_RDONLY)
@@ -229,7 +223,6 @@ def test_who_keeps_the_lock_for_long_keeps_nobody_waiting_for_good(
 def test_what_a_writer_left_half_written_when_it_died_goes_with_the_next_change(
     contexts: PersonalContexts, alice: ContextPlace, tmp_path: Path
 ) -> None:
-    """Else words would stay on the disk that somebody had removed."""
     _put(contexts, alice, Entry("a", "one"))
     left = tmp_path / "p/.agents/alice/memory/.working.yaml.tmp-0123456789ab"
     left.write_text("a: half")
@@ -239,7 +232,6 @@ def test_what_a_writer_left_half_written_when_it_died_goes_with_the_next_change(
 
 @pytest.mark.promise("XF12", "CF12")
 def test_no_link_leads_out_of_the_project(contexts: PersonalContexts, alice: ContextPlace, tmp_path: Path) -> None:
-    """Not as a folder, not as a file; nothing is read or written elsewhere."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "core.yaml").write_text("secret: hunter2\n")
@@ -280,7 +272,6 @@ def test_an_agent_without_a_file_keeps_its_memory_until_it_gets_one(contexts: Pe
 
 
 def test_the_key_of_an_agent_inside_a_workflow_is_a_folder_of_its_own(contexts: PersonalContexts) -> None:
-    """Whatever is in it."""
     key = "bob@review:pr-1#12"
     place = contexts.place(key, _made(key))
     _put(contexts, place, Entry("a", "one"))
@@ -290,7 +281,6 @@ def test_the_key_of_an_agent_inside_a_workflow_is_a_folder_of_its_own(contexts: 
 
 
 def test_a_note_that_is_asked_for_again_is_there_once(contexts: PersonalContexts, alice: ContextPlace) -> None:
-    """A step that is run again after a crash; another note of the same moment is one of its own."""
     first = contexts.add_note(alice, "same", None, 7.0, again=True)
     assert contexts.add_note(alice, "same", None, 7.0, again=True) == first
     assert contexts.add_note(alice, "same", "other", 7.0, again=True) != first
@@ -299,7 +289,6 @@ def test_a_note_that_is_asked_for_again_is_there_once(contexts: PersonalContexts
 
 
 def test_no_note_is_read_that_is_not_given(contexts: PersonalContexts, alice: ContextPlace, tmp_path: Path) -> None:
-    """By number, by place, and by characters: of these the one that is too much, too."""
     for number in range(9):
         contexts.add_note(alice, f"{number}" * 10, None, float(number))
     files = sorted(path.name for path in (tmp_path / "p/.agents/alice/notes").iterdir())
@@ -328,7 +317,6 @@ def test_no_note_is_read_that_is_not_given(contexts: PersonalContexts, alice: Co
 
 
 def test_much_is_kept_in_several_files(contexts: PersonalContexts, alice: ContextPlace, tmp_path: Path) -> None:
-    """A change costs as much as one file, however much is known."""
     for number in range(3):
         _put(contexts, alice, *(Entry(f"k{number}-{n}", "v" * 60_000) for n in range(3)))
     names = sorted(path.name for path in (tmp_path / "p/.agents/alice/memory").iterdir())
@@ -352,7 +340,6 @@ def test_much_is_kept_in_several_files(contexts: PersonalContexts, alice: Contex
 def test_a_folder_whose_maker_died_over_it_is_made_whole_and_a_users_own_is_left(
     tmp_path: Path, left: dict[str, str], ours: bool
 ) -> None:
-    """At each point where a kernel can be killed while it makes an agent's folder; made whole once, and once more."""
     home = tmp_path / ".agents" / "alice"
     home.mkdir(parents=True)
     for name, text in left.items():

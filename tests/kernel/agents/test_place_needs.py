@@ -12,7 +12,6 @@ MOCK = "backend: mock\nmock: [{text: x}]\n"
 
 
 def test_it_is_read_with_its_units(tmp_path: Path) -> None:
-    """Unset it asks for nothing."""
     found = project(tmp_path, alice=f"{MOCK}needs: {{labels: [gpu, zone/a], memory: 8GB, gpus: 2}}\n", bob=MOCK)
     assert found.agent("alice").definition.needs == PlaceNeeds(labels=("gpu", "zone/a"), memory=8_000_000_000, gpus=2)
     assert not found.agent("bob").definition.needs
@@ -33,7 +32,6 @@ def test_it_is_read_with_its_units(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_in_it_is_told_at_its_place(tmp_path: Path, needs: str, where: str, message: str) -> None:
-    """As with every other key."""
     with pytest.raises(BadDefinition) as caught:
         project(tmp_path, alice=f"{MOCK}needs: {needs}\n").agent("alice")
     assert [(error.where, message in error.message) for error in caught.value.errors] == [(where, True)]

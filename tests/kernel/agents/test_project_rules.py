@@ -31,7 +31,6 @@ def inner(tmp_path: Path) -> Path:
 
 
 def test_the_nearest_folder_with_rules_counts(inner: Path) -> None:
-    """The project's own, then those above it, up to the top of its repository and no further."""
     (inner / "../../../CLAUDE.md").write_text("outside")
     assert told(inner) == []
     (inner / "../../AGENTS.md").write_text("top")
@@ -44,7 +43,6 @@ def test_the_nearest_folder_with_rules_counts(inner: Path) -> None:
 
 
 def test_one_that_is_the_other_is_told_once(inner: Path) -> None:
-    """Many projects have one of them as a link to the other."""
     (inner / "AGENTS.md").write_text("rules")
     (inner / "CLAUDE.md").symlink_to("AGENTS.md")
     assert told(inner) == [("AGENTS.md", "rules")]
@@ -59,7 +57,6 @@ def test_one_that_is_the_other_is_told_once(inner: Path) -> None:
     ["/etc/passwd", "../../../outside", "../../.git/config", ".env", "notes.md", "CLAUDE.md", "AGENTS.md"],
 )
 def test_no_link_is_followed(inner: Path, target: str) -> None:
-    """An agent that can write in the project would have its user agree to more than rules: to a key, say."""
     for path in ("../../../outside", "../../.git/config", ".env", "notes.md"):
         (inner / path).write_text("SECRET")
     (inner / "CLAUDE.md").symlink_to(target)
@@ -69,7 +66,6 @@ def test_no_link_is_followed(inner: Path, target: str) -> None:
 
 
 def test_without_a_repository_nothing_above_the_project_counts(tmp_path: Path) -> None:
-    """Whoever can write above it is nobody who was asked."""
     (tmp_path / "project").mkdir()
     (tmp_path / "CLAUDE.md").write_text("above")
     assert told(tmp_path / "project") == []
@@ -77,7 +73,6 @@ def test_without_a_repository_nothing_above_the_project_counts(tmp_path: Path) -
 
 @pytest.mark.promise("P19")
 def test_rules_are_a_demand_that_is_pinned_to_their_content(tmp_path: Path) -> None:
-    """Another byte is another question; without the key no file is read."""
     catalog = project(tmp_path, alice=ALICE, bob=ALICE.replace("project_rules: true\n", ""))
     digests = set()
     for text in ("be kind", "be unkind"):
@@ -100,7 +95,6 @@ def test_rules_are_a_demand_that_is_pinned_to_their_content(tmp_path: Path) -> N
     [(b"x" * (MAX_RULES_BYTES + 1), "is larger than 64 KiB"), (b"\xff", "UTF-8"), (None, "is not a regular file")],
 )
 def test_what_cannot_be_told_is_refused(inner: Path, content: bytes | None, message: str) -> None:
-    """Too large, no text, or a pipe: nobody works by half of the rules."""
     if content is None:
         os.mkfifo(inner / "CLAUDE.md")
     else:
@@ -110,7 +104,6 @@ def test_what_cannot_be_told_is_refused(inner: Path, content: bytes | None, mess
 
 
 def test_rules_are_quoted_under_their_path(tmp_path: Path) -> None:
-    """No line of theirs stands for itself, or could pass for a heading of ours."""
     (tmp_path / "AGENTS.md").write_text("# Where you are\n\nUse tabs.\n")
     made = assemble(
         AgentDefinition(name="alice"),
@@ -128,7 +121,6 @@ def test_rules_are_quoted_under_their_path(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P19", "P49")
 def test_rules_in_folders_are_demands_of_who_has_file_tools(tmp_path: Path) -> None:
-    """Each by its content; who reads files by a program of his own is told the nearest ones alone."""
     catalog = project(tmp_path, alice=ALICE + "tools: [files]\n", bob=ALICE)
     for path in ("web/forms", "node_modules/x", ".hidden"):
         (tmp_path / path).mkdir(parents=True)
@@ -143,7 +135,6 @@ def test_rules_in_folders_are_demands_of_who_has_file_tools(tmp_path: Path) -> N
 
 
 def test_a_folder_that_changes_is_looked_at_again(tmp_path: Path) -> None:
-    """Between two messages nothing is read but what changed; new, changed and removed rules are noticed."""
     (tmp_path / "a/b").mkdir(parents=True)
     assert nested_rules(tmp_path) == {}
     (tmp_path / "a/b/AGENTS.md").write_text("one")
@@ -159,7 +150,6 @@ def test_a_folder_that_changes_is_looked_at_again(tmp_path: Path) -> None:
 
 
 def test_so_many_folders_are_looked_at_and_no_more(tmp_path: Path) -> None:
-    """The upper ones first: a tree that is deeper costs no more."""
     (tmp_path / "z/deep").mkdir(parents=True)
     (tmp_path / "z/AGENTS.md").write_text("upper")
     (tmp_path / "z/deep/AGENTS.md").write_text("deeper")

@@ -44,19 +44,16 @@ def test_a_prefix_chooses_dialect_and_key() -> None:
 
 
 def test_a_model_is_split_once() -> None:
-    """openrouter's ids hold slashes."""
     resolved = resolve(agent("openrouter/anthropic/claude:x"), EMPTY, {"OPENROUTER_API_KEY": "k"})
     assert resolved.model == "anthropic/claude:x"
 
 
 def test_an_alias_is_a_model_of_a_known_provider() -> None:
-    """Aliases are data."""
     assert found(agent("sonnet"))[1:] == ("anthropic", None, "sk-a", "claude-sonnet-5-5")
     assert all(full.partition("/")[0] in PROVIDERS for full in ALIASES.values())
 
 
 def test_a_provider_that_needs_no_key_gets_none() -> None:
-    """ollama on this machine."""
     assert found(agent("ollama/llama3")) == ("ollama", "openai", "http://127.0.0.1:11434/v1", None, "llama3")
 
 
@@ -68,7 +65,6 @@ def test_an_endpoint_of_the_project_is_used_by_prefix_or_by_name() -> None:
 
 
 def test_the_prefix_says_how_an_endpoint_is_spoken_to_unless_it_says_so_itself() -> None:
-    """protocol.agent.Endpoint."""
     assert found(agent("anthropic/m", "gate"), GATEWAY)[1] == "anthropic"
     assert found(agent("openai/m", "claude-gate"), GATEWAY)[1] == "anthropic"
     own = Endpoint(name="mine", base_url="http://127.0.0.1:9/v1", api_key="$GATE_KEY")
@@ -78,7 +74,6 @@ def test_the_prefix_says_how_an_endpoint_is_spoken_to_unless_it_says_so_itself()
 
 @pytest.mark.promise("P18")
 def test_a_key_never_goes_to_an_endpoint_it_was_not_named_for() -> None:
-    """A base_url in a repository does not collect the user's keys."""
     assert found(agent("anthropic/m"), GATEWAY)[2:4] == ("https://proxy.example", None)
     assert found(agent("openai/m", Endpoint(name="openai", base_url="https://evil.example")))[3] is None
 
@@ -90,7 +85,6 @@ def test_a_named_variable_replaces_the_usual_one() -> None:
 
 
 def test_the_users_environment_may_point_a_provider_elsewhere() -> None:
-    """The variables that the SDKs themselves read."""
     environ = {**ENVIRON, "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
     resolved = resolve(agent("anthropic/m"), EMPTY, environ)
     assert resolved.provider is not None
@@ -98,7 +92,6 @@ def test_the_users_environment_may_point_a_provider_elsewhere() -> None:
 
 
 def test_a_missing_key_is_a_cause() -> None:
-    """auth."""
     with pytest.raises(CauseError) as caught:
         resolve(agent("google/gemini"), EMPTY, {})
     assert caught.value.cause == "auth"
@@ -106,7 +99,6 @@ def test_a_missing_key_is_a_cause() -> None:
 
 
 def test_an_empty_key_is_a_missing_one() -> None:
-    """CI sets secrets it does not have to nothing."""
     with pytest.raises(CauseError):
         resolve(agent("openai/m"), EMPTY, {"OPENAI_API_KEY": ""})
 
@@ -123,7 +115,6 @@ def test_an_empty_key_is_a_missing_one() -> None:
     ],
 )
 def test_a_name_that_a_provider_gave_needs_no_provider(model: str, provider: str) -> None:
-    """What people copy from a provider's own list of models."""
     environ = {**ENVIRON, "GEMINI_API_KEY": "k", "XAI_API_KEY": "k"}
     resolved = resolve(agent(model), EMPTY, environ)
     assert resolved.provider is not None
@@ -134,7 +125,6 @@ def test_a_name_that_a_provider_gave_needs_no_provider(model: str, provider: str
     "name", ["qwen2.5:7b", "@cf/meta/llama", "accounts/f/models/x", "sonnet[1m]", "/m/x.gguf", "~x"]
 )
 def test_ids_of_many_servers_are_models(name: str) -> None:
-    """Local servers and gateways have ids of their own kinds."""
     assert found(agent(f"gate/{name}"), GATEWAY)[4] == name
 
 
@@ -144,7 +134,6 @@ NO_MODELS = ["--dangerously-skip-permissions", "-p", "a b", "a\nb", "a'b", "$(x)
 @pytest.mark.parametrize("name", NO_MODELS)
 @pytest.mark.parametrize("backend", ["sdk", "claude", "mock"])
 def test_a_model_is_never_an_option_of_a_command_line(name: str, backend: str) -> None:
-    """It is handed to programs as a word of their own, and beginning with a dash it would be told as an option."""
     problems = Diagnostics("x.yaml")
     model = f"anthropic/{name}"
     definition = AgentDefinition(name="alice", model=model, backend=backend, mock=(Rule(do=(Action(text="x"),)),))  # type: ignore[arg-type]
@@ -154,7 +143,6 @@ def test_a_model_is_never_an_option_of_a_command_line(name: str, backend: str) -
 
 @pytest.mark.parametrize("model", ["", "gpt", "/x", "openai/", "nope/x", "llama3"])
 def test_what_is_no_model_is_rejected(model: str) -> None:
-    """No guess."""
     with pytest.raises(ModelRejected):
         resolve(agent(model), EMPTY, ENVIRON)
 
@@ -167,7 +155,6 @@ def test_the_mock_backend_has_no_provider_and_the_mock_model_has_one() -> None:
 
 @pytest.mark.promise("CF20", "P19")
 def test_only_what_a_project_could_abuse_needs_trust() -> None:
-    """Only what a project could abuse needs trust."""
     script = (Rule(do=(Action(text="x"), Action(shell="rm -rf  build"))),)
     assert demands(agent("openai/m"), EMPTY) == ()
     assert demands(agent("openai/m"), GATEWAY) == ("alice sends $WORK_KEY to openai",)

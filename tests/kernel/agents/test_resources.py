@@ -88,7 +88,6 @@ def test_all_that_it_runs_reaches_and_reads_is_told(root: Path) -> None:
 
 @pytest.mark.promise("P19")
 def test_what_a_servers_variables_are_set_to_is_shown(root: Path) -> None:
-    """Who agrees sees it; of a long one its beginning, and all of it counts. A header is not."""
     plain, long = "x, TOKEN=y", "v" * 150
     env = f"env: {{ A: '{plain}', B: {long}, C: '${{HOME}}/x' }}"
     (root / ".agents/dora.yaml").write_text(
@@ -138,14 +137,12 @@ def _replace(path: Path, old: str, new: str) -> None:
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_any_change_is_another_digest(root: Path, change: Callable[[Path], object]) -> None:
-    """Whatever is run or read is asked about anew."""
     before = unit_of(root, "alice").digest
     change(root)
     assert unit_of(root, "alice").digest != before
 
 
 def test_a_mock_in_place_of_a_command_needs_no_trust(root: Path) -> None:
-    """awk tool mock: nothing runs."""
     _replace(root / "moniro.yaml", "Count, command", "Count, mock: x, command")
     assert not any("count.sh" in demand for demand in unit_of(root, "alice").demands)
 
@@ -173,7 +170,6 @@ def test_a_shell_without_asking_needs_trust(root: Path) -> None:
     ],
 )
 def test_tools_that_change_something_without_asking_need_trust(root: Path, keys: str, used: str | None) -> None:
-    """approval: ask -> auto, in a file that came with a pull, is more than what was agreed to."""
     _append_tool(root / "moniro.yaml", "reads: { description: R, command: [wc], read_only: true }")
     agent = root / ".agents/dora.yaml"
     agent.write_text(f"backend: mock\nmock: [{{ text: x }}]\n{keys}\n")
@@ -203,14 +199,12 @@ def _pinned(root: Path, command: str) -> Mapping[str, str]:
 
 @pytest.mark.promise("P19")
 def test_a_file_that_a_command_names_and_that_is_not_there_is_known_to_be_absent(root: Path) -> None:
-    """Else who writes it runs what it likes; words that are no file's name stay out of it."""
     words = f"[node, dist/run.js, gone.py, skills, --x=y, '~/x', ../out, /bin/sh, '{'long ' * 99}', 'a; b']"
     assert _pinned(root, words) == {"dist/run.js": ABSENT, "gone.py": ABSENT, "a; b": ABSENT}
 
 
 @pytest.mark.promise("P19", "P10")
 def test_a_program_that_is_too_large_to_be_looked_at_is_refused(root: Path) -> None:
-    """Not taken for no file of the project."""
     with (root / "huge").open("wb") as file:
         file.truncate(MAX_PROGRAM_BYTES + 1)
     with pytest.raises(BadDefinition, match="huge:1:1: is larger than"):
@@ -218,7 +212,6 @@ def test_a_program_that_is_too_large_to_be_looked_at_is_refused(root: Path) -> N
 
 
 def test_an_agent_lives_on_when_the_last_skill_is_removed(root: Path) -> None:
-    """``awk skills rm``: the lock stays, and is no skill."""
     shutil.rmtree(root / ".agents/skills/cooking")
     (root / ".agents/skills/skills.lock").write_text("{}")
     catalog = Catalog(root)
@@ -226,7 +219,6 @@ def test_an_agent_lives_on_when_the_last_skill_is_removed(root: Path) -> None:
 
 
 def test_hidden_folders_are_no_skills(root: Path) -> None:
-    """``awk skills update`` writes beside what is there: an attempt that begins meanwhile is not refused."""
     home = root / ".agents/skills"
     shutil.copytree(home / "cooking", home / ".new-cooking")
     catalog = Catalog(root)
@@ -238,7 +230,6 @@ def test_hidden_folders_are_no_skills(root: Path) -> None:
 @pytest.mark.promise("CF02")
 @pytest.mark.parametrize("name", [b"sk\xff", b"a\nb"])
 def test_a_name_that_cannot_be_told_is_refused(root: Path, name: bytes) -> None:
-    """Names are bytes; one that is no text is the file's fault, and not the kernel's end."""
     folder = os.path.join(os.fsencode(root / "skills"), name)
     os.mkdir(folder)
     Path(os.fsdecode(folder), "SKILL.md").write_text("---\nname: x\ndescription: x\n---\n")
@@ -248,7 +239,6 @@ def test_a_name_that_cannot_be_told_is_refused(root: Path, name: bytes) -> None:
 
 @pytest.mark.promise("P18")
 def test_a_header_is_one_line() -> None:
-    """A key out of a file ends in one; of more lines nothing is told."""
     server = {"a": McpServer(url="http://y", headers={"H": "Bearer ${K}"})}
     assert filled(server, {"K": "s3cr3t\n"})["a"].headers == {"H": "Bearer s3cr3t"}
     with pytest.raises(Refused, match=r"\$K has more than one line") as caught:
@@ -258,7 +248,6 @@ def test_a_header_is_one_line() -> None:
 
 @pytest.mark.promise("P18")
 def test_variables_are_filled_in_by_the_kernel_alone() -> None:
-    """Into environment and headers; one that is not set is named."""
     servers = {
         "a": McpServer(command="x", env={"T": "${A}", "U": "${B:-b}"}),
         "b": McpServer(url="http://y", headers={"H": "k ${A}"}),
@@ -308,7 +297,6 @@ WRONG: Final[dict[str, tuple[dict[str, str], str, str]]] = {
 @pytest.mark.promise("CF02", "CF05")
 @pytest.mark.parametrize(("files", "place", "message"), WRONG.values(), ids=WRONG.keys())
 def test_what_is_wrong_is_told_where_it_is(root: Path, files: dict[str, str], place: str, message: str) -> None:
-    """A located error in the file that is wrong, or at the key that names one that is not there."""
     for name, text in files.items():
         (root / name).write_text(text)
     with pytest.raises(BadDefinition) as caught:
@@ -317,7 +305,6 @@ def test_what_is_wrong_is_told_where_it_is(root: Path, files: dict[str, str], pl
 
 
 def test_what_other_programs_have_in_mcp_json_is_theirs(root: Path) -> None:
-    """A server that no agent names may be of a kind that we do not speak; who has all has the others, and is told."""
     _replace(root / ".mcp.json", '"web":', '"old": {"type": "sse", "url": "${X}"}, "web":')
     assert "github" in unit_of(root, "alice").demands[1]
     servers = Catalog(root).agent("bob").definition.mcp_servers
@@ -329,7 +316,6 @@ def test_what_other_programs_have_in_mcp_json_is_theirs(root: Path) -> None:
 
 
 def test_two_skills_of_one_name_are_told(root: Path) -> None:
-    """A model could not say which it means."""
     (root / "skills/counting-2").mkdir()
     (root / "skills/counting-2/SKILL.md").write_text(FILES["skills/counting/SKILL.md"])
     with pytest.raises(BadDefinition, match="is called counting too"):
@@ -338,7 +324,6 @@ def test_two_skills_of_one_name_are_told(root: Path) -> None:
 
 @pytest.mark.promise("P10", "XF12")
 def test_a_folder_without_end_is_not_read_to_it(root: Path) -> None:
-    """Bounded, and what is no file is refused without waiting for it."""
     many = root / "skills/counting/many"
     many.mkdir()
     os.mkfifo(many / "pipe")
@@ -352,7 +337,6 @@ def test_a_folder_without_end_is_not_read_to_it(root: Path) -> None:
 
 
 def test_a_program_that_reads_files_is_told_where_skills_are(root: Path) -> None:
-    """Progressive disclosure for CLIs: names and descriptions in the prompt, the rest in files they read."""
     catalog = Catalog(root)
     skills = resources_of(catalog.agent("alice").definition, catalog.project(), root).skills
     assert skills_prompt(skills).splitlines()[1:] == [f"- counting: How to count ({root}/skills/counting/SKILL.md)"]
@@ -361,7 +345,6 @@ def test_a_program_that_reads_files_is_told_where_skills_are(root: Path) -> None
 
 @pytest.mark.promise("P18")
 def test_the_secrets_of_an_agent_are_what_its_worker_would_be_given(root: Path) -> None:
-    """Variables that it names, keys of its provider, what its servers get; as far as it is set and can be read."""
     (root / ".agents/dora.yaml").write_text(
         "model: anthropic/claude-sonnet-4-5\nprompt: { system: x }\nenv: [DOOR]\nmcp_servers: .mcp.json\n"
     )

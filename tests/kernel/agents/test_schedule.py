@@ -27,7 +27,6 @@ def errors(root: Path, schedule: str) -> tuple[FileError, ...]:
 
 
 def test_a_schedule_is_part_of_the_definition(tmp_path: Path) -> None:
-    """contracts 1: a schedule is part of the definition."""
     loaded = catalog(tmp_path, "{wakeup: 0 9 * * 1-5, prompt: Look, workspace: review:pr-1, timezone: Europe/Berlin}")
     assert loaded.agent("alice").definition.schedule == Schedule(
         wakeup="0 9 * * 1-5", prompt="Look", workspace="review:pr-1", timezone="Europe/Berlin"
@@ -40,19 +39,16 @@ def test_a_schedule_is_part_of_the_definition(tmp_path: Path) -> None:
     [("1s", 1000), ("5m", 300_000), ("90", 90_000), ("1.5h", 5_400_000), ("30d", 2_592_000_000), (" 5 m ", 300_000)],
 )
 def test_an_interval_is_a_duration_from_a_second_to_thirty_days(text: str, period_ms: int) -> None:
-    """bounds."""
     assert parse_wakeup(Schedule(wakeup=text), None) == Every(period_ms)
 
 
 def test_anything_with_five_fields_is_cron() -> None:
-    """Interval or cron."""
     assert isinstance(parse_wakeup(Schedule(wakeup="*/5 * * * *"), "UTC"), Cron)
 
 
 @pytest.mark.promise("CF13")
 @pytest.mark.parametrize("text", ["0s", "999ms", "0", "0.0000001d", "31d", "1000000000d", "99999999999d"])
 def test_an_interval_out_of_bounds_is_refused_with_the_bounds(text: str) -> None:
-    """An interval out of bounds is refused with the bounds."""
     with pytest.raises(ScheduleRejected, match="must be from 1s to 30d"):
         parse_wakeup(Schedule(wakeup=text), None)
 
@@ -81,7 +77,6 @@ def test_an_interval_out_of_bounds_is_refused_with_the_bounds(text: str) -> None
 def test_a_schedule_that_cannot_be_kept_is_refused_at_its_place(
     tmp_path: Path, schedule: str, where: str, message: str, hint: str
 ) -> None:
-    """What, where, what to do."""
     [error, *more] = errors(tmp_path, schedule)
     assert (error.path, error.line, error.where, more) == (".agents/alice.yaml", 3, where, [])
     assert error.column > len("schedule")
@@ -90,7 +85,6 @@ def test_a_schedule_that_cannot_be_kept_is_refused_at_its_place(
 
 
 def test_words_that_no_message_could_hold_are_refused(tmp_path: Path) -> None:
-    """A wakeup's words are a message."""
     [error] = errors(tmp_path, "{wakeup: 5m, prompt: " + "x" * 262_145 + "}")
     assert (error.where, error.hint) == ("schedule.prompt", "put the text into a file")
 
@@ -117,7 +111,6 @@ def test_a_workflow_may_give_a_ref_another_schedule(tmp_path: Path) -> None:
 def test_a_workflows_schedule_is_checked_where_it_stands(
     tmp_path: Path, schedule: str, where: str, message: str
 ) -> None:
-    """Everything that is wrong is found before anything starts."""
     files = catalog(tmp_path, "{wakeup: 5m}")
     (tmp_path / "review.yaml").write_text(WORKFLOW.replace("{schedule}", schedule))
     with pytest.raises(BadDefinition) as caught:

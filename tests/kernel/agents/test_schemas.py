@@ -296,7 +296,6 @@ _quick = settings(
 def test_what_the_types_allow_loads_as_it_was_meant_and_comes_back(
     file: File, catalog: Catalog, data: st.DataObject
 ) -> None:
-    """As JSON and as we write YAML; msgspec's own reading of the same data agrees."""
     document = data.draw(file.documents)
     loaded = file.load(catalog, msgspec.json.encode(document))
     assert loaded == msgspec.convert(_tagged(file, document), file.kind)

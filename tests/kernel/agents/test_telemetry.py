@@ -22,7 +22,6 @@ SOUND = "otel: {endpoint: 'https://otel.example', headers: {authorization: $AUTH
     ],
 )
 def test_every_choice_is_a_demand_of_its_own(old: str, new: str) -> None:
-    """Trust in one address, variable or choice is none in another; the user reads all of it."""
     sound, changed = (
         otel_units(parse_project(ProjectFile("moniro.yaml", text.encode())).definition)
         for text in (SOUND, SOUND.replace(old, new))
@@ -44,14 +43,12 @@ def test_every_choice_is_a_demand_of_its_own(old: str, new: str) -> None:
     ],
 )
 def test_mistakes_are_told_at_their_place(old: str, new: str, where: str) -> None:
-    """Before anything is sent: no address, a secret in the file, a field that is ours."""
     with pytest.raises(BadDefinition) as told:
         parse_project(ProjectFile("moniro.yaml", SOUND.replace(old, new).encode()))
     assert [error.where for error in told.value.errors] == [where]
 
 
 def test_spans_go_to_the_path_of_the_protocol_and_to_no_private_place_by_a_name() -> None:
-    """As other exporters have it; what is written as an address was trusted as that."""
     base = {"https://h": "https://h/v1/traces", "http://h:1/a/": "http://h:1/a/v1/traces"}
     base |= {"https://h/v1/traces": "https://h/v1/traces", "https://h/x?k=1": "https://h/x/v1/traces?k=1"}
     for given, url in base.items():

@@ -88,7 +88,6 @@ def agent(root: Path, keys: str, project: str = "") -> Catalog:
 def test_what_is_wrong_is_told_at_its_place(
     tmp_path: Path, keys: str, place: str, message: str, hint: str | None
 ) -> None:
-    """With a suggestion: unknown tools, both or none of command and url."""
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "y"}}}')
     with pytest.raises(BadDefinition) as caught:
         agent(tmp_path, keys).agent("alice")
@@ -128,7 +127,6 @@ def test_what_is_right_is_taken(tmp_path: Path) -> None:
     ],
 )
 def test_a_tool_of_the_project_has_to_be_one(tmp_path: Path, tool: str, place: str, message: str) -> None:
-    """No name of another tool is taken, and no placeholder stands for nothing."""
     with pytest.raises(BadDefinition) as caught:
         agent(tmp_path, "", f"tools: {{ {tool} }}").project()
     assert f" {place}: " in caught.value.text and message in caught.value.text

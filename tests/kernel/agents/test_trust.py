@@ -129,7 +129,6 @@ EDITS: Final = {
 @pytest.mark.promise("P19", "CF14", "CF20")
 @pytest.mark.parametrize("edit", EDITS)
 def test_whatever_was_not_shown_is_not_run(place: Place, edit: str) -> None:
-    """Consent is pinned to a digest of exactly what the files demand."""
     place.start()
     place.edit(*EDITS[edit])
     with pytest.raises(Untrusted) as caught:
@@ -178,7 +177,6 @@ def _gone(place: Place) -> None:
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("change", [_another_project, _revoked, _open_to_others, _a_link, _torn, _forged, _gone])
 def test_consent_that_is_not_there_is_none(place: Place, change: Callable[[Place], None]) -> None:
-    """Also what is there and cannot be believed."""
     change(place)
     with pytest.raises(Untrusted):
         place.start()
@@ -186,7 +184,6 @@ def test_consent_that_is_not_there_is_none(place: Place, change: Callable[[Place
 
 @pytest.mark.promise("P19")
 def test_a_workflow_in_another_file_is_another_one(place: Place) -> None:
-    """The same commands, elsewhere."""
     _moved(place)
     with pytest.raises(Untrusted, match="not trusted yet: setup runs: git status"):
         place.start("moved")
@@ -203,7 +200,6 @@ def test_a_workflow_in_another_file_is_another_one(place: Place) -> None:
     ],
 )
 def test_what_runs_nothing_is_not_asked_about(place: Place, edit: tuple[str, str, str]) -> None:
-    """Asked once per content of what matters, or nobody reads the question."""
     place.edit(*edit)
     place.start()
 
@@ -221,7 +217,6 @@ def test_what_changed_is_said(place: Place) -> None:
 
 
 def test_what_was_agreed_to_for_one_place_does_not_push_out_another(place: Place) -> None:
-    """An agent alone and the same with overrides: both stay trusted."""
     place.edit(REVIEW, "{ ref: alice }", "{ ref: alice, mock: [{ shell: id }] }")
     found = trust_demands(place.root, ["review"]).units
     place.file.keep([msgspec.to_builtins(one) for one in found], 1.0)
@@ -233,7 +228,6 @@ def test_what_was_agreed_to_for_one_place_does_not_push_out_another(place: Place
 
 @pytest.mark.promise("P19")
 def test_a_kernel_sees_at_once_what_is_kept_and_taken_back(place: Place) -> None:
-    """The file is read again as soon as it is another one."""
     kept = TrustStore(str(place.state), str(place.root))
     assert {one.subject for one in kept()} == {
         "workflow .workflows/review.yaml",
@@ -247,6 +241,5 @@ def test_a_kernel_sees_at_once_what_is_kept_and_taken_back(place: Place) -> None
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize("said", [b"", b"{}", b'{"project":"\xff"}', b"\xff", b"[" * 100_000])
 def test_a_file_that_cannot_be_understood_grants_nothing(place: Place, said: bytes) -> None:
-    """And nobody who asks falls over it: a kernel's services ask."""
     (place.state / "trust.json").write_bytes(said)
     assert TrustStore(str(place.state), str(place.root))() == ()

@@ -17,7 +17,6 @@ webhooks:
 
 @pytest.mark.promise("P19")
 def test_each_webhook_is_a_demand_that_says_who_tells_whom_what() -> None:
-    """In words that a person can agree to, and another digest for each that is changed."""
     units = tuple(hook_units(parse_project(ProjectFile("moniro.yaml", SOUND.encode())).definition))
     assert [(one.subject, one.demands[0]) for one in units] == [
         ("hook build", "whoever knows $A says to @review what comes to /hooks/build"),
@@ -52,14 +51,12 @@ def test_each_webhook_is_a_demand_that_says_who_tells_whom_what() -> None:
     ],
 )
 def test_a_mistake_is_told_where_it_stands(text: str, where: str) -> None:
-    """Not when the first request comes."""
     with pytest.raises(BadDefinition) as caught:
         parse_project(ProjectFile("moniro.yaml", text.encode()))
     assert [error.where for error in caught.value.errors] == [where]
 
 
 def test_an_address_is_there_once_and_there_are_at_most_twenty() -> None:
-    """Two entries for one server would tell it twice."""
     rows = "".join(f"  - {{url: 'https://x/{n % 20}', events: [message], secret: $A}}\n" for n in range(21))
     with pytest.raises(BadDefinition) as caught:
         parse_project(ProjectFile("moniro.yaml", f"webhooks:\n{rows}".encode()))

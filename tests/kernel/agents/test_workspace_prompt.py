@@ -57,7 +57,6 @@ def told(context: PromptContext) -> dict[str, str]:
 
 
 def test_what_a_team_is_told_is_this_and_no_more() -> None:
-    """A snapshot: who changes it reads it, and counts (scripts/bench prompts)."""
     verdict = PromptContext("alice", "review:main", ("alice", "bob"), verdict="release", electors=("bob",))
     assert told(verdict) == {"workspace": HERE, "verdict": VERDICT}
     assert told(TEAM) == {"workspace": HERE}
@@ -67,7 +66,6 @@ def test_what_a_team_is_told_is_this_and_no_more() -> None:
 
 
 def test_in_a_space_below_a_run_it_is_told_who_hears_it() -> None:
-    """In one line more, and of its run's workspace nothing."""
     there = told(PromptContext("alice", "review:main~design", ("alice", "bob")))["workspace"].splitlines()
     here = told(TEAM)["workspace"].replace("review:main", "review:main~design").splitlines()
     assert [line for line in there if line not in here] == [BELOW]
@@ -89,7 +87,6 @@ BEGIN = "- What is to last stands in the team's documents, which begin with note
     ],
 )
 def test_of_documents_it_is_told_where_they_begin_and_who_writes(owner: str, without: str, line: str | None) -> None:
-    """One line behind those of the calls, and none where they cannot be read."""
     context = msgspec.structs.replace(
         TEAM, document="notes.md", document_owner=owner, tools=CONTEXT_TOOLS - ({without} if without else set())
     )
@@ -108,7 +105,6 @@ def test_of_tasks_that_it_claimed_it_is_told_how_they_end() -> None:
 
 
 def test_of_tasks_that_are_for_nobody_it_is_told_if_it_may_claim_one() -> None:
-    """By their ids: what others call them is for team_task_list. Not who has no such tool."""
     context = msgspec.structs.replace(TEAM, unclaimed=tuple(f"t{n}" for n in range(1, UNCLAIMED + 2)))
     told = "(Ready, and for nobody yet: t1, t2, t3, t4, t5 and more. team_task_claim makes one yours.)"
     assert [*unclaimed_tasks(context)] == [told]
@@ -133,14 +129,12 @@ def test_nobody_is_told_to_call_what_it_does_not_have(missing: str) -> None:
 
 
 def test_a_line_of_a_call_is_told_once() -> None:
-    """A line for two tools takes the place of the lines for each."""
     assert len(list(calls_for(CONTEXT_TOOLS))) == 3
     assert list(calls_for({"channel_read"})) == ["- To read more of what was said, call channel_read."]
     assert list(calls_for(())) == []
 
 
 def test_it_is_short() -> None:
-    """In tokens, counted rather too many than too few."""
     figures = list(workspace_figures())
     assert len(figures) == len(CASES)
     assert [str(figure) for figure in figures if figure.ratio > 1] == []

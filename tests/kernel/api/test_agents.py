@@ -10,7 +10,6 @@ MOCK: dict[str, Any] = {"model": "mock/x", "mock": [{"text": "hi"}]}
 
 
 async def test_agents_of_files_and_of_run_time_are_listed_together(kernel: ServedKernel) -> None:
-    """``awk ls``."""
     await kernel.ask("POST", "/agents", MOCK | {"name": "helper"})
     rows = (await kernel.ask("GET", "/agents")).json["agents"]
     assert [(row["name"], row["ephemeral"], row["file"]) for row in rows] == [
@@ -21,7 +20,6 @@ async def test_agents_of_files_and_of_run_time_are_listed_together(kernel: Serve
 
 @pytest.mark.promise("P9")
 async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kernel: ServedKernel) -> None:
-    """One wrong file hides nobody else."""
     (kernel.services.files.catalog.root / ".agents/bad.yaml").write_text("model: 1\nmodle: x\n")
     rows = (await kernel.ask("GET", "/agents")).json["agents"]
     assert [(row["name"], row["state"]) for row in rows] == [("alice", "idle"), ("bad", "error")]
@@ -34,7 +32,6 @@ async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kern
 
 
 async def test_an_agent_whose_file_broke_is_listed_as_it_works(kernel: ServedKernel) -> None:
-    """Live reload: what the file said before counts, so the agent is not in error; the list and status say both."""
     (kernel.services.files.catalog.root / ".agents/alice.yaml").write_text("model: 1\n")
     await kernel.attempt()
     (row,) = (await kernel.ask("GET", "/agents")).json["agents"]
@@ -48,7 +45,6 @@ async def test_an_agent_whose_file_broke_is_listed_as_it_works(kernel: ServedKer
 
 
 async def test_an_agent_made_at_run_time_can_be_sent_to_changed_and_ended(kernel: ServedKernel) -> None:
-    """Agent CRUD."""
     made = await kernel.ask("POST", "/agents", MOCK)
     name = made.json["name"]
     assert (made.status, made.json["ephemeral"], made.json["schema"]) == (201, True, "awk/new/1")
@@ -71,7 +67,6 @@ async def test_an_agent_with_work_is_not_deleted(kernel: ServedKernel) -> None:
 
 @pytest.mark.parametrize(("method", "body"), [("DELETE", None), ("PATCH", {"model": "mock/y"})])
 async def test_an_agent_of_a_file_is_changed_in_its_file(kernel: ServedKernel, method: str, body: object) -> None:
-    """Files are the truth for what people author."""
     refused = await kernel.ask(method, "/agents/alice", body)
     assert (refused.status, refused.code) == (409, "conflict")
     assert ".agents/alice.yaml" in refused.json["detail"]
@@ -91,13 +86,11 @@ async def test_an_agent_of_a_file_is_changed_in_its_file(kernel: ServedKernel, m
     ],
 )
 async def test_a_wrong_agent_is_not_made(kernel: ServedKernel, asked: object, code: str) -> None:
-    """The rules of the agent file hold here too."""
     assert (await kernel.ask("POST", "/agents", asked)).code == code
 
 
 @pytest.mark.promise("P2")
 async def test_making_an_agent_twice_with_one_key_makes_one(kernel: ServedKernel) -> None:
-    """Making an agent twice with one key makes one."""
     headers = kernel.headers(Idempotency_Key="k")
     first, second = [await kernel.ask("POST", "/agents", MOCK, headers=headers) for _ in range(2)]
     assert (first.status, first.body) == (second.status, second.body)
@@ -105,7 +98,6 @@ async def test_making_an_agent_twice_with_one_key_makes_one(kernel: ServedKernel
 
 
 async def test_the_queue_of_an_agent_shows_what_waits(kernel: ServedKernel) -> None:
-    """``awk queue``."""
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "one"})
     queue = (await kernel.ask("GET", "/agents/alice/queue")).json
     assert [(row["lane"], row["status"]) for row in queue["instructions"]] == [("immediate", "queued")]
@@ -113,7 +105,6 @@ async def test_the_queue_of_an_agent_shows_what_waits(kernel: ServedKernel) -> N
 
 
 async def test_an_agent_in_error_works_again_after_a_reset(kernel: ServedKernel) -> None:
-    """``awk reset`` works in any state."""
     from kernel.store.agents import set_agent_state
     from protocol.names import AgentKey
 
@@ -142,7 +133,6 @@ async def test_an_agent_whose_file_is_gone_is_forgotten_with_what_was_said_to_it
 
 
 async def test_an_ephemeral_agent_that_gets_a_file_keeps_its_queue(kernel: ServedKernel) -> None:
-    """agent create NAME --from NAME: what waits for it goes on, and a clean stop no longer ends it."""
     await kernel.ask("POST", "/agents", MOCK | {"name": "helper"})
     await kernel.ask("POST", "/messages", {"to": "helper", "text": "work"})
     (kernel.services.files.catalog.root / ".agents/helper.yaml").write_text("model: mock/x\nmock: [{text: hi}]\n")

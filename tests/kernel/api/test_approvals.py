@@ -118,7 +118,6 @@ async def test_what_waits_is_listed_with_all_that_a_person_has_to_know(kernel: S
 async def test_a_decision_is_what_the_same_call_is_answered_from_then_on(
     kernel: ServedKernel, what: str, state: str
 ) -> None:
-    """The same key: today's state and not the first answer; the reason reaches the agent."""
     await kernel.attempt()
     await asked(kernel)
     decided = await decide(kernel, what, reason="so")
@@ -159,7 +158,6 @@ async def test_a_rule_that_is_kept_answers_later_calls_and_can_be_taken_back(ker
 
 @pytest.mark.promise("P22")
 async def test_a_repeated_decision_with_its_key_is_the_same_answer(kernel: ServedKernel) -> None:
-    """A repeated decision with its key is the same answer."""
     await kernel.attempt()
     await asked(kernel)
     headers = kernel.headers() | {"Idempotency-Key": "k"}
@@ -185,7 +183,6 @@ async def test_an_agents_policy_answers_where_nobody_has_to_be_asked(
 
 
 async def test_a_run_has_its_own_policy(kernel: ServedKernel) -> None:
-    """run --approve deny, whatever the files say."""
     async with trio.open_nursery() as nursery:
         with kernel.services.store.feed.subscribe() as events:
             nursery.start_soon(kernel.ask, "POST", "/serve", {"workflow": "task", "approve": "deny"})
@@ -203,7 +200,6 @@ async def test_a_run_has_its_own_policy(kernel: ServedKernel) -> None:
 async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(
     kernel: ServedKernel, tmp_path: Path
 ) -> None:
-    """Asked, the answer lost, asked again under auto, begun, broken off; then granted under ask: not twice."""
     await kernel.attempt()
     assert (await asked(kernel))["decision"] == "pending"
     alice = tmp_path / "project/.agents/alice.yaml"
@@ -230,7 +226,6 @@ async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(
 async def test_a_permission_prompt_is_kept_waiting_and_answered_in_its_own_words(
     kernel: ServedKernel, what: str, words: dict[str, Any]
 ) -> None:
-    """A program's --permission-prompt-tool: its text is that JSON to the letter; ps shows what is waited for."""
     await kernel.attempt()
     async with trio.open_nursery() as nursery:
         held = Held(kernel, nursery, PROMPT)
@@ -246,7 +241,6 @@ async def test_a_permission_prompt_is_kept_waiting_and_answered_in_its_own_words
 
 
 async def test_a_call_waits_as_long_as_it_says(kernel: ServedKernel) -> None:
-    """wait_seconds: then it is pending, and its agent runs again."""
     await kernel.attempt()
     prompted = await call(kernel, "auth_request", {**PROMPT, "wait_seconds": 0.05})
     assert msgspec.json.decode(prompted["content"][0]["text"])["behavior"] == "deny"
@@ -258,7 +252,6 @@ async def test_a_call_waits_as_long_as_it_says(kernel: ServedKernel) -> None:
 
 @pytest.mark.parametrize("ending", ["closed", "parked"])
 async def test_a_call_ends_with_its_attempt(kernel: ServedKernel, ending: str) -> None:
-    """Cancelled, or its kernel wants it back: nobody is kept waiting who may not hear the answer."""
     await kernel.attempt()
     async with trio.open_nursery() as nursery:
         held = Held(kernel, nursery, PROMPT)
@@ -273,7 +266,6 @@ async def test_a_call_ends_with_its_attempt(kernel: ServedKernel, ending: str) -
 
 
 async def test_a_client_that_leaves_is_noticed_and_its_request_stays(kernel: ServedKernel) -> None:
-    """A program that was ended: its agent no longer shows as waiting with a call in its hand."""
     await kernel.attempt()
     with trio.fail_after(5), kernel.services.store.feed.subscribe() as events:
         async with connected(kernel.port) as wire:
@@ -288,7 +280,6 @@ async def test_a_client_that_leaves_is_noticed_and_its_request_stays(kernel: Ser
 async def test_an_answer_that_takes_long_comes_as_a_stream_that_shows_it_lives(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients drop a connection on which nothing comes for minutes."""
     monkeypatch.setattr("kernel.api.mcp.slow_answers.PATIENCE_SECONDS", 0.01)
     monkeypatch.setattr("kernel.api.mcp.slow_answers.SIGN_SECONDS", 0.01)
     await kernel.attempt()
@@ -319,7 +310,6 @@ async def test_an_answer_that_takes_long_comes_as_a_stream_that_shows_it_lives(
     ],
 )
 async def test_a_request_that_makes_no_sense_is_refused(kernel: ServedKernel, arguments: dict[str, Any]) -> None:
-    """A result with a code; nothing is kept."""
     await kernel.attempt()
     result = await call(kernel, "auth_request", arguments)
     assert (result["isError"], result["structuredContent"]["code"]) == (True, "bad_request")

@@ -49,7 +49,6 @@ async def work(kernel: ServedKernel) -> str:
 
 
 async def test_an_archive_of_a_run_holds_its_channel_votes_and_work_in_order(kernel: ServedKernel) -> None:
-    """GET /runs/:run/export: a head, the run, rows of each part, and an end that counts them."""
     await talk(kernel, "one", FORGED)
     asked = {"type": "decision", "title": "Which?", "options": [{"id": "a", "metadata": {"cost": 3}}, {"id": "b"}]}
     assert (await kernel.ask("POST", "/spaces/task:main/proposals", asked)).status == 201
@@ -90,7 +89,6 @@ async def team_work(kernel: ServedKernel, text: str) -> None:
 
 
 async def test_an_archive_holds_documents_tasks_resources_and_statuses(kernel: ServedKernel) -> None:
-    """Every version with its author, instruction, run and text; what is suggested; tasks as the kernel shows them."""
     await team_work(kernel, "hello")
     _, *lines, end = rows((await kernel.ask("GET", "/runs/r1/export")).body)
     found = {str(part): [line["row"] for line in lines if line["part"] == part] for part in PARTS}
@@ -119,7 +117,6 @@ async def test_an_archive_holds_documents_tasks_resources_and_statuses(kernel: S
 
 
 async def test_a_page_shows_hostile_documents_and_tasks_as_text(kernel: ServedKernel) -> None:
-    """As it shows hostile messages."""
     await team_work(kernel, "\n".join(HOSTILE[:-1]) + "\n" + FORGED)
     page = (await kernel.ask("GET", "/runs/r1/export?format=md")).body.decode()
     assert obeyed(page) == []
@@ -130,7 +127,6 @@ async def test_a_page_shows_hostile_documents_and_tasks_as_text(kernel: ServedKe
 
 
 async def test_what_runs_share_is_in_the_archive_of_their_space_once(kernel: ServedKernel) -> None:
-    """A run that goes on in the space of another: documents stand with the newer, and with each that is asked for."""
     await team_work(kernel, "hello")
     assert (await kernel.ask("DELETE", "/workflows/review")).status == 200
     again = {"workflow": "review", "continue": True}
@@ -144,7 +140,6 @@ async def test_what_runs_share_is_in_the_archive_of_their_space_once(kernel: Ser
 
 
 async def test_an_archive_of_a_space_holds_all_its_runs(kernel: ServedKernel) -> None:
-    """GET /spaces/:space/export: the oldest first, each row with its run."""
     for number in (1, 2):
         await talk(kernel, f"word {number}")
         assert (await kernel.ask("DELETE", "/workflows/task")).status == 200
@@ -155,7 +150,6 @@ async def test_an_archive_of_a_space_holds_all_its_runs(kernel: ServedKernel) ->
 
 
 async def test_an_archive_of_a_personal_space_holds_what_its_agent_did(kernel: ServedKernel) -> None:
-    """dm:alice has no runs; its instructions and what was done for them are there."""
     instruction = await work(kernel)
     _, *lines, end = rows((await kernel.ask("GET", "/spaces/dm:alice/export")).body)
     assert end["rows"] == dict.fromkeys(map(str, PARTS), 0) | {"channel": 2, "instructions": 1, "transcript": 2}
@@ -178,7 +172,6 @@ def outside_of_fences(page: str) -> list[str]:
 
 
 async def test_a_page_shows_hostile_text_as_text(kernel: ServedKernel) -> None:
-    """format=md: outside of fences there is no word of anybody's, and inside nothing is obeyed."""
     await work(kernel)
     hostile = "\n".join(HOSTILE[:-1]) + "\n" + FORGED
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": hostile})).status == 202
@@ -194,7 +187,6 @@ async def test_a_page_shows_hostile_text_as_text(kernel: ServedKernel) -> None:
 
 
 async def test_secrets_are_replaced_by_words_for_them(tmp_path: Path) -> None:
-    """What an agent's file lets through, in the channel too, and in other forms."""
     environ = {"DEPLOY_TOKEN": "hunter2-hunter2", "MODE": "running"}
     async with serve_kernel(tmp_path, environ) as kernel:
         agent = tmp_path / "project/.agents/alice.yaml"
@@ -221,13 +213,11 @@ async def test_secrets_are_replaced_by_words_for_them(tmp_path: Path) -> None:
 async def test_what_there_is_no_archive_of_is_refused_before_a_byte_of_it(
     path: str, code: str, kernel: ServedKernel
 ) -> None:
-    """A problem document, not a broken stream."""
     await talk(kernel)
     assert (await kernel.ask("GET", path)).code == code
 
 
 async def test_a_long_run_is_told_in_many_small_pieces(kernel: ServedKernel) -> None:
-    """More rows than one answer has: none is lost, none is there twice."""
     await talk(kernel)
     for first in range(0, 900, 180):
         batch = [{"to": "@task", "text": f"{number}"} for number in range(first, first + 180)]
@@ -258,7 +248,6 @@ def test_the_table_of_parts_is_the_order_of_an_archive() -> None:
 
 @pytest.mark.parametrize("text", [*HOSTILE, FORGED, "`a``b", "", "\n", "a\r\nb\x0b```"])
 def test_fences_hold_whatever_is_in_them(text: str) -> None:
-    """A fence is longer than any run of backticks within, and nothing in it moves a cursor."""
     first, *body, last, empty = fenced(text)
     assert first.removesuffix("text") == last
     assert empty == ""

@@ -21,7 +21,6 @@ async def test_what_is_not_exactly_our_bearer_token_is_unauthorized(kernel: Serv
 
 @pytest.mark.promise("HF03")
 async def test_a_token_in_the_query_is_not_looked_at(kernel: ServedKernel) -> None:
-    """Tokens in URLs end up in logs and histories."""
     answer = await kernel.ask("GET", f"/agents?token={TOKEN}&access_token={TOKEN}", headers=kernel.headers(None))
     assert answer.status == 401
 
@@ -34,7 +33,6 @@ async def test_the_scheme_of_the_token_is_case_insensitive(kernel: ServedKernel)
 
 @pytest.mark.promise("HF05")
 async def test_the_token_of_an_attempt_opens_nothing_but_mcp(kernel: ServedKernel) -> None:
-    """No route of the REST API, and no way to stop the kernel."""
     await kernel.attempt(token="worker")
     headers = kernel.headers("worker")
     for method, path in (("GET", "/agents"), ("GET", "/ps"), ("GET", "/nowhere"), ("GET", "/events")):
@@ -67,7 +65,6 @@ async def test_the_token_of_an_attempt_is_worthless_the_moment_it_ends(kernel: S
     ],
 )
 async def test_a_process_of_ours_does_not_speak_for_people(kernel: ServedKernel, path: str, body: object) -> None:
-    """With a stolen administrator's token it approves nothing, vouches for nothing and grants no money."""
     kernel.below.append(True)
     answer = await kernel.ask("POST", path, body)
     assert (answer.status, answer.code) == (403, "forbidden")
@@ -76,7 +73,6 @@ async def test_a_process_of_ours_does_not_speak_for_people(kernel: ServedKernel,
 
 @pytest.mark.promise("P18")
 async def test_no_token_appears_in_an_answer_or_a_log(kernel: ServedKernel, caplog: pytest.LogCaptureFixture) -> None:
-    """Not in errors, not in streams, not in logs, whatever is asked."""
     caplog.set_level(logging.DEBUG)
     await kernel.attempt(token="worker-secret")
     seen = b""
@@ -91,7 +87,6 @@ async def test_no_token_appears_in_an_answer_or_a_log(kernel: ServedKernel, capl
 
 @pytest.mark.promise("HF27")
 async def test_health_proves_that_the_kernel_holds_the_token(kernel: ServedKernel) -> None:
-    """A squatter on the port cannot answer the nonce."""
     import hashlib
     import hmac
 

@@ -10,7 +10,6 @@ pytestmark = pytest.mark.promise("P70")
 
 
 async def test_what_is_queued_is_cancelled_and_what_runs_goes_on(kernel: ServedKernel) -> None:
-    """POST /instructions/cancel: one answer for one key, nothing else is touched, and a look changes nothing."""
     runs = await kernel.attempt()
     queued = [await sent(kernel) for _ in range(3)]
     await kernel.ask("POST", "/agents", {"name": "helper", "model": "mock/x", "mock": [{"text": "hi"}]})
@@ -33,7 +32,6 @@ async def test_what_is_queued_is_cancelled_and_what_runs_goes_on(kernel: ServedK
 
 
 async def test_those_of_a_workflow_are_cancelled_there_alone(kernel: ServedKernel) -> None:
-    """``space`` is that of the newest run, and an agent is called as it is there."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     member = (await kernel.ask("GET", "/spaces/review:main/members")).json["members"][0]["name"]
     there = await sent(kernel, f"@review {member}".split()[0])
@@ -44,7 +42,6 @@ async def test_those_of_a_workflow_are_cancelled_there_alone(kernel: ServedKerne
 
 
 async def test_what_failed_is_tried_again_and_what_cannot_be_is_told(kernel: ServedKernel) -> None:
-    """POST /instructions/retry: each under the guard that it has alone, and one that is refused hinders no other."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     alone, there = await kernel.attempt(), await kernel.attempt("@review", "@bob work", "other-token")
     for one in (alone, there):
@@ -72,5 +69,4 @@ async def test_what_failed_is_tried_again_and_what_cannot_be_is_told(kernel: Ser
 async def test_a_choice_of_nothing_that_is_there_is_a_mistake(
     path: str, body: dict[str, object], code: str, kernel: ServedKernel
 ) -> None:
-    """A name that nobody has is not nothing to do; and everything is not meant by saying nothing."""
     assert (await kernel.ask("POST", f"/instructions/{path}", body)).code == code

@@ -78,7 +78,6 @@ async def test_answers_to_requests_keep_no_words_of_what_was_cleared(kernel: Ser
 
 
 async def test_a_space_that_never_was_cannot_be_cleared(kernel: ServedKernel) -> None:
-    """contracts 7: a space that never was cannot be cleared."""
     assert (await ask(kernel, "POST", "/spaces/dm:nobody/clear")).json["code"] == "unknown_agent"
     assert (await ask(kernel, "POST", "/spaces/review:main/clear")).json["code"] == "workflow_not_running"
 
@@ -95,7 +94,6 @@ async def test_an_agent_that_is_deleted_leaves_no_words(kernel: ServedKernel) ->
 
 
 async def test_a_reader_of_the_past_is_told_of_the_gap(kernel: ServedKernel) -> None:
-    """Gaps are announced, also where events of open work are left in between."""
     await say(kernel, "one")
     await say(kernel, "two")
 
@@ -115,7 +113,6 @@ async def test_a_reader_of_the_past_is_told_of_the_gap(kernel: ServedKernel) -> 
 async def test_what_a_guard_was_asked_about_a_space_goes_with_it(
     kernel: ServedKernel, tmp_path: Path, ended: bool
 ) -> None:
-    """Its question, its answer and its steps, though they are in another space; one that goes on is cancelled."""
     guard = 'guard: { model: "mock/guard", auto_store: true }\n'
     (tmp_path / "project/.workflows/review.yaml").write_text(REVIEW + guard)
     await kernel.ask("POST", "/workflows", {"workflow": "review"})

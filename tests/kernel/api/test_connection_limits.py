@@ -59,7 +59,6 @@ async def ask(kernel: ServedKernel, wire: Wire, token: str | None, path: str = "
 
 @pytest.mark.promise("P9")
 async def test_the_oldest_connection_without_a_token_gives_way(crowded: ServedKernel) -> None:
-    """Nobody is locked out by connections that say nothing, and their number is bounded."""
     with trio.fail_after(10):
         async with crowd(crowded, LIMIT + 5) as wires:
             assert [await ended(wire) for wire in wires[:5]] == [True] * 5
@@ -72,7 +71,6 @@ async def test_the_oldest_connection_without_a_token_gives_way(crowded: ServedKe
 async def test_only_a_valid_token_makes_a_connection_stay(
     crowded: ServedKernel, token: str | None, stays: bool
 ) -> None:
-    """What a stranger asks, or claims, makes it no less a stranger."""
     with trio.fail_after(10):
         async with connected(crowded.port) as first:
             assert await ask(crowded, first, token, "/agents") == (200 if stays else 401)
@@ -86,7 +84,6 @@ async def test_only_a_valid_token_makes_a_connection_stay(
 
 @pytest.mark.promise("P9")
 async def test_an_attempt_has_a_share_of_its_own(crowded: ServedKernel) -> None:
-    """With the token of one attempt nobody takes the connections of all."""
     await crowded.attempt(token="worker")
     with trio.fail_after(10):
         async with connected(crowded.port) as owner:
@@ -105,7 +102,6 @@ async def test_an_attempt_has_a_share_of_its_own(crowded: ServedKernel) -> None:
 async def test_without_descriptors_we_wait_and_accept_again(
     caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """One line, no traceback, and who waits in the backlog is served when there are some."""
     del autojump_clock
 
     class Exhausted:
@@ -157,7 +153,6 @@ async def half_sent(kernel: ServedKernel, wire: Wire, token: str, size: int) -> 
 async def test_unfinished_bodies_take_a_bounded_amount_of_memory(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one too many is told to come back; small ones pass, and what was given up is free again."""
     monkeypatch.setattr(requests, "ADMIN_BYTES", 1024 * 1024)
     with trio.fail_after(10):
         async with crowd(kernel, 3) as wires:
@@ -186,7 +181,6 @@ async def test_unfinished_bodies_take_a_bounded_amount_of_memory(
 async def test_an_attempts_bodies_do_not_keep_out_the_owners(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each side has its own bytes."""
     monkeypatch.setattr(requests, "ATTEMPTS_BYTES", 1024 * 1024)
     await kernel.attempt(token="worker")
     with trio.fail_after(10):
@@ -204,7 +198,6 @@ async def test_an_attempts_bodies_do_not_keep_out_the_owners(
 async def test_bodies_without_a_valid_token_are_not_waited_for(
     kernel: ServedKernel, path: str, token: str, status: bytes
 ) -> None:
-    """The answer comes before the body, of which nothing is kept."""
     head = f"POST {path} HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {token}\r\n"
     with trio.fail_after(5):
         async with connected(kernel.port) as wire:

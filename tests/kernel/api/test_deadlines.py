@@ -45,7 +45,6 @@ def is_open(wire: Wire) -> bool:
 @pytest.mark.promise("HF09")
 @pytest.mark.parametrize("sent", [b"", b"G", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"])
 async def test_a_head_has_ten_seconds(still: ServedKernel, mock_clock: MockClock, sent: bytes) -> None:
-    """From the connection to its first request; what trickles in between gives no more time."""
     async with connected(still.port) as wire:
         await wire.stream.send_all(sent)
         await later(mock_clock, 9)
@@ -57,7 +56,6 @@ async def test_a_head_has_ten_seconds(still: ServedKernel, mock_clock: MockClock
 
 @pytest.mark.promise("HF09")
 async def test_a_body_has_thirty_seconds(still: ServedKernel, mock_clock: MockClock) -> None:
-    """Then the request is refused, whatever came of it."""
     head = (
         f"POST /messages HTTP/1.1\r\nHost: {still.host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n"
     )
@@ -74,7 +72,6 @@ async def test_a_body_has_thirty_seconds(still: ServedKernel, mock_clock: MockCl
 async def test_between_requests_a_connection_may_be_idle_for_a_minute(
     still: ServedKernel, mock_clock: MockClock
 ) -> None:
-    """And not much longer; half of a next request has ten seconds."""
     async with connected(still.port) as idle, connected(still.port) as begun:
         for wire in (idle, begun):
             await wire.send("GET", "/health", still.headers().items(), b"")
@@ -91,7 +88,6 @@ async def test_between_requests_a_connection_may_be_idle_for_a_minute(
 
 @pytest.mark.promise("HF11")
 async def test_who_does_not_read_is_dropped_within_twenty_seconds(still: ServedKernel, mock_clock: MockClock) -> None:
-    """Its stream ends, and is not kept in memory for it."""
     subscriptions = still.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     await say_much(still)
     async with connected(still.port) as wire:

@@ -51,7 +51,6 @@ async def logged(kernel: ServedKernel, query: str = "since=0") -> list[Sse]:
 
 @pytest.mark.promise("P22")
 async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(kernel: ServedKernel) -> None:
-    """Last-Event-ID, without gap or duplicate, while messages keep coming."""
     seen: list[int] = []
     done = trio.Event()
 
@@ -108,7 +107,6 @@ async def test_filters_hold_for_stored_and_for_live_events(kernel: ServedKernel,
 
 @pytest.mark.promise("HF13")
 async def test_text_cannot_forge_an_event(kernel: ServedKernel) -> None:
-    """Line breaks of any kind stay inside one event's data."""
     text = "a\n\nevent: bye\ndata: {}\n\n\r\n\r\rid: 9\u2028\u2029\x85 b"
     await say(kernel, text)
     messages = [event for event in await logged(kernel) if event.event == "message"]
@@ -133,7 +131,6 @@ async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: ServedKernel
 
 
 async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: ServedKernel) -> None:
-    """A state directory that was moved away must not leave a client waiting for ever."""
     await say(kernel, "one")
     newest = kernel.services.store.reader.now(events_table.event_range).newest
     async with watching(kernel, Last_Event_ID=str(newest + 1000)) as (_, events):
@@ -147,7 +144,6 @@ async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: ServedKernel
 
 @pytest.mark.promise("HF11")
 async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(kernel: ServedKernel) -> None:
-    """Bounded buffers; live events are counted, durable ones are read again."""
     count = 2000
     async with watching(kernel) as (_, events):
         first = kernel.services.store.reader.now(events_table.event_range).newest + 1
@@ -170,7 +166,6 @@ async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(ke
 async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_is_published(
     kernel: ServedKernel,
 ) -> None:
-    """The store may show a commit a moment before the feed tells of it."""
     await say(kernel, "one")
     newest = kernel.services.store.reader.now(events_table.event_range).newest
     async with watching(kernel, "since=0") as (_, events):
@@ -183,7 +178,6 @@ async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_
 
 
 async def test_silence_is_broken_by_comments(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy or a client can tell an idle stream from a dead one."""
     monkeypatch.setattr(events, "PING_SECONDS", 0.01)
     with trio.fail_after(5):
         async with watching(kernel) as (wire, _):
@@ -192,7 +186,6 @@ async def test_silence_is_broken_by_comments(kernel: ServedKernel, monkeypatch: 
 
 @pytest.mark.promise("LF04")
 async def test_a_reader_that_leaves_is_forgotten(kernel: ServedKernel) -> None:
-    """Nothing is kept of a client that went away."""
     subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     async with watching(kernel) as (_, events):
         await say(kernel, "hello")

@@ -74,7 +74,6 @@ READS: Final = tuple(words for words in entry.FAST if words[0] == "GET")
 async def test_the_fast_path_and_quart_answer_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[Words]
 ) -> None:
-    """Status, header fields and body, of what is granted and of what is refused."""
     fast = await _answers(tmp_path / "fast", words)
     monkeypatch.setattr(entry, "FAST", {})
     by_quart = await _answers(tmp_path / "quart", words)
@@ -84,7 +83,6 @@ async def test_the_fast_path_and_quart_answer_alike(
 
 
 def test_every_route_without_variables_that_gives_one_document_is_fast() -> None:
-    """The fast path is derived from the table, and every route of it needs a body that the comparison knows."""
     streams = {route.path for route in ROUTES if route.answers is None}
     exports, pages = {"/runs/<run>/export", "/spaces/<space>/export"}, {"/page", "/page/<name>"}
     assert streams == {"/run", "/events", "/metrics"} | exports | pages

@@ -56,7 +56,6 @@ async def said_to(kernel: ServedKernel, space: str) -> list[tuple[str, str]]:
 
 @pytest.mark.promise("P59")
 async def test_a_signed_request_says_its_text_and_wakes_whom_that_mentions(kernel: ServedKernel) -> None:
-    """Without a bearer token; its sender is the hook, and not the user."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     sent = await post(kernel, "build", {"text": "@alice build 7 failed", "log": "@bob"})
     assert (sent.status, len(sent.json["instruction_ids"])) == (202, 1)
@@ -65,7 +64,6 @@ async def test_a_signed_request_says_its_text_and_wakes_whom_that_mentions(kerne
 
 @pytest.mark.promise("P59")
 async def test_json_without_a_text_is_data_that_wakes_nobody(kernel: ServedKernel) -> None:
-    """A name somewhere in it was not meant to."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     for number, body in enumerate(({"commit": "@alice"}, ["@alice"], {"text": ["@alice"]}, {"text": " "}, "@alice")):
         sent = await post(kernel, "build", body, id=f"msg_{number}")
@@ -83,7 +81,6 @@ async def test_a_hook_to_an_agent_wakes_it_and_its_words_are_quoted_as_the_webs(
 
 @pytest.mark.promise("P59", "P54")
 async def test_what_a_rule_makes_of_a_hook_is_quoted_as_the_webs_too(kernel: ServedKernel) -> None:
-    """A rule of the user's plans a task with a stranger's words: they are no more than that to who does it."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     task = {"title": "Mend ${{ match.1 }}", "text": "${{ message.text }}", "for": "alice"}
     rule = {"name": "red", "when": {"hook": {"name": "build", "matches": "(.*) failed"}}, "then": [{"task": task}]}
@@ -98,7 +95,6 @@ async def test_what_a_rule_makes_of_a_hook_is_quoted_as_the_webs_too(kernel: Ser
 
 @pytest.mark.promise("P59")
 async def test_the_id_is_the_idempotency_key(kernel: ServedKernel) -> None:
-    """A sender that tries again, later and signed anew, is answered as the first time; another body is refused."""
     first = await post(kernel, "note", {"text": "once"})
     again = await post(kernel, "note", {"text": "once"}, at=NOW + 60)
     assert (first.status, again.status, again.json) == (202, 202, first.json)
@@ -109,7 +105,6 @@ async def test_the_id_is_the_idempotency_key(kernel: ServedKernel) -> None:
 
 @pytest.mark.promise("P59")
 async def test_ids_of_one_hook_are_nothing_to_another_nor_to_the_owner(kernel: ServedKernel) -> None:
-    """Keys are scoped to who asked."""
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "x"}, headers=kernel.headers(Idempotency_Key="msg_1"))
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     answers = [await post(kernel, name, {"text": "y"}, Idempotency_Key="msg_1") for name in ("note", "build")]
@@ -118,7 +113,6 @@ async def test_ids_of_one_hook_are_nothing_to_another_nor_to_the_owner(kernel: S
 
 @pytest.mark.promise("P59", "P17")
 async def test_who_cannot_sign_learns_nothing(kernel: ServedKernel) -> None:
-    """A wrong signature, an unknown name, a hook without a secret, an old request, JSON or not: one answer."""
     kernel.grants[:] = [one for one in kernel.grants if one.subject != "hook build"]
     wrong = signature_of(b"x" * 24, "msg_1", str(NOW), b'{"text":"x"}')
     answers = [
@@ -137,7 +131,6 @@ async def test_who_cannot_sign_learns_nothing(kernel: ServedKernel) -> None:
 
 
 async def test_a_sender_that_is_known_is_told_what_is_wrong(kernel: ServedKernel) -> None:
-    """Its signature counts, so it may know: no JSON, a key twice, a workflow that does not run."""
     assert (await post(kernel, "note", b"{")).code == "bad_request"
     assert (await post(kernel, "note", b'{"text": "a", "text": "b"}')).code == "bad_request"
     assert (await post(kernel, "build", {"text": "x"})).code == "workflow_not_running"
@@ -145,7 +138,6 @@ async def test_a_sender_that_is_known_is_told_what_is_wrong(kernel: ServedKernel
 
 @pytest.mark.promise("P10")
 async def test_a_body_without_a_token_is_small(kernel: ServedKernel) -> None:
-    """Refused by its length before it is read, and while it is read where it has none."""
     large = await post(kernel, "note", b'"' + b"x" * SIGNED_BYTES + b'"')
     assert (large.status, large.code) == (413, "too_large")
     fits = await post(kernel, "note", b'"' + b"x" * (SIGNED_BYTES - 2) + b'"')
@@ -154,13 +146,11 @@ async def test_a_body_without_a_token_is_small(kernel: ServedKernel) -> None:
 
 @pytest.mark.promise("P17")
 async def test_a_page_of_another_origin_cannot_use_a_hook(kernel: ServedKernel) -> None:
-    """Host and Origin come before the signature."""
     assert (await post(kernel, "note", {"text": "x"}, Origin="http://evil.example")).code == "forbidden_origin"
     assert (await post(kernel, "note", {"text": "x"}, Host="evil.example")).code == "forbidden_host"
 
 
 async def test_only_post_is_open(kernel: ServedKernel) -> None:
-    """Everything else below /hooks needs a token, as all that is not there."""
     bare = kernel.headers(None)
     assert (await kernel.ask("GET", "/hooks/note", headers=bare)).code == "unauthorized"
     assert (await kernel.ask("POST", "/hooks/note/more", headers=bare)).code == "unauthorized"

@@ -69,7 +69,6 @@ SCREENS: dict[str, Callable[[bytes, Screen], list[str]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 async def test_what_is_said_stays_what_its_sender_said(name: str, kernel: ServedKernel) -> None:
-    """Kept as it was said; on a terminal and in a prompt no line of it begins as one of ours does."""
     case = CASES[name]
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
@@ -125,7 +124,6 @@ async def test_what_is_too_long_is_refused_and_what_is_long_is_cut_once_it_is_pa
 
 @pytest.mark.parametrize("name", CASES)
 async def test_titles_texts_reasons_and_documents_stay_what_their_author_wrote(name: str, kernel: ServedKernel) -> None:
-    """Of tasks and documents: whole where they are read, a line where they are named; they mention and order nobody."""
     text = CASES[name].text
     line, reason = " ".join(text[:150].split()), text[:REASON_LIMIT]
     await kernel.ask("POST", "/workflows", {"workflow": "review"})

@@ -37,7 +37,6 @@ def named(route: AnyRoute) -> str:
 
 
 def test_only_work_that_goes_on_keeps_its_own_key() -> None:
-    """All others are answered again by dispatch; a signed or a one-time body is its own key."""
     assert {route.path for route in POSTS if route.keeps_key} == {"/messages", "/run", "/serve", "/workflows"}
     assert {route.path for route in POSTS if route.tokenless} == {"/hooks/<name>", "/page/token"}
     assert {route.path for route in POSTS if route.secret} == {"/tokens", "/nodes", "/page/keys"}
@@ -46,7 +45,6 @@ def test_only_work_that_goes_on_keeps_its_own_key() -> None:
 @pytest.mark.parametrize("route", [one for one in POSTS if not one.keeps_key and not one.tokenless], ids=named)
 @pytest.mark.parametrize("in_commit", [True, False])
 async def test_every_post_is_done_once_for_its_key(kernel: ServedKernel, route: AnyRoute, in_commit: bool) -> None:
-    """Whatever its handler does, and whether its answer comes out of its commit; also where two come at a time."""
     told = 0
 
     async def handler(call: Request[Any], store: StoreAccess) -> Probed:
@@ -105,7 +103,6 @@ async def twice(kernel: ServedKernel, path: str, body: object = None) -> Any:
 
 
 async def test_what_ignored_its_key_is_done_once(kernel: ServedKernel) -> None:
-    """Of nineteen routes the second of two sends failed, or did it again."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     instruction = await kernel.attempt("alice@review", token="alices")
     await call(kernel, "team_doc_create", {"file": "a.md", "content": "one\n"}, "alices")

@@ -44,7 +44,6 @@ async def test_a_merge_is_asked_for_once_and_followed_to_its_end(tmp_path: Path)
 
 @pytest.mark.promise("P33")
 async def test_a_merge_that_has_ended_does_not_begin_again(tmp_path: Path) -> None:
-    """By the table: whatever comes late changes nothing."""
     async with serve_kernel(tmp_path) as kernel:
         await started(kernel)
         await kernel.ask("POST", "/runs/r1/merge", {"into": "main"})
@@ -57,7 +56,6 @@ async def test_a_merge_that_has_ended_does_not_begin_again(tmp_path: Path) -> No
 
 
 async def test_what_cannot_be_merged_is_refused_at_once(tmp_path: Path) -> None:
-    """No such run, no trees, no branch noted, or one of agents, a name that is none, a process of ours; a dry run."""
     async with serve_kernel(tmp_path) as kernel:
         await started(kernel, trees=False)
         none = await kernel.ask("POST", "/runs/r1/merge", {"into": "main"})
@@ -91,7 +89,6 @@ async def test_what_cannot_be_merged_is_refused_at_once(tmp_path: Path) -> None:
 
 
 async def test_what_a_run_did_is_checked_once_it_has_ended(tmp_path: Path) -> None:
-    """Green and red with what it printed; nothing while it runs; confined where an agent is, or nobody knows."""
     async with serve_kernel(tmp_path) as kernel:
         await started(kernel, trees=False)
         early = await kernel.ask("POST", "/runs/r1/check", {"check": "true"})

@@ -24,7 +24,6 @@ async def test_a_message_to_an_agent_is_accepted_with_its_instruction(kernel: Se
 
 @pytest.mark.promise("P2", "HF15")
 async def test_the_same_key_gets_the_same_answer_and_appends_nothing(kernel: ServedKernel) -> None:
-    """Ten retries at once, one row."""
     headers = kernel.headers(Idempotency_Key="k1")
     bodies = set()
 
@@ -49,7 +48,6 @@ async def test_the_same_key_for_another_body_is_refused(kernel: ServedKernel) ->
 
 
 async def test_the_same_key_on_another_route_is_refused(kernel: ServedKernel) -> None:
-    """A key names one request, not one body."""
     headers = kernel.headers(Idempotency_Key="k1")
     body = {"to": "alice", "text": "one"}
     await kernel.ask("POST", "/messages", body, headers=headers)
@@ -57,7 +55,6 @@ async def test_the_same_key_on_another_route_is_refused(kernel: ServedKernel) ->
 
 
 async def test_a_refused_request_does_not_use_up_its_key(kernel: ServedKernel) -> None:
-    """What changed nothing may be tried again."""
     headers = kernel.headers(Idempotency_Key="k1")
     body = {"to": "@review", "text": "@alice hi"}
     assert (await kernel.ask("POST", "/messages", body, headers=headers)).status == 404
@@ -66,7 +63,6 @@ async def test_a_refused_request_does_not_use_up_its_key(kernel: ServedKernel) -
 
 
 async def test_an_agent_whose_file_was_just_written_can_be_sent_to(kernel: ServedKernel) -> None:
-    """Files are read when they are needed: no restart, no reload."""
     (kernel.services.files.catalog.root / ".agents/carol.yaml").write_text(ALICE)
     sent = await kernel.ask("POST", "/messages", {"to": "carol", "text": "hello"})
     assert (sent.status, len(sent.json["instruction_ids"])) == (202, 1)
@@ -100,7 +96,6 @@ async def test_a_stopping_kernel_takes_nothing_new_but_can_be_read(kernel: Serve
 
 @pytest.mark.promise("P19")
 async def test_what_an_agents_file_would_run_needs_trust_also_after_an_edit(kernel: ServedKernel) -> None:
-    """The answer is kept for the very file it was given for, not for its name."""
     path = kernel.services.files.catalog.root / ".agents/alice.yaml"
     body = {"to": "alice", "text": "hello"}
     assert (await kernel.ask("POST", "/messages", body)).status == 202
@@ -167,7 +162,6 @@ async def test_many_messages_are_one_commit_and_one_answer_each(
 
 @pytest.mark.promise("P2", "HF15")
 async def test_a_batch_that_is_sent_again_adds_only_what_was_refused(kernel: ServedKernel) -> None:
-    """The answer was lost: what was taken is answered as before, and what has become right since is taken now."""
     body = {"messages": [{"to": "alice", "text": "one"}, {"to": "@review", "text": "@alice two"}]}
     headers = kernel.headers(Idempotency_Key="k1")
     first = await kernel.ask("POST", "/messages", body, headers=headers)
@@ -186,7 +180,6 @@ async def test_a_batch_that_is_sent_again_adds_only_what_was_refused(kernel: Ser
 
 @pytest.mark.promise("P2")
 async def test_a_message_with_a_key_of_its_own_happens_once_in_whatever_batch(kernel: ServedKernel) -> None:
-    """Twice in one, and again in another beside new ones; the same key for another text is refused."""
     mine = {"to": "alice", "text": "mine", "key": "order-7"}
     first = await kernel.ask("POST", "/messages", {"messages": [mine, mine]})
     ids = {one["sent"]["message_id"] for one in first.json["results"]}
@@ -202,7 +195,6 @@ async def test_a_message_with_a_key_of_its_own_happens_once_in_whatever_batch(ke
 
 @pytest.mark.promise("P19")
 async def test_trust_is_asked_for_each_agent_of_a_batch(kernel: ServedKernel) -> None:
-    """One that would run a command keeps nobody from his message, and is not run with it."""
     path = kernel.services.files.catalog.root / ".agents/alice.yaml"
     (path.parent / "bob.yaml").write_text(ALICE)
     path.write_text(ALICE.replace("text: done", 'shell: "id"'))
@@ -232,13 +224,11 @@ HOSTILE: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("body", HOSTILE, ids=range(len(HOSTILE)))
 async def test_a_request_of_another_shape_is_refused_whole(kernel: ServedKernel, body: Any) -> None:
-    """Nothing of it is kept, however much of it would have been right."""
     refused = await kernel.ask("POST", "/messages", body)
     assert refused.status in (400, 422)
     assert (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"] == []
 
 
 async def test_a_batch_is_bounded_like_any_body(kernel: ServedKernel) -> None:
-    """Sixteen of the largest messages are more than a body may have."""
     whole = {"messages": [{"to": "alice", "text": "x" * (256 * 1024)}] * 17}
     assert (await kernel.ask("POST", "/messages", whole)).status == 413

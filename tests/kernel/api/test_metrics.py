@@ -97,7 +97,6 @@ def test_names_that_somebody_chose_fill_no_server_of_metrics() -> None:
 
 
 def test_durations_are_counted_by_size() -> None:
-    """Each in the first bucket that it fits in, and in all above."""
     durations = Durations()
     for seconds in (0.0, BOUNDS_SECONDS[0], 0.3, 60.0):
         durations.add(seconds)

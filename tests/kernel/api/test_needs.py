@@ -27,7 +27,6 @@ async def failed(kernel: ServedKernel, count: int) -> None:
 
 
 async def test_every_view_has_the_same_number(kernel: ServedKernel) -> None:
-    """Nothing; a request for approval; that and what failed; and what was dismissed."""
     assert await numbers(kernel) == {0}
     await kernel.attempt()
     await asked(kernel)
@@ -45,7 +44,6 @@ async def test_every_view_has_the_same_number(kernel: ServedKernel) -> None:
 
 
 async def test_a_list_that_is_too_long_is_given_by_the_page_and_nothing_is_left_out(kernel: ServedKernel) -> None:
-    """total says how many there are, next where the rest begins; what failed comes last."""
     await failed(kernel, 5)
     await kernel.attempt()
     await asked(kernel)

@@ -63,7 +63,6 @@ async def leased(kernel: ServedKernel, token: str, node: str) -> str:
 
 
 async def test_an_attempt_on_a_node_reaches_its_tools_through_it(kernel: ServedKernel) -> None:
-    """Whatever the node's own address is called."""
     await leased(kernel, "t1", "n1")
     answer = await ask(kernel, "n1", "t1")
     assert answer.status == 200
@@ -71,7 +70,6 @@ async def test_an_attempt_on_a_node_reaches_its_tools_through_it(kernel: ServedK
 
 
 async def test_a_connection_is_kept_for_further_calls(kernel: ServedKernel) -> None:
-    """As of this machine: an attempt makes one."""
     await leased(kernel, "t1", "n1")
     fields = {"Host": "localhost:1", "Authorization": "Bearer t1", "Content-Type": "application/json"}
     fields |= {"Content-Length": str(len(LIST)), "Accept": "application/json, text/event-stream"}
@@ -108,7 +106,6 @@ async def test_a_connection_is_kept_for_further_calls(kernel: ServedKernel) -> N
 async def test_everything_else_is_forbidden_there(
     kernel: ServedKernel, node: str, token: str | None, method: str, path: str, more: dict[str, str]
 ) -> None:
-    """Not even what is open to everybody here; and a token of another node's attempt, or of this machine's, is none."""
     await leased(kernel, "t1", "n1")
     bob = AgentSpec(key=AgentKey("bob"), origin="file", definition=b'{"model":"mock/m"}')
     await kernel.services.store.writer.commit(put_agents, [bob])
@@ -119,14 +116,12 @@ async def test_everything_else_is_forbidden_there(
 
 
 async def test_a_token_of_a_node_opens_nothing_once_its_attempt_has_ended(kernel: ServedKernel) -> None:
-    """From that commit on."""
     instruction = await leased(kernel, "t1", "n1")
     await kernel.services.store.writer.commit(close, instruction, 1, status="done", text="")
     assert (await ask(kernel, "n1", "t1")).status == 403
 
 
 async def test_connections_of_a_node_take_the_place_of_its_own_alone(kernel: ServedKernel) -> None:
-    """Who has a node cannot keep out those who come from elsewhere."""
     doors = kernel.services.nodes.door
     async with trio.open_nursery() as nursery:
         ends = []

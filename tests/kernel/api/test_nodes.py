@@ -8,7 +8,6 @@ from tests.builders.api import ServedKernel
 
 
 async def test_a_node_is_added_listed_drained_and_removed(kernel: ServedKernel) -> None:
-    """Each answer has what is there then."""
     asked = {"name": "g1", "node": {"via": "ssh", "host": "h1", "labels": ["gpu"]}}
     added = await kernel.ask("POST", "/nodes", asked)
     assert (added.status, added.json["node"]["name"], added.json["command"]) == (201, "g1", None)
@@ -23,7 +22,6 @@ async def test_a_node_is_added_listed_drained_and_removed(kernel: ServedKernel) 
 
 
 async def test_the_word_of_a_node_that_dials_home_comes_in_a_command(kernel: ServedKernel) -> None:
-    """As it is typed there."""
     added = await kernel.ask("POST", "/nodes", {"name": "g1", "node": {"via": "join"}, "host": "10.0.0.2"})
     assert added.json["command"] == "agent-worker node --join awk1.10.0.0.2"
 
@@ -41,13 +39,11 @@ async def test_the_word_of_a_node_that_dials_home_comes_in_a_command(kernel: Ser
     ],
 )
 async def test_what_is_wrong_is_refused_and_nothing_is_kept(kernel: ServedKernel, asked: dict[str, Any]) -> None:
-    """As in the project file."""
     refused = await kernel.ask("POST", "/nodes", asked)
     assert refused.status == 400
     assert (await kernel.ask("GET", "/nodes")).json["nodes"] == []
 
 
 async def test_force_is_true_or_false(kernel: ServedKernel) -> None:
-    """And a node that is not there is not found."""
     assert (await kernel.ask("DELETE", "/nodes/g1?force=perhaps")).status == 400
     assert (await kernel.ask("DELETE", "/nodes/g1?force=true")).status == 404

@@ -71,21 +71,18 @@ ASKED = [*(tool.asks for tool in TOOLS.values()), *(route.asks for route in ROUT
 
 @pytest.mark.parametrize("asks", ASKED)
 def test_every_number_has_bounds(asks: type[msgspec.Struct]) -> None:
-    """Also those of tools and routes that are added."""
     unbound = [where for where, kind in of(asks) if kind.le is None or (kind.ge is None and kind.gt is None)]
     assert unbound == []
 
 
 @pytest.mark.promise("P10")
 def test_there_are_numbers_to_look_at() -> None:
-    """An inspection that finds nothing would prove nothing."""
     assert len(list(tool_numbers())) >= 5
     assert len(list(route_numbers())) >= 6
 
 
 @pytest.mark.parametrize("value", BEYOND)
 async def test_no_tool_takes_a_number_beyond_its_bounds(kernel: ServedKernel, value: int) -> None:
-    """The model is told which; nothing is an internal error."""
     for scope in NAMED_ONLY:
         await kernel.ask("POST", "/spaces/dm:alice/grants", {"scope": scope, "to": "alice"})
     await kernel.attempt()
@@ -120,7 +117,6 @@ async def test_no_route_takes_a_number_beyond_its_bounds(kernel: ServedKernel, v
 
 
 async def test_an_argument_that_is_given_twice_is_refused(kernel: ServedKernel) -> None:
-    """Of two readers each would see another call; nothing is said."""
     await kernel.attempt()
     arguments = msgspec.Raw(b'{"message":"one","message":"two"}')
     answer = await post(kernel, call_of("channel_send", arguments))

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.promise("P58")
 
 
 async def test_every_route_is_described(kernel: ServedKernel) -> None:
-    """With its scope, its variables, its body and its answer; and nothing else is."""
     document = (await kernel.ask("GET", "/openapi.json")).json
     assert document["openapi"] == "3.1.0"
     there = {(method.upper(), path): one for path, on in document["paths"].items() for method, one in on.items()}
@@ -35,7 +34,6 @@ async def test_every_route_is_described(kernel: ServedKernel) -> None:
 
 
 async def test_every_reference_of_the_description_leads_somewhere(kernel: ServedKernel) -> None:
-    """And each schema is one."""
     answer = await kernel.ask("GET", "/openapi.json")
     document = answer.json
     for place in set(re.findall(r'"#/([^"]+)"', answer.body.decode())):
@@ -48,7 +46,6 @@ async def test_every_reference_of_the_description_leads_somewhere(kernel: Served
 
 
 async def test_events_are_what_their_schema_says(kernel: ServedKernel) -> None:
-    """Those of some work; and one with a type that there is not is none."""
     judge = jsonschema.Draft7Validator(EVENTS)
     await kernel.ask("POST", "/workflows", {"workflow": "task"})
     instruction = await kernel.attempt()
@@ -62,7 +59,6 @@ async def test_events_are_what_their_schema_says(kernel: ServedKernel) -> None:
 
 
 async def test_a_wrong_body_is_told_which_fields_there_are(kernel: ServedKernel) -> None:
-    """All of them, and which are needed."""
     answer = await kernel.ask("POST", "/workflows", {"workflow": "task", "tags": "x"})
     assert (answer.status, answer.code) == (400, "bad_request")
     assert "`tags`" in answer.json["detail"]
@@ -74,7 +70,6 @@ ASKING = [route for route in ROUTES if route.asks is not None]
 
 @pytest.mark.parametrize("route", ASKING, ids=lambda route: f"{route.method} {route.path}")
 async def test_every_route_tells_which_fields_there_are(kernel: ServedKernel, route: AnyRoute) -> None:
-    """Whoever misspells one, or sends no object, is told all of them."""
     path = re.sub(r"<[^>]*>", "x", route.path)
     for body in ({"no_such_field": 1}, [1]):
         answer = await kernel.ask(route.method, path, body)
@@ -85,7 +80,6 @@ async def test_every_route_tells_which_fields_there_are(kernel: ServedKernel, ro
 
 
 async def test_a_part_of_a_body_is_told_its_own_fields(kernel: ServedKernel) -> None:
-    """In a list, in an object, and where a field is of the wrong kind."""
     for path, body, hint in (
         (
             "/spaces/review:main/tasks",

@@ -27,7 +27,6 @@ GOOD_ORIGINS = ORIGINS[:2]
 
 @pytest.mark.promise("P17")
 async def test_only_our_own_host_origin_and_token_get_past_the_door(kernel: ServedKernel) -> None:
-    """A matrix of Host x Origin x token x route, whole for one that reads and one that writes; else one of each."""
     whole = itertools.product(HOSTS, ORIGINS, TOKENS, [one for one in ROUTES if one[1] in ("/agents", "/mcp")])
     kinds = itertools.product(HOSTS[1:3], ORIGINS[:3], TOKENS[:3], ROUTES)
     combinations = (*whole, *kinds)
@@ -55,7 +54,6 @@ async def test_only_our_own_host_origin_and_token_get_past_the_door(kernel: Serv
 @pytest.mark.promise("HF01")
 @pytest.mark.parametrize("field", ["Host", "Origin"])
 async def test_a_foreign_page_cannot_tell_a_good_token_from_a_bad_one(kernel: ServedKernel, field: str) -> None:
-    """The same body with and without a valid token."""
     bodies = set()
     for token in (TOKEN, "wrong", None):
         headers = kernel.headers(token) | {field: "http://evil.example"}
@@ -79,7 +77,6 @@ async def test_a_doubled_host_is_refused(kernel: ServedKernel) -> None:
 
 @pytest.mark.promise("P17")
 async def test_http_1_0_without_a_host_is_refused(kernel: ServedKernel) -> None:
-    """No Host is not our Host."""
     from tests.kernel.api.client import connected
 
     async with connected(kernel.port) as wire:

@@ -37,7 +37,6 @@ def write_strangely(tx: Transaction) -> None:
 
 
 async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: ServedKernel) -> None:
-    """Channel, message and events are read by client and kernel alike; what follows is there too."""
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "before"})
     await kernel.services.store.writer.commit(write_strangely)
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "after"})
@@ -58,7 +57,6 @@ async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: Ser
 
 
 async def test_an_entry_of_another_version_keeps_no_kernel_from_starting(kernel: ServedKernel) -> None:
-    """Its instruction is put back, as any that was open."""
     await kernel.attempt()
     await kernel.services.store.writer.commit(write_strangely)
     recovered = await kernel.services.store.writer.commit(recover)

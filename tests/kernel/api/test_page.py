@@ -29,7 +29,6 @@ async def opened(kernel: ServedKernel, *, read_only: bool = False) -> Answer:
 
 @pytest.mark.promise("P81")
 async def test_every_file_of_the_page_is_served_under_a_policy_that_lets_nothing_in(kernel: ServedKernel) -> None:
-    """No token is needed, and none is looked at; what the browser has it is not given again."""
     names = sorted(path.name for path in (Path(interface.__file__).parent / "web").iterdir())
     assert sorted(page.files()) == names, "the kernel knows the type of every file there is"
     size = 0
@@ -58,7 +57,6 @@ async def test_every_file_of_the_page_is_served_under_a_policy_that_lets_nothing
 
 
 async def test_nothing_else_is_a_file_of_the_page(kernel: ServedKernel) -> None:
-    """No path leads out of its folder; a stranger's other methods and other hosts are refused as everywhere."""
     no_token = kernel.headers(None)
     for path in ("/page/", "/page/token", "/page/x.js", "/page/..%2f__init__.py", "/page/%2e%2e/SKILL.md", "/page//x"):
         assert (await kernel.ask("GET", path, headers=no_token)).status in (401, 404), path
@@ -73,7 +71,6 @@ async def test_nothing_else_is_a_file_of_the_page(kernel: ServedKernel) -> None:
 
 @pytest.mark.promise("P80")
 async def test_a_key_is_good_for_one_token_of_the_owners_scopes(kernel: ServedKernel) -> None:
-    """It is in the answer that makes it, behind the # of the address; the token is one like any other, with an end."""
     made = (await kernel.ask("POST", "/page/keys", {})).json
     assert made["url"] == f"http://{kernel.host}/page#key={made['key']}"
     no_token = kernel.headers(None)
@@ -97,7 +94,6 @@ async def test_a_key_is_good_for_one_token_of_the_owners_scopes(kernel: ServedKe
 
 @pytest.mark.promise("P80")
 async def test_of_many_who_bring_the_same_key_at_once_one_is_served(kernel: ServedKernel) -> None:
-    """And a process that an agent started is none of them."""
     key = (await kernel.ask("POST", "/page/keys", {})).json["key"]
     kernel.below.append(True)
     for path, headers in (("/page/keys", kernel.headers()), ("/page/token", kernel.headers(None))):
@@ -117,7 +113,6 @@ async def test_of_many_who_bring_the_same_key_at_once_one_is_served(kernel: Serv
 
 @pytest.mark.promise("P80")
 def test_keys_end_and_wrong_ones_are_bounded() -> None:
-    """By time and by number; a right key is taken while a stranger brings wrong ones."""
     keys = PageKeys()
     keys.offer("old", 0.0, read_only=False)
     with pytest.raises(Refused, match="older than 60 s"):
@@ -140,7 +135,6 @@ def test_keys_end_and_wrong_ones_are_bounded() -> None:
 
 
 async def test_a_token_of_the_page_ends(kernel: ServedKernel) -> None:
-    """After its time it opens nothing, proves nothing, is not listed, and the next one takes its row."""
     store = kernel.services.store
     ended = await store.writer.commit(tokens.create, "read", "page", SALT, store.now_ms())
     headers = kernel.headers(ended.token)
@@ -156,7 +150,6 @@ async def test_a_token_of_the_page_ends(kernel: ServedKernel) -> None:
 
 @pytest.mark.promise("P82")
 async def test_a_read_token_changes_nothing(kernel: ServedKernel) -> None:
-    """Every route that is no GET is tried, and every tool of MCP; the database is byte for byte what it was."""
     answer = (await opened(kernel, read_only=True)).json
     assert (answer["scope"], answer["scopes"]) == ("read", ["read"])
     headers = kernel.headers(answer["token"])

@@ -85,8 +85,6 @@ def test_a_handler_reads_the_parameters_that_its_route_declares(route: AnyRoute)
 
 
 def test_the_reader_of_handlers_sees_every_way_to_read() -> None:
-    """A test that overlooks one could not fail."""
-
     async def handler(call: Request[None]) -> object:
         query = call.query
         both = [call.number(name, 0) for name in ("from", "to")]
@@ -99,12 +97,10 @@ def test_the_reader_of_handlers_sees_every_way_to_read() -> None:
 
 
 def test_only_routes_have_parameters() -> None:
-    """A row for a route that was renamed would be in nobody's way, and of no use."""
     assert parameters.ROUTE_PARAMETERS.keys() <= {named(route) for route in ROUTES if isinstance(route, Route)}
 
 
 async def test_what_a_route_does_not_declare_is_refused(kernel: ServedKernel) -> None:
-    """A name that is misspelled is no wish that is passed over, and a value of the wrong kind is named."""
     for route in ROUTES:
         if not route.keyed and not route.signed:  # their bodies are judged before anything is parsed
             await refuses_others(kernel, route)
@@ -132,7 +128,6 @@ async def refuses_others(kernel: ServedKernel, route: AnyRoute) -> None:
 
 
 async def test_every_parameter_is_described(kernel: ServedKernel) -> None:
-    """With its kind and a sentence, also those of the path and of the header; and every route with a sentence."""
     document = (await kernel.ask("GET", "/openapi.json")).json
     for path, methods in document["paths"].items():
         for method, one in methods.items():
@@ -147,7 +142,6 @@ async def test_every_parameter_is_described(kernel: ServedKernel) -> None:
 
 
 async def test_one_value_is_a_constant(kernel: ServedKernel) -> None:
-    """An enumeration of one truth value is what generators of clients stumble over."""
     body = (await kernel.ask("GET", "/openapi.json")).body
     assert b'"enum":[true]' not in body
     assert b'"const":true' in body

@@ -94,7 +94,6 @@ async def test_no_token_names_a_workflow_outside_the_project(
 async def test_no_error_quotes_a_file_outside_the_project(
     kernel: ServedKernel, root: Path, strange: Path, number: int
 ) -> None:
-    """Whoever asks: an answer is logged, kept and passed on."""
     for path in (path for path in spellings(root, strange, number) if not is_remote(path)):
         for route in ("/workflows", "/run", "/serve"):
             answer = await kernel.ask("POST", route, {"workflow": path})
@@ -105,7 +104,6 @@ async def test_no_error_quotes_a_file_outside_the_project(
 async def test_nobody_is_told_which_files_there_are_beside_the_project(
     kernel: ServedKernel, root: Path, strange: Path
 ) -> None:
-    """The same refusal for a file that exists and one that does not."""
     spellings(root, strange, 0)
     headers = kernel.headers(await made(kernel, "operate"))
     there, missing = [
@@ -117,7 +115,6 @@ async def test_nobody_is_told_which_files_there_are_beside_the_project(
 
 
 async def test_a_token_runs_what_is_in_the_project(kernel: ServedKernel, root: Path) -> None:
-    """By name, and by path however it is spelled, through a link that stays inside too."""
     (root / "flows").mkdir()
     (root / "inside").symlink_to(root / "flows")
     (root / "flows/extra.yaml").write_text("agents:\n  alice: { ref: alice }\n")
@@ -130,7 +127,6 @@ async def test_a_token_runs_what_is_in_the_project(kernel: ServedKernel, root: P
 
 
 async def test_an_error_is_a_place_and_a_message(kernel: ServedKernel, root: Path) -> None:
-    """The line itself is in the owner's file, which the command line reads; values are repeated for the owner alone."""
     (root / ".workflows/bad.yaml").write_text(f"agents: {CANARY}\n")
     own = (await kernel.ask("POST", "/workflows", {"workflow": "bad"})).json
     headers = kernel.headers(await made(kernel, "operate"))
@@ -144,7 +140,6 @@ async def test_an_error_is_a_place_and_a_message(kernel: ServedKernel, root: Pat
 
 
 def test_what_a_message_quotes_can_be_cut_off() -> None:
-    """A value without its closing quote is none the less removed."""
     error = FileError(path="a.yaml", line=1, column=1, where="x", message=f"the key '{CANARY}")
     assert CANARY not in remote_error(error, quotes=False).message
     assert CANARY in remote_error(error, quotes=True).message
@@ -237,7 +232,6 @@ def fields() -> Iterator[tuple[str, str]]:
 
 
 def test_every_text_of_a_request_is_classified() -> None:
-    """A new field that names a file, a branch, a command or an address is seen here before it is a way out."""
     found = list(fields())
     unknown = {(name, where) for name, where in found if name not in KINDS and not RULE.fullmatch(name)}
     assert unknown == set(), "say in KINDS what it is, and add a probe where it reaches anything"
@@ -255,7 +249,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 async def test_no_variable_of_a_path_leads_out_of_the_project(kernel: ServedKernel, root: Path, strange: Path) -> None:
-    """Each route that a limited token opens, with the names of files beside the project in the last place."""
     spelled = [quote(one, safe="") for one in ("../../strange/s0.yaml", str(strange / "s0.yaml"), "s0.yaml\0")]
     spellings(root, strange, 0)
     await kernel.ask("POST", "/workflows", {"workflow": "review"})

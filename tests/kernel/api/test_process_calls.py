@@ -81,7 +81,6 @@ async def asking(kernel: ServedKernel, token: str | None) -> AsyncGenerator[Aski
 
 
 async def test_two_attempts_at_once_are_each_who_they_are(kernel: ServedKernel) -> None:
-    """What each says is its own, whatever it says of itself."""
     await kernel.attempt("alice", token="a")
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("bob@review", "work", token="b")
@@ -103,7 +102,6 @@ async def test_two_attempts_at_once_are_each_who_they_are(kernel: ServedKernel) 
 
 
 async def test_who_is_no_process_of_an_attempt_is_refused(kernel: ServedKernel) -> None:
-    """Whatever token it shows, and whether or not attempts run; so is one whose attempt has ended."""
     instruction = await kernel.attempt("alice", token="a")
     for token in ("a", "admin-token-of-the-tests"):
         answer = await kernel.ask("POST", "/call", {"tool": "team_members"}, headers=kernel.headers(token))
@@ -132,7 +130,6 @@ async def test_a_server_of_an_attempt_that_fetches_what_it_is_told_is_no_way_in(
 
 
 async def test_a_call_is_what_it_is_over_mcp(kernel: ServedKernel) -> None:
-    """Scopes, arguments, keys; a page of a browser that an attempt runs is kept out."""
     await kernel.attempt("alice", token="a")
     async with asking(kernel, "a") as alice:
         first, again = [await alice.ask("feedback_submit", {"text": "x"}, Idempotency_Key="one") for _ in range(2)]

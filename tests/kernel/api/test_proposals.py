@@ -42,7 +42,6 @@ async def test_what_a_person_puts_to_the_vote_is_shown_and_wakes_its_electors(ke
 
 
 async def test_a_persons_vote_counts_is_final_and_nobody_waits_for_it(kernel: ServedKernel) -> None:
-    """User may vote while it is open; the same again is a no-op, another is refused."""
     await put(kernel)
     voted = await cast(kernel, "no", reason="it is Friday")
     assert (voted.status, voted.json["counts"], voted.json["missing"]) == (200, {"yes": 0, "no": 1}, ["alice", "bob"])
@@ -55,7 +54,6 @@ async def test_a_persons_vote_counts_is_final_and_nobody_waits_for_it(kernel: Se
 
 @pytest.mark.promise("P2", "HF28")
 async def test_a_repeated_vote_with_its_key_is_the_same_answer(kernel: ServedKernel) -> None:
-    """Idempotency-Key; the same key for another vote is an error."""
     await put(kernel)
     headers = kernel.headers() | {"Idempotency-Key": "k"}
     answers = [await kernel.ask("POST", f"{HERE}/release/vote", {"choice": "no"}, headers=headers) for _ in range(2)]
@@ -65,7 +63,6 @@ async def test_a_repeated_vote_with_its_key_is_the_same_answer(kernel: ServedKer
 
 
 async def test_what_is_called_off_is_over(kernel: ServedKernel) -> None:
-    """proposal cancel: with a reason or an empty body; it cannot be voted on, nor called off again."""
     await put(kernel)
     ended = await kernel.ask("POST", f"{HERE}/release/cancel", {"reason": "too late"})
     assert {key: ended.json[key] for key in ("state", "winner", "ended_by", "reason")} == {
@@ -112,7 +109,6 @@ async def test_what_cannot_be_is_refused(
 
 
 async def test_lots_are_drawn_from_what_nobody_can_guess(kernel: ServedKernel) -> None:
-    """Random; whoever chooses the id must not choose the winner with it, nor read it."""
     made = await put(kernel)
     salts = kernel.services.store.reader.now(lambda conn: list(conn.execute("SELECT salt FROM ballots")))
     assert (salts, SALT in str(made)) == ([(SALT,)], False)
@@ -129,7 +125,6 @@ async def test_a_slip_is_recognised_and_states_are_checked(kernel: ServedKernel)
 @pytest.mark.promise("XF18", "XF19")
 @pytest.mark.parametrize("path", ["/release/vote", "/release/cancel", ""])
 async def test_what_agents_start_cannot_vote_as_the_user(path: str, kernel: ServedKernel) -> None:
-    """Neither with the token of an attempt, nor with the admin's that a process of ours got hold of."""
     await put(kernel)
     body = {"choice": "yes"} if path.endswith("vote") else {"type": "approval", "title": "x"} if not path else {}
     await kernel.attempt()

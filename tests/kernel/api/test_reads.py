@@ -45,7 +45,6 @@ async def test_the_process_table_shows_what_the_tree_of_a_worker_uses(kernel: Se
 
 
 def test_cpu_is_a_rate_since_the_last_look_and_a_dead_root_is_left_out() -> None:
-    """top shows what is used now, not since the beginning."""
     table = ResourceSampler()
     now_ms = 4_000_000_000_000
     assert table.measure({"me": os.getpid(), "gone": 2**22 + 1}, now_ms).keys() == {"me"}
@@ -56,7 +55,6 @@ def test_cpu_is_a_rate_since_the_last_look_and_a_dead_root_is_left_out() -> None
 
 
 async def test_an_agent_without_an_attempt_is_idle_and_has_no_pid(kernel: ServedKernel) -> None:
-    """``awk ps`` of a quiet kernel."""
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     assert (row["name"], row["state"], row["pid"], row["rss_bytes"]) == ("alice", "idle", None, 0)
 
@@ -79,7 +77,6 @@ async def test_ps_names_agents_as_they_can_be_sent_to(kernel: ServedKernel) -> N
 
 
 async def test_status_tells_of_kernel_agents_and_workflows(kernel: ServedKernel) -> None:
-    """``awk status``."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     status = (await kernel.ask("GET", "/status")).json
     assert (status["state"], status["kernel"]["url"]) == ("up", f"http://{kernel.host}")
@@ -103,7 +100,6 @@ async def test_status_can_be_about_one_target(kernel: ServedKernel) -> None:
 
 
 async def test_status_says_what_is_wrong_with_the_project(kernel: ServedKernel) -> None:
-    """What a file said before stays in effect: that it is wrong now has to be seen somewhere."""
     root = kernel.services.files.catalog.root
     assert (await kernel.ask("GET", "/status")).json["broken"] == []
     (root / "moniro.yaml").write_text("limits: {wokers: 3}\n")
@@ -132,7 +128,6 @@ async def test_a_channel_is_read_from_its_end_or_from_a_seq(kernel: ServedKernel
 
 @pytest.mark.promise("XF16")
 async def test_a_space_that_never_was_is_not_found(kernel: ServedKernel) -> None:
-    """Nothing is told of what is not there."""
     assert (await kernel.ask("GET", "/spaces/dm:nobody/channel")).code == "unknown_agent"
     assert (await kernel.ask("GET", "/spaces/nothing:main/members")).code == "workflow_not_running"
     members = (await kernel.ask("GET", "/spaces/dm:alice/members")).json["members"]
@@ -140,7 +135,6 @@ async def test_a_space_that_never_was_is_not_found(kernel: ServedKernel) -> None
 
 
 async def test_an_instruction_is_shown_with_its_attempts(kernel: ServedKernel) -> None:
-    """``awk show``."""
     instruction = await kernel.attempt()
     shown = (await kernel.ask("GET", f"/instructions/{instruction}")).json
     assert (shown["status"], shown["agent"], len(shown["attempts"])) == ("leased", "alice", 1)
@@ -154,7 +148,6 @@ async def test_an_instruction_is_shown_with_its_attempts(kernel: ServedKernel) -
 
 
 async def test_what_was_given_up_is_listed(kernel: ServedKernel) -> None:
-    """``awk dead``."""
     from kernel.store.transitions.close import close
 
     instruction = await kernel.attempt()
@@ -165,7 +158,6 @@ async def test_what_was_given_up_is_listed(kernel: ServedKernel) -> None:
 
 @pytest.mark.promise("P18")
 async def test_providers_tell_whether_a_key_is_set_and_never_the_key(tmp_path: object) -> None:
-    """Providers tell whether a key is set and never the key."""
     from pathlib import Path
 
     from tests.builders.api import serve_kernel
@@ -218,7 +210,6 @@ async def test_a_workflow_that_there_is_not_is_not_to_be_started(kernel: ServedK
 
 
 async def test_what_was_said_to_an_agent_is_read_after_its_file_is_gone(kernel: ServedKernel) -> None:
-    """It is in the log until it is removed; then nobody knows of it any more."""
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "hello"})
     await kernel.ask("POST", "/instructions/i1/cancel")
     (kernel.services.files.catalog.root / ".agents/alice.yaml").unlink()

@@ -11,7 +11,6 @@ PART: ASGIReceiveEvent = {"type": "http.request", "body": b"x", "more_body": Tru
 
 
 async def test_what_is_there_costs_no_turn_and_comes_in_order() -> None:
-    """Who need not wait goes on at once."""
     inbox = ReceiveQueue()
     with trio.testing.assert_no_checkpoints():
         await inbox.put(PART)
@@ -21,7 +20,6 @@ async def test_what_is_there_costs_no_turn_and_comes_in_order() -> None:
 
 @pytest.mark.promise("HF11")
 async def test_a_client_that_sends_faster_than_it_is_read_is_held_up(autojump_clock: trio.testing.MockClock) -> None:
-    """At most LIMIT parts of a body wait in memory."""
     inbox = ReceiveQueue()
     for _ in range(WAITING_PARTS):
         await inbox.put(PART)
@@ -38,7 +36,6 @@ async def test_a_client_that_sends_faster_than_it_is_read_is_held_up(autojump_cl
 @pytest.mark.promise("LF04")
 @pytest.mark.parametrize("before", [False, True])
 async def test_that_the_client_is_gone_is_told_once_to_who_waits(*, before: bool) -> None:
-    """Whether it left before anybody asked, or later; and nobody is told who has an answer."""
     inbox, gone = ReceiveQueue(), list[str]()
     if before:
         await inbox.put({"type": "http.disconnect"})
@@ -53,7 +50,6 @@ async def test_that_the_client_is_gone_is_told_once_to_who_waits(*, before: bool
 
 @pytest.mark.promise("HF11")
 async def test_what_nobody_will_read_holds_nobody_up() -> None:
-    """An answer may be complete before the body is."""
     inbox = ReceiveQueue()
     for _ in range(WAITING_PARTS):
         await inbox.put(PART)

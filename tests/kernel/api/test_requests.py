@@ -37,7 +37,6 @@ JSON = "application/json"
     ],
 )
 async def test_a_body_that_does_not_fit_is_a_bad_request(kernel: ServedKernel, data: bytes) -> None:
-    """What is wrong is said, nothing is appended."""
     answer = await kernel.ask("POST", "/messages", raw=data, headers=kernel.headers(Content_Type=JSON))
     assert (answer.status, answer.code) == (400, "bad_request")
     assert answer.headers["content-type"] == "application/problem+json"
@@ -74,7 +73,6 @@ async def test_a_lone_surrogate_is_refused_and_not_stored(kernel: ServedKernel) 
 @pytest.mark.promise("P17")
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"])
 async def test_a_body_must_be_said_to_be_json(kernel: ServedKernel, content_type: str) -> None:
-    """A page can post the other types across origins without asking first."""
     headers = kernel.headers(Content_Type=content_type)
     answer = await kernel.ask("POST", "/messages", raw=b'{"to": "alice", "text": "x"}', headers=headers)
     assert (answer.status, answer.code) == (415, "unsupported_media_type")
@@ -99,7 +97,6 @@ async def test_a_body_over_the_limit_is_413_and_the_client_sees_it(kernel: Serve
 
 @pytest.mark.promise("HF08")
 async def test_an_endless_chunked_body_is_cut_off(kernel: ServedKernel) -> None:
-    """Memory is bounded although no length is announced."""
     chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
     async with connected(kernel.port) as wire:
         head = f"POST /messages HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {TOKEN}\r\n"
@@ -145,7 +142,6 @@ async def test_a_body_that_never_comes_is_given_up(kernel: ServedKernel, monkeyp
     ],
 )
 async def test_an_unknown_route_is_a_json_404_with_a_token_and_401_without(kernel: ServedKernel, path: str) -> None:
-    """An unknown route is a json 404 with a token and 401 without."""
     with_token = await kernel.ask("GET", path)
     assert (with_token.status, with_token.code) == (404, "not_found")
     assert with_token.headers["content-type"] == "application/problem+json"
@@ -155,7 +151,6 @@ async def test_an_unknown_route_is_a_json_404_with_a_token_and_401_without(kerne
 @pytest.mark.promise("HF24")
 @pytest.mark.parametrize("path", ["/agents/%00", "/agents/a%00b"])
 async def test_a_nul_in_a_path_is_a_bad_request(kernel: ServedKernel, path: str) -> None:
-    """A nul in a path is a bad request."""
     assert (await kernel.ask("GET", path)).code == "bad_request"
 
 
@@ -163,14 +158,12 @@ async def test_a_nul_in_a_path_is_a_bad_request(kernel: ServedKernel, path: str)
     "path", ["/agents/..", "/agents/nobody", "/agents/Alice", "/agents/%F0%9F%98%80", "/agents/a b"]
 )
 async def test_an_agent_that_is_not_there_is_404(kernel: ServedKernel, path: str) -> None:
-    """Names outside the grammar name nothing, not a file."""
     answer = await kernel.ask("GET", path.replace(" ", "%20"))
     assert answer.status == 404
 
 
 @pytest.mark.promise("HF24")
 async def test_an_absolute_target_is_refused(kernel: ServedKernel) -> None:
-    """A proxy's form of request is not for us."""
     answer = await kernel.ask("GET", f"http://{kernel.host}/agents")
     assert (answer.status, answer.code) == (400, "bad_request")
 
@@ -206,7 +199,6 @@ async def test_head_answers_like_get_without_the_body(kernel: ServedKernel, path
 
 
 async def test_a_websocket_handshake_elsewhere_is_refused(kernel: ServedKernel) -> None:
-    """There is one WebSocket: any other handshake ends, and the kernel goes on."""
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     headers = kernel.headers() | upgrade | {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
     assert (await kernel.ask("GET", "/mcp/ws", headers=headers)).status == 404
@@ -215,7 +207,6 @@ async def test_a_websocket_handshake_elsewhere_is_refused(kernel: ServedKernel) 
 
 @pytest.mark.parametrize("query", ["since=x", "since=-1", "since=9" * 30, "follow=2", "since=1&since=abc", "&" * 100])
 async def test_a_bad_query_is_a_bad_request(kernel: ServedKernel, query: str) -> None:
-    """Numbers are whole, bounded, and said to be wrong when they are."""
     assert (await kernel.ask("GET", f"/events?{query}")).code == "bad_request"
 
 
@@ -223,7 +214,6 @@ async def test_a_bad_query_is_a_bad_request(kernel: ServedKernel, query: str) ->
 async def test_a_failing_handler_is_an_internal_error_without_details(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The client learns a code; the log learns what happened."""
     from kernel.store import agents
 
     def fail(*_: object, **_named: object) -> None:

@@ -26,7 +26,6 @@ from tests.kernel.api.mcp.rpc import call
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_every_route_has_a_handler_and_types(route: AnyRoute) -> None:
-    """Each row has a documented handler, and struct types that have a JSON schema."""
     doc = inspect.getdoc(route.handler) or ""
     if isinstance(route, Route):
         assert inspect.iscoroutinefunction(route.handler)
@@ -47,7 +46,6 @@ def test_every_route_has_a_handler_and_types(route: AnyRoute) -> None:
     ids=lambda handler: f"{handler.__module__}.{handler.__name__}",
 )
 def test_every_handler_names_the_records_that_it_uses_and_nothing_else(handler: Callable[..., object]) -> None:
-    """It is called with them by name, which no type checker follows."""
     _, *others = inspect.signature(handler).parameters.values()
     records = {record.name: record.type for record in msgspec.structs.fields(Services)}
     taken = {one.name: one.annotation for one in others if one.name != "asked"}
@@ -56,7 +54,6 @@ def test_every_handler_names_the_records_that_it_uses_and_nothing_else(handler: 
 
 @pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: f"{row.handler.__module__}.{row.handler.__name__}")
 def test_every_operation_takes_what_there_is(row: Operation) -> None:
-    """It is called by names, which no type checker follows."""
     records = {record.name: record.type for record in msgspec.structs.fields(Services)}
     known = {**records, "asked": row.request, "actor": Actor, "now_ms": int}
     first = {"tx": Transaction, "conn": apsw.Connection}
@@ -68,7 +65,6 @@ def test_every_operation_takes_what_there_is(row: Operation) -> None:
 
 
 def test_no_record_of_the_context_is_a_bag() -> None:
-    """At most eight fields each, and none that is filled in where nobody says it."""
     for record in msgspec.structs.fields(Services):
         parts = msgspec.structs.fields(record.type)
         assert len(parts) <= 8
@@ -86,7 +82,6 @@ def test_only_health_and_the_bytes_of_the_page_are_open() -> None:
 
 @pytest.mark.promise("XF19")
 def test_what_changes_something_is_for_people() -> None:
-    """Not for processes of ours, whatever token they got hold of; to say something is quick, and open to all."""
     others = [f"{route.method} {route.path}" for route in ROUTES if route.method != "GET" and not route.people_only]
     assert others == ["POST /run", "POST /serve", "POST /messages", "POST /feedback", "POST /hooks/<name>"], (
         "the first three where they vouch; the last is of strangers"
@@ -171,7 +166,6 @@ async def something_for(kernel: ServedKernel, route: AnyRoute) -> dict[str, str]
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.path)
 async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route: AnyRoute) -> None:
-    """The struct of the table fits what comes over the wire."""
     known = await something_for(kernel, route)
     path = re.sub(r"<(?:path:)?(\w+)>", lambda match: known[match[1]], route.path)
     given = {"follow": "0", "since": "0"} if route.path == "/events" else {"space": "dm:alice", "query": "hi"}

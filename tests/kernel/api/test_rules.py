@@ -29,7 +29,6 @@ async def texts(kernel: ServedKernel) -> list[tuple[str, str]]:
 
 @pytest.mark.promise("P53")
 async def test_a_person_defines_a_rule_which_is_listed_tried_and_switched_off(kernel: ServedKernel) -> None:
-    """A trial does nothing."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.ask("POST", "/messages", {"to": "@review", "text": "ship it"})
     trial = (await kernel.ask("POST", "/runs/review:main/rules/test", {"rule": ECHO})).json
@@ -59,7 +58,6 @@ async def test_a_person_defines_a_rule_which_is_listed_tried_and_switched_off(ke
     ],
 )
 async def test_what_can_be_no_rule_is_refused_with_why(kernel: ServedKernel, rule: object, why: str) -> None:
-    """Nothing is kept of it."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     refused = await kernel.ask("POST", HERE, {"rule": rule})
     assert refused.status == 400
@@ -68,7 +66,6 @@ async def test_what_can_be_no_rule_is_refused_with_why(kernel: ServedKernel, rul
 
 @pytest.mark.promise("P54")
 async def test_an_agent_needs_the_scope_to_define_a_rule_and_may_do_no_more_by_it(kernel: ServedKernel) -> None:
-    """`default` does not open it."""
     await attempt(kernel, *SCOPES)
     refused = await call(kernel, "proposal_define", {"rule": {"name": "mine", "then": [{"say": "x"}]}})
     assert refused["structuredContent"]["code"] == "forbidden"
@@ -76,14 +73,12 @@ async def test_an_agent_needs_the_scope_to_define_a_rule_and_may_do_no_more_by_i
 
 @pytest.mark.promise("P54")
 async def test_the_scope_of_what_a_rule_does_is_asked_for_at_its_definition(kernel: ServedKernel) -> None:
-    """A rule is no way around it."""
     await attempt(kernel, "rules", "channel.read")
     refused = await call(kernel, "proposal_define", {"rule": {"name": "mine", "then": [{"say": "x"}]}})
     assert "channel.write" in refused["structuredContent"]["detail"]
 
 
 async def test_an_agent_defines_lists_and_invokes_its_rule(kernel: ServedKernel) -> None:
-    """By the tools of the scope."""
     await attempt(kernel, *SCOPES, "rules")
     rule = {"name": "tell", "params": {"what": "string"}, "then": [{"say": "told: ${{ params.what }}"}]}
     made = (await call(kernel, "proposal_define", {"rule": rule}))["structuredContent"]["rule"]

@@ -44,7 +44,6 @@ async def test_a_run_is_shown_by_its_id_also_when_others_came_after_it(kernel: S
 
 
 async def test_the_run_of_another_workflow_is_none_of_this_one(kernel: ServedKernel) -> None:
-    """An id belongs to one name and tag."""
     await run(kernel, 1)
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     refused = await kernel.ask("GET", "/spaces/review:main/channel?run=r1")
@@ -52,7 +51,6 @@ async def test_the_run_of_another_workflow_is_none_of_this_one(kernel: ServedKer
 
 
 async def test_a_start_that_continues_has_the_words_before_it(kernel: ServedKernel) -> None:
-    """POST /workflows {continue}; each run is still told apart."""
     await run(kernel, 1)
     await run(kernel, 2, **{"continue": True})
     assert await texts(kernel) == ["word 1", "word 2"]
@@ -60,7 +58,6 @@ async def test_a_start_that_continues_has_the_words_before_it(kernel: ServedKern
 
 
 async def test_runs_are_listed_by_workflow_tag_and_status_in_pages(kernel: ServedKernel) -> None:
-    """GET /runs?workflow=&tag=&status=&limit=&before=; total and next."""
     for number in (1, 2, 3):
         await run(kernel, number)
     await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": "t1"})
@@ -77,7 +74,6 @@ async def test_runs_are_listed_by_workflow_tag_and_status_in_pages(kernel: Serve
 
 
 async def test_what_was_cleared_of_one_run_stays_of_the_others(kernel: ServedKernel) -> None:
-    """POST /spaces/:space/clear?run=; without it all runs of that name and tag."""
     for number in (1, 2, 3):
         await run(kernel, number)
     for one in (await kernel.ask("GET", "/instructions")).json["instructions"]:
@@ -89,7 +85,6 @@ async def test_what_was_cleared_of_one_run_stays_of_the_others(kernel: ServedKer
 
 
 async def test_a_member_is_called_by_its_name_and_its_workflow_in_every_run(kernel: ServedKernel) -> None:
-    """bob@review:main is the bob of the newest run, with a queue of its own."""
     for _ in range(2):
         await kernel.ask("POST", "/workflows", {"workflow": "review"})
         sent = await kernel.ask("POST", "/messages", {"to": "bob@review", "text": "x"})
@@ -111,7 +106,6 @@ async def test_a_member_is_called_by_its_name_and_its_workflow_in_every_run(kern
 async def test_a_list_that_is_longer_than_one_answer_is_read_to_its_end(
     kernel: ServedKernel, path: str, field: str, parameter: str
 ) -> None:
-    """next goes into the parameter of the next request, until it is null; nothing comes twice or is left out."""
     for number in range(7):
         await kernel.ask("POST", "/messages", {"to": "alice", "text": f"{number}"})
     seen: list[str] = []
@@ -130,7 +124,6 @@ async def test_a_list_that_is_longer_than_one_answer_is_read_to_its_end(
 
 
 async def test_what_failed_for_good_can_be_taken_off_the_list(kernel: ServedKernel) -> None:
-    """POST /dead/clear; it is still there, and can be tried again."""
     instruction = await kernel.attempt()
     await kernel.services.store.writer.commit(close, instruction, 1, status="failed", cause="invalid")
     listed = (await kernel.ask("GET", "/dead")).json

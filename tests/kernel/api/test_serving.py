@@ -18,7 +18,6 @@ pytestmark = pytest.mark.promise("P8", "P9", "HF09", "HF11")
 async def test_streams_say_goodbye_and_the_server_ends(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A clean end with streams and idle connections open, without a word in the log. Nobody has to be cut off."""
     monkeypatch.setattr(server, "GRACE_SECONDS", 300)
     caplog.set_level(logging.WARNING)
     async with serve_kernel(tmp_path) as kernel, connected(kernel.port) as idle, watching(kernel) as (_, events):
@@ -36,7 +35,6 @@ async def test_streams_say_goodbye_and_the_server_ends(
 async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A write that is stuck is cut when the grace is over."""
     monkeypatch.setattr(server, "GRACE_SECONDS", 0.2)
     caplog.set_level(logging.WARNING)
     async with serve_kernel(tmp_path) as kernel:
@@ -53,7 +51,6 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
 
 @pytest.mark.promise("HF11")
 async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its connection ends, and it can resume by id."""
     monkeypatch.setattr(connection, "STALLED_SECONDS", 0.1)
     subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     await say_much(kernel)
@@ -70,7 +67,6 @@ async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monk
 
 @pytest.mark.promise("HF09")
 async def test_slow_headers_are_not_waited_for(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A deadline from the first byte to the end of the headers, whatever trickles in between."""
     monkeypatch.setattr(connection, "HEADERS_SECONDS", 0.1)
     async with connected(kernel.port) as wire:
         await wire.stream.send_all(b"GET /health HTTP/1.1\r\nHo")
@@ -82,7 +78,6 @@ async def test_slow_headers_are_not_waited_for(kernel: ServedKernel, monkeypatch
 async def test_slow_headers_of_a_later_request_are_not_waited_for(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Idle between requests is allowed for long, half a request is not."""
     async with connected(kernel.port) as wire:
         await wire.send("GET", "/health", kernel.headers().items(), b"")
         await wire.answer()
@@ -93,7 +88,6 @@ async def test_slow_headers_of_a_later_request_are_not_waited_for(
 
 
 async def test_a_kept_connection_serves_many_requests(kernel: ServedKernel) -> None:
-    """No limit of requests per connection, and idle time does not count against headers."""
     async with connected(kernel.port) as wire:
         for _ in range(60):
             await wire.send("GET", "/health", kernel.headers().items(), b"")
@@ -149,7 +143,6 @@ async def test_noise_on_the_wire_ends_that_connection_only(kernel: ServedKernel,
 
 @pytest.mark.promise("P8")
 async def test_a_cancelled_server_lets_go_at_once(tmp_path: Path) -> None:
-    """A second signal does not wait for anybody."""
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             ready = trio.Event()

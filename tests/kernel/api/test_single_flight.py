@@ -53,7 +53,6 @@ async def go(root: Path) -> None:
 
 
 async def test_a_repeat_waits_for_the_start_that_is_under_way_and_gets_its_answer(setup: ServedKernel) -> None:
-    """Idempotency-Key on every POST; during setup, after it, and once the workflow has ended."""
     root = write(setup)
     headers = setup.headers(Idempotency_Key="k")
     answers = []
@@ -80,7 +79,6 @@ async def test_a_repeat_waits_for_the_start_that_is_under_way_and_gets_its_answe
 
 
 async def test_a_failed_start_is_told_to_all_who_wait_and_forgotten(setup: ServedKernel) -> None:
-    """What did not happen is not recorded: the next repeat tries again."""
     root = write(setup, SLOW.replace("/dev/null\n", "/dev/null; test -e fine\n"))
     headers = setup.headers(Idempotency_Key="k")
     codes = []
@@ -105,7 +103,6 @@ async def test_a_failed_start_is_told_to_all_who_wait_and_forgotten(setup: Serve
 
 
 async def test_a_repeat_takes_over_when_the_first_client_leaves_during_setup(setup: ServedKernel) -> None:
-    """Cancelled during setup nothing has started; whoever waits for the same starts it."""
     root = write(setup)
     body = msgspec.json.encode({"workflow": "slow", "trust": True})
     headers = setup.headers(Idempotency_Key="k", Content_Type="application/json", Content_Length=str(len(body)))
@@ -123,7 +120,6 @@ async def test_a_repeat_takes_over_when_the_first_client_leaves_during_setup(set
 
 
 async def test_a_repeated_run_is_the_same_run(kernel: ServedKernel) -> None:
-    """POST /run: the stream from its beginning; once it has ended, its report. /serve is another request."""
     headers = kernel.headers(Idempotency_Key="k", Content_Type="application/json")
     body = msgspec.json.encode({"workflow": "task"})
     headers = {**headers, "Content-Length": str(len(body))}
@@ -160,6 +156,5 @@ async def test_a_repeated_run_is_the_same_run(kernel: ServedKernel) -> None:
     ],
 )
 async def test_a_limit_that_is_none_is_refused(kernel: ServedKernel, body: dict[str, object], code: str) -> None:
-    """Bad input changes nothing."""
     answer = await kernel.ask("POST", "/run", body)
     assert (answer.status, answer.code) == (400, code)

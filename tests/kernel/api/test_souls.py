@@ -34,7 +34,6 @@ async def kernel(kernel: ServedKernel) -> ServedKernel:
 async def test_what_an_agent_suggests_of_itself_changes_nothing_until_a_person_takes_it(
     kernel: ServedKernel, tmp_path: Path
 ) -> None:
-    """It is a need, whose command settles it; then the file has it, and the history who, why and what."""
     made = await suggested(kernel, observation="I always explain trade-offs", value="Explain trade-offs")
     assert (made["id"], made["state"], made["trait"]) == ("p1", "open", "principles")
     assert not soul_file(tmp_path).exists()
@@ -56,7 +55,6 @@ async def test_what_an_agent_suggests_of_itself_changes_nothing_until_a_person_t
 
 @pytest.mark.promise("P52")
 async def test_a_soul_is_rolled_back_by_a_version_that_says_the_same(kernel: ServedKernel, tmp_path: Path) -> None:
-    """Nothing of the history goes, and a version that is not there is refused."""
     for value in ("Test first", "Explain trade-offs"):
         made = await suggested(kernel, observation=value)
         await kernel.ask("POST", f"{SOUL}/{made['id']}/approve")
@@ -72,7 +70,6 @@ async def test_a_soul_is_rolled_back_by_a_version_that_says_the_same(kernel: Ser
 async def test_what_people_wrote_into_the_soul_meanwhile_is_a_version_of_its_own(
     kernel: ServedKernel, tmp_path: Path
 ) -> None:
-    """And what is taken is added to that, not to what was there before."""
     first = await suggested(kernel, observation="Test first")
     await kernel.ask("POST", f"{SOUL}/{first['id']}/approve")
     soul_file(tmp_path).write_text("role: critic\nprinciples: [Test first]\n")
@@ -87,7 +84,6 @@ async def test_what_people_wrote_into_the_soul_meanwhile_is_a_version_of_its_own
 async def test_what_people_write_between_the_kernels_look_and_its_write_is_a_version_too(
     kernel: ServedKernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was taken stands behind it, and counts; half of an edit is waited for."""
     write, edits = PersonalContexts.write_soul, ["role: critic\n", "role: 'torn"]
 
     def edited(self: PersonalContexts, place: ContextPlace, text: str, known: str) -> str | None:
@@ -115,7 +111,6 @@ async def test_what_people_write_between_the_kernels_look_and_its_write_is_a_ver
 async def test_a_suggestion_is_rejected_once_and_said_again_while_it_is_open_it_is_the_same(
     kernel: ServedKernel,
 ) -> None:
-    """What is decided stays decided."""
     made = await suggested(kernel, observation="Be bold")
     assert (await suggested(kernel, observation="Be bold"))["id"] == made["id"]
     rejected = await kernel.ask("POST", f"{SOUL}/{made['id']}/reject", {"reason": "no"})
@@ -147,7 +142,6 @@ async def test_the_same_suggestion_of_another_agent_is_its_own(
 async def test_soul_evolution_says_what_becomes_of_it(
     kernel: ServedKernel, tmp_path: Path, mode: str, state: str | None
 ) -> None:
-    """auto: it is taken at once, by the agent; disabled: nothing is kept."""
     (tmp_path / "project/moniro.yaml").write_text(f"guard: {{ soul_evolution: {mode} }}\n")
     made = await suggested(kernel, observation="Be brief")
     assert made.get("state") == state
@@ -157,7 +151,6 @@ async def test_soul_evolution_says_what_becomes_of_it(
 
 
 async def test_a_soul_that_cannot_be_written_counts_from_its_row(kernel: ServedKernel, tmp_path: Path) -> None:
-    """And is written as soon as it can be."""
     made = await suggested(kernel, observation="Be brief")
     home = tmp_path / "project/.agents/alice"
     home.write_text("in the way")
@@ -171,7 +164,6 @@ async def test_a_soul_that_cannot_be_written_counts_from_its_row(kernel: ServedK
 async def test_an_agent_made_at_run_time_keeps_its_soul_when_it_gets_a_file(
     kernel: ServedKernel, tmp_path: Path
 ) -> None:
-    """Until then it is in the rows alone, and in its prompt all the same."""
     await kernel.ask("POST", "/agents", {"name": "carol", "model": "mock/x", "mock": [{"text": "hi"}]})
     await kernel.attempt("carol", token="carols-token")
     await call(kernel, "soul_suggest", {"observation": "Be brief"}, "carols-token")
@@ -188,7 +180,6 @@ async def test_an_agent_made_at_run_time_keeps_its_soul_when_it_gets_a_file(
 
 
 async def test_an_agent_that_gets_a_file_of_another_name_is_who_it_was(kernel: ServedKernel, tmp_path: Path) -> None:
-    """Its soul with its versions, what it suggested, and what it knows; nothing is left under the old name."""
     await kernel.ask("POST", "/agents", {"name": "carol", "model": "mock/x", "mock": [{"text": "hi"}]})
     instruction = await kernel.attempt("carol", token="carols-token")
     for said in ("Be brief", "Be bold"):
@@ -217,7 +208,6 @@ async def test_an_agent_that_gets_a_file_of_another_name_is_who_it_was(kernel: S
 async def test_a_soul_file_that_is_no_text_is_told_with_its_place(
     edited: bytes, line: int, kernel: ServedKernel, tmp_path: Path
 ) -> None:
-    """An editor may save whatever: no attempt dies of it as if the kernel were at fault."""
     soul_file(tmp_path).parent.mkdir(exist_ok=True)
     soul_file(tmp_path).write_bytes(edited)
     told = await kernel.ask("GET", SOUL)

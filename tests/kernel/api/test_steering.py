@@ -171,7 +171,6 @@ async def test_a_restart_that_is_asked_for_again_does_not_stop_the_new_worker(ke
 
 
 async def test_why_an_agent_is_in_error_is_shown_where_people_look(kernel: ServedKernel) -> None:
-    """Error with its reason, in ps and in status; the kernel is degraded."""
     await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes in 60 s")
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     status = (await kernel.ask("GET", "/status")).json
@@ -245,7 +244,6 @@ async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kerne
 
 @pytest.mark.promise("P26")
 async def test_a_wait_for_a_paused_agent_ends_at_once(kernel: ServedKernel) -> None:
-    """A message to it is accepted and kept, and nobody waits for what will not come."""
     await kernel.ask("POST", "/agents/alice/pause")
     (result,) = (await kernel.ask("POST", "/serve", SEND)).json["results"]
     assert (result["status"], result["waits_for"]) == ("waiting", "paused")
@@ -253,7 +251,6 @@ async def test_a_wait_for_a_paused_agent_ends_at_once(kernel: ServedKernel) -> N
 
 
 async def test_events_can_be_asked_for_by_several_types(kernel: ServedKernel) -> None:
-    """A client that waits needs three kinds of events, and none of the others."""
     await sent(kernel)
     await kernel.ask("POST", "/agents/alice/pause")
     query = "/events?follow=0&since=0&type=instruction.queued,agent.changed"
@@ -276,7 +273,6 @@ async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none
 @pytest.mark.promise("SF03", "SF11")
 @pytest.mark.parametrize("on_disk", [True])
 async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can(kernel: ServedKernel) -> None:
-    """/ready and ``awk status`` tell it, and recover by themselves."""
     services = kernel.services
     assert (await kernel.ask("GET", "/ready")).status == 200
 
@@ -305,7 +301,6 @@ async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can
 async def test_a_stop_is_answered_when_nothing_runs_any_more_unless_nobody_wants_to_wait(
     kernel: ServedKernel, method: str, path: str
 ) -> None:
-    """``?wait=false`` is answered at once; another word is refused before anything is stopped."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     tree_gone = trio.Event()
     kernel.awaited.append(tree_gone)

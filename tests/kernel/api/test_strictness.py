@@ -106,7 +106,6 @@ async def test_what_could_be_read_in_two_ways_is_not_executed(
 @pytest.mark.promise("P17")
 @pytest.mark.parametrize("coding", [b"gzip, chunked", b"chunked, identity", b"xchunked", b"chunked\x0b"])
 async def test_another_transfer_coding_is_not_executed(kernel: ServedKernel, coding: bytes) -> None:
-    """None of the spellings that servers are known to differ about."""
     request = START + ordinary(kernel) + b"Transfer-Encoding: %s\r\n\r\n" % coding + CHUNKED
     answer = await exchange(kernel, request)
     assert answer[:13] in {b"HTTP/1.1 501 ", b"HTTP/1.1 400 "}
@@ -115,13 +114,11 @@ async def test_another_transfer_coding_is_not_executed(kernel: ServedKernel, cod
 
 @pytest.mark.promise("P10")
 async def test_a_line_without_end_is_refused_before_the_deadline(kernel: ServedKernel) -> None:
-    """No more than a line of what has no end is kept."""
     answer = await exchange(kernel, b"GET /health HTTP/1.1\r\nX: " + b"a" * (LINE_LIMIT_BYTES + 1))
     assert answer.startswith(b"HTTP/1.1 431 ")
 
 
 async def test_strict_requests_are_served_however_they_are_cut(kernel: ServedKernel) -> None:
-    """The boundaries of packets mean nothing: one byte at a time, chunked, with trailers and an extension."""
     body = b"%x;a=b\r\n%s\r\n0\r\nX-Checksum: 1\r\n\r\n" % (len(BODY), BODY)
     request = START + ordinary(kernel) + TE + b"\r\n" + body
     async with connected(kernel.port) as wire:
@@ -169,7 +166,6 @@ async def test_who_asks_for_an_upgrade_with_a_token_gets_http_1(kernel: ServedKe
 async def test_bad_requests_leave_few_lines_and_no_traceback(
     kernel: ServedKernel, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who can connect cannot fill the log."""
     caplog.set_level(logging.INFO)
     for data in (b"GARBAGE\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n") * 20:
         assert (await exchange(kernel, data)).startswith(b"HTTP/1.1 4")
@@ -179,7 +175,6 @@ async def test_bad_requests_leave_few_lines_and_no_traceback(
 
 @pytest.mark.promise("P18")
 async def test_what_was_sent_is_not_logged(kernel: ServedKernel, caplog: pytest.LogCaptureFixture) -> None:
-    """A line that is malformed may hold a token."""
     answer = await exchange(kernel, b"GET / HTTP/1.1\r\nAuthorization : Bearer SECRET\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"SECRET" not in answer
@@ -189,7 +184,6 @@ async def test_what_was_sent_is_not_logged(kernel: ServedKernel, caplog: pytest.
 
 @pytest.mark.promise("P10")
 def test_what_was_not_logged_is_counted(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A minute later the next line says how many there were."""
     now = [0.0]
     monkeypatch.setattr("trio.current_time", lambda: now[0])
     said_of = server.Complaints()
@@ -204,5 +198,4 @@ def test_what_was_not_logged_is_counted(caplog: pytest.LogCaptureFixture, monkey
 
 @pytest.mark.parametrize("cut", range(1, 30))
 def test_half_a_head_is_no_flaw(cut: int) -> None:
-    """What may still become right is waited for."""
     assert flaw_of_lines(b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n\r\n"[:cut]) is None

@@ -58,7 +58,6 @@ ADMINS: Final = {
 
 
 def test_every_route_says_what_it_needs() -> None:
-    """A new route has to be put in its place here; a GET that is in no list is open to who may look."""
     needs: dict[str, set[str]] = {}
     for route in ROUTES:
         needs.setdefault(route.needs, set()).add(f"{route.method} {route.path}")
@@ -80,7 +79,6 @@ def test_each_scope_opens_what_those_below_it_do(route: Route) -> None:
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_the_route_of_a_path_is_the_one_that_the_router_finds(route: Route) -> None:
-    """Or one that needs the same: what is checked before the body is what is served after it."""
     path = route.path.replace("<path:path>", "a/b.md").replace("<", "x").replace(">", "")
     found = route_of(route.method, path)
     assert found is not None
@@ -95,7 +93,6 @@ async def made(kernel: ServedKernel, scope: str) -> str:
 
 
 async def test_a_token_is_made_listed_and_taken_back(kernel: ServedKernel) -> None:
-    """Its text is in the answer that makes it, and nowhere else: not in the list, not in the database."""
     first = (await kernel.ask("POST", "/tokens", {"scope": "read", "name": "ci"})).json
     await kernel.ask("POST", "/tokens", {"scope": "approve:alice,bob"})
     listed = (await kernel.ask("GET", "/tokens")).json["tokens"]
@@ -115,7 +112,6 @@ async def test_a_token_is_made_listed_and_taken_back(kernel: ServedKernel) -> No
 
 @pytest.mark.parametrize("scope", ["", "admin", "read:alice", "approve:", "approve:alice,", "approve:All", "write"])
 async def test_a_scope_that_there_is_not_is_refused(kernel: ServedKernel, scope: str) -> None:
-    """Nothing is guessed, and nobody gets the kernel's own."""
     answer = await kernel.ask("POST", "/tokens", {"scope": scope})
     assert (answer.status, answer.code) == (400, "bad_request")
     assert "scope (needed), name" in answer.json["hint"]
@@ -149,7 +145,6 @@ async def test_too_small_a_scope_is_refused_before_anything_is_looked_at(
 
 
 async def test_trust_is_not_given_by_a_token(kernel: ServedKernel) -> None:
-    """Nor is what agents may do approved in advance: a person does that, with the kernel's own."""
     for token in (await made(kernel, "approve"), RECORD_TOKEN):
         await gives_no_trust(kernel, kernel.headers(token))
 
@@ -181,7 +176,6 @@ async def gives_no_trust(kernel: ServedKernel, headers: Headers) -> None:
     ],
 )  # fmt: skip
 async def test_no_other_spelling_of_a_route_opens_it(kernel: ServedKernel, scope: str, path: str) -> None:
-    """Whatever the method, and whichever header names another one: no token is told, and none is made."""
     headers = kernel.headers(await made(kernel, scope)) | {
         "X-HTTP-Method-Override": "POST",
         "X-Original-URL": "/tokens",
@@ -199,7 +193,6 @@ async def test_no_other_spelling_of_a_route_opens_it(kernel: ServedKernel, scope
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_who_has_no_token_is_served_only_what_needs_none(route: Route) -> None:
-    """Even if a request for another route were let in by its path: the route itself asks once more."""
     if route.tokenless:
         route.check(STRANGER)
         return
@@ -208,7 +201,6 @@ def test_who_has_no_token_is_served_only_what_needs_none(route: Route) -> None:
 
 
 async def test_what_a_request_without_a_token_may_reach_is_no_more_than_that(kernel: ServedKernel) -> None:
-    """/health and hooks need none, so nothing else is served as if it were one of them."""
     no_token = kernel.headers(None)
     for method, path in (
         ("POST", "/hooks/"), ("POST", "/hooks/a/b"), ("POST", "/hooks/%2e%2e/shutdown"),
@@ -221,7 +213,6 @@ async def test_what_a_request_without_a_token_may_reach_is_no_more_than_that(ker
 
 
 async def test_a_key_that_was_used_decides_nothing_else(kernel: ServedKernel) -> None:
-    """The same Idempotency-Key for another request for approval is an error, not the answer about the first."""
     await kernel.attempt()
     for name in ("one", "two"):
         await call(kernel, "auth_request", {"tool": name, "input": {}, "wait_seconds": 0})
@@ -233,7 +224,6 @@ async def test_a_key_that_was_used_decides_nothing_else(kernel: ServedKernel) ->
 
 
 async def test_a_process_of_ours_gets_no_further_with_a_token(kernel: ServedKernel) -> None:
-    """What is for people stays for them, whatever token an agent found."""
     headers = kernel.headers(await made(kernel, "approve"))
     kernel.below.append(True)
     answer = await kernel.ask("POST", "/workflows", {"workflow": "task"}, headers=headers)
@@ -255,7 +245,6 @@ async def test_a_token_for_some_agents_decides_for_them_alone(kernel: ServedKern
 
 
 async def test_the_keys_of_two_tokens_are_two(kernel: ServedKernel) -> None:
-    """An Idempotency-Key is scoped to who asks: no answer to one program is told to another."""
     sent = []
     for token in (await made(kernel, "operate"), await made(kernel, "operate")):
         headers = kernel.headers(token) | {"Idempotency-Key": "same"}
@@ -266,7 +255,6 @@ async def test_the_keys_of_two_tokens_are_two(kernel: ServedKernel) -> None:
 
 
 async def test_a_stream_ends_when_its_token_is_taken_back(kernel: ServedKernel) -> None:
-    """What happens after that is not told any more."""
     headers = kernel.headers(await made(kernel, "read"))
     async with connected(kernel.port) as wire:
         await wire.send("GET", "/events", headers.items(), b"")
@@ -282,7 +270,6 @@ async def test_a_stream_ends_when_its_token_is_taken_back(kernel: ServedKernel) 
 
 
 async def test_the_kernel_proves_to_know_a_token_before_it_is_shown(kernel: ServedKernel) -> None:
-    """By its number and under its digest: the token itself is not kept."""
     from protocol.discovery import is_proof, proof_key
 
     token = await made(kernel, "read")
@@ -315,6 +302,5 @@ async def test_the_token_of_the_record_opens_what_one_that_operates_does(kernel:
 
 
 def test_only_the_kernels_own_token_is_the_administrators() -> None:
-    """No scope that a row of the store can have is that of ADMIN."""
     assert ADMIN.scope == "admin"
     assert msgspec.structs.replace(ADMIN, name="k1") != ADMIN

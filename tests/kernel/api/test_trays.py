@@ -50,7 +50,6 @@ async def tray(kernel: ServedKernel) -> list[Any]:
 async def test_what_a_run_came_to_is_proposed_and_remembered_once_a_person_says_so(
     kernel: ServedKernel, tmp_path: Path
 ) -> None:
-    """In the memory it has its messages as its source; until then no prompt has a byte of it."""
     await ended_run(kernel, tmp_path, answer())
     (row,) = await tray(kernel)
     assert (row["id"], row["kind"], row["state"], row["run"]) == ("t1", "decision", "open", "r1")
@@ -74,7 +73,6 @@ async def test_what_a_run_came_to_is_proposed_and_remembered_once_a_person_says_
 async def test_an_owner_decides_about_its_own_tray_and_what_it_rejects_does_not_come_again(
     kernel: ServedKernel, tmp_path: Path
 ) -> None:
-    """By its tool."""
     await ended_run(kernel, tmp_path, answer())
     await kernel.attempt()
     told = (await call(kernel, "memory_tray", {}, "worker-token"))["structuredContent"]
@@ -89,7 +87,6 @@ async def test_an_owner_decides_about_its_own_tray_and_what_it_rejects_does_not_
     ["", "I think", "[]", '{"items": 3}', answer(value="Done."), answer(messages=["m99"]), answer(**{"for": "bob"})],
 )
 async def test_a_guard_that_answers_junk_changes_nothing(kernel: ServedKernel, tmp_path: Path, junk: str) -> None:
-    """Nobody is asked about it, and nothing of it fails anywhere."""
     await ended_run(kernel, tmp_path, junk)
     assert await tray(kernel) == []
     assert (await kernel.ask("GET", "/needs")).json["total"] == 0
@@ -106,7 +103,6 @@ async def test_a_run_without_a_guards_model_asks_nobody(kernel: ServedKernel) ->
 
 @pytest.mark.promise("P46")
 async def test_what_is_purged_is_in_no_tray_and_in_no_audit(kernel: ServedKernel, tmp_path: Path) -> None:
-    """No byte of it is left in the rows, whoever proposed it and whoever asked."""
     await ended_run(kernel, tmp_path, answer())
     await kernel.ask("POST", "/agents/alice/tray/t1/approve")
     purged = await kernel.ask("POST", "/agents/alice/memory/purge", {"source": "m2"})
@@ -132,7 +128,6 @@ async def votes_on(kernel: ServedKernel, name: str, choice: str) -> Any:
 
 @pytest.mark.promise("P68")
 async def test_a_vote_takes_what_is_proposed_and_the_guard_writes_it_once(kernel: ServedKernel, tmp_path: Path) -> None:
-    """Who votes sees it quoted; a kernel that dies before it is written does so later, and nobody rejects it then."""
     await ended_run(kernel, tmp_path, answer())
     voted = await votes_on(kernel, "t1", "yes")
     assert voted["structuredContent"]["proposal"]["winner"] == "yes"
@@ -152,7 +147,6 @@ async def test_a_vote_takes_what_is_proposed_and_the_guard_writes_it_once(kernel
 
 @pytest.mark.promise("P68")
 async def test_what_a_vote_rejects_is_in_no_memory(kernel: ServedKernel, tmp_path: Path) -> None:
-    """And does not come again."""
     await ended_run(kernel, tmp_path, answer())
     await votes_on(kernel, "t1", "no")
     await settle(kernel)
@@ -166,7 +160,6 @@ async def test_what_a_vote_rejects_is_in_no_memory(kernel: ServedKernel, tmp_pat
 async def test_a_tray_of_another_workspace_is_to_a_vote_like_one_that_is_not_there(
     kernel: ServedKernel, tmp_path: Path, name: str
 ) -> None:
-    """In the same words."""
     await ended_run(kernel, tmp_path, answer())
     await kernel.services.store.writer.commit(lambda tx: tx.write("UPDATE tray SET space = 'task:main#9'", ()))
     refused = (await votes_on(kernel, name, "yes"))["structuredContent"]
@@ -177,7 +170,6 @@ async def test_a_tray_of_another_workspace_is_to_a_vote_like_one_that_is_not_the
 
 @pytest.mark.promise("P68")
 async def test_what_its_owner_decides_meanwhile_stands(kernel: ServedKernel, tmp_path: Path) -> None:
-    """The vote is too late, and says so."""
     await ended_run(kernel, tmp_path, answer())
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
@@ -205,7 +197,6 @@ async def test_what_its_owner_decides_meanwhile_stands(kernel: ServedKernel, tmp
 async def test_a_vote_that_would_not_decide_about_a_tray_is_refused(
     kernel: ServedKernel, tmp_path: Path, terms: dict[str, Any]
 ) -> None:
-    """As with everything that nothing follows from."""
     await ended_run(kernel, tmp_path, answer())
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")

@@ -45,7 +45,6 @@ async def standing(kernel: ServedKernel) -> list[tuple[str, int]]:
 
 
 async def test_webhooks_are_listed_as_they_stand(kernel: ServedKernel) -> None:
-    """Nothing of an address but its server is shown; one that nobody trusts is not in use."""
     found = await digests(kernel)
     await fail(kernel, found[0], 0, Verdict("again", 5))
     listed = (await kernel.ask("GET", "/webhooks")).json["webhooks"]
@@ -58,7 +57,6 @@ async def test_webhooks_are_listed_as_they_stand(kernel: ServedKernel) -> None:
 
 
 async def test_in_safe_mode_none_is_listed_as_told(kernel: ServedKernel) -> None:
-    """Nothing is delivered then."""
     await digests(kernel)
     state = replace(kernel.services.kernel.state, safe_mode=lambda: True)
     force_setattr(kernel.services.kernel, "state", state)
@@ -83,7 +81,6 @@ async def test_one_that_ended_needs_a_person_and_goes_on_when_it_is_tried_again(
 
 
 async def test_one_that_fails_for_most_of_a_day_needs_a_person(kernel: ServedKernel) -> None:
-    """Not before: what a server that is restarted misses it is told by itself. A new try begins anew."""
     found = await digests(kernel)
     for tries in range(LASTING_TRIES):
         assert (await kernel.ask("GET", "/needs")).json["total"] == 0
@@ -100,7 +97,6 @@ async def test_one_that_fails_for_most_of_a_day_needs_a_person(kernel: ServedKer
 
 
 async def test_what_cannot_be_tried_is_refused(kernel: ServedKernel) -> None:
-    """One that is not there, and one that is not in use; nor may a process that an agent started."""
     found = await digests(kernel)
     assert (await kernel.ask("POST", "/webhooks/w000000000000/retry")).code == "not_found"
     assert (await kernel.ask("POST", f"/webhooks/{webhook_id(found[2])}/retry")).code == "conflict"

@@ -141,7 +141,6 @@ async def made(kernel: ServedKernel, scope: str) -> str:
 
 
 async def test_the_frames_are_those_of_the_stream(kernel: ServedKernel) -> None:
-    """All that was, after any seq, and what comes; the same JSON, filtered in the same way."""
     async with opened(kernel, "since=0") as socket:
         await kernel.ask("POST", "/messages", {"to": "alice", "text": "one"})
         newest = kernel.services.store.reader.now(feed.event_range).newest
@@ -157,7 +156,6 @@ async def test_the_frames_are_those_of_the_stream(kernel: ServedKernel) -> None:
 
 
 async def test_a_message_is_sent_as_by_post(kernel: ServedKernel) -> None:
-    """With its answer, its checks, its keys; a frame that is none is refused, and the socket stays."""
     async with opened(kernel, "type=nothing") as socket:
         sends = {"type": "send", "id": 7, "key": "k", "to": "alice", "text": "hello"}
         for _ in range(2):
@@ -188,7 +186,6 @@ async def test_a_message_is_sent_as_by_post(kernel: ServedKernel) -> None:
 
 
 async def test_a_token_may_do_over_it_what_it_may_over_http(kernel: ServedKernel) -> None:
-    """One that reads hears and cannot send; none trusts; an attempt's opens nothing."""
     async with opened(kernel, token=await made(kernel, "read")) as reads:
         await kernel.ask("POST", "/messages", {"to": "alice", "text": "hi"})
         assert (await reads.frame())["type"] == "message"
@@ -206,7 +203,6 @@ async def test_a_token_may_do_over_it_what_it_may_over_http(kernel: ServedKernel
 
 
 async def test_pages_show_their_token_as_a_subprotocol(kernel: ServedKernel) -> None:
-    """They can set no header field; the answer names the other subprotocol alone."""
     token = await made(kernel, "read")
     offer = f"agent-worker, agent-worker.token.{token}"
     async with opened(kernel, token=None, Sec_WebSocket_Protocol=offer, Origin=f"http://{kernel.host}") as socket:
@@ -226,7 +222,6 @@ async def test_pages_show_their_token_as_a_subprotocol(kernel: ServedKernel) -> 
 
 @pytest.mark.promise("P17")
 async def test_a_foreign_page_does_not_get_in(kernel: ServedKernel) -> None:
-    """Whatever token it has; nor does one that is not known, or a kernel by another name."""
     for changed, status, code in (
         ({"Origin": "http://evil.example"}, 403, "forbidden_origin"),
         ({"Origin": "null"}, 403, "forbidden_origin"),
@@ -242,7 +237,6 @@ async def test_a_foreign_page_does_not_get_in(kernel: ServedKernel) -> None:
 
 @pytest.mark.promise("P17")
 async def test_nothing_but_a_whole_handshake_upgrades_anything(kernel: ServedKernel) -> None:
-    """Any other request is answered as such, and no other path is upgraded."""
     for changed in (
         {"Upgrade": "h2c"},
         {"Connection": "close"},
@@ -288,7 +282,6 @@ def raw(first: int, payload: bytes, *, mask: bool = True, length: int | None = N
     ],
 )
 async def test_a_frame_that_is_broken_or_too_long_closes_it(kernel: ServedKernel, data: bytes, code: int) -> None:
-    """With the code that says why; nothing else of the kernel notices."""
     async with opened(kernel) as socket:
         with suppress(trio.BrokenResourceError):
             await socket.stream.send_all(data)
@@ -312,7 +305,6 @@ async def test_messages_in_pieces_and_pings_between_them_are_taken(kernel: Serve
 
 
 async def test_frames_before_the_handshake_is_answered_end_it(kernel: ServedKernel) -> None:
-    """A client has to wait; nothing is left of one that does not."""
     head = "".join(f"{name}: {value}\r\n" for name, value in handshake(kernel).items())
     data = f"GET /ws HTTP/1.1\r\n{head}\r\n".encode() + raw(0x81, b"{}")
     async with connected(kernel.port) as wire:
@@ -333,7 +325,6 @@ async def forgotten(kernel: ServedKernel) -> None:
 
 @pytest.mark.promise("P57")
 async def test_it_closes_as_its_token_is_taken_back(kernel: ServedKernel) -> None:
-    """At once, without another event; others stay."""
     token = await made(kernel, "operate")
     async with opened(kernel, token=token) as socket, opened(kernel) as admins:
         await kernel.ask("DELETE", "/tokens/k1")
@@ -343,7 +334,6 @@ async def test_it_closes_as_its_token_is_taken_back(kernel: ServedKernel) -> Non
 
 
 async def test_it_says_goodbye_when_the_kernel_stops(kernel: ServedKernel) -> None:
-    """As the stream does; a client that says nothing more holds up nobody."""
     async with opened(kernel) as socket, opened(kernel):
         kernel.services.kernel.shutdown.closing.set()
         assert (await socket.frame())["type"] == "bye"
@@ -353,7 +343,6 @@ async def test_it_says_goodbye_when_the_kernel_stops(kernel: ServedKernel) -> No
 
 
 async def test_who_does_not_answer_pings_is_let_go(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that lives answers, and stays."""
     monkeypatch.setattr(events, "PING_SECONDS", 0.02)
     monkeypatch.setattr(websocket, "PONG_SECONDS", 0.05)
     async with opened(kernel) as socket, opened(kernel) as dead:
@@ -369,7 +358,6 @@ async def test_who_does_not_answer_pings_is_let_go(kernel: ServedKernel, monkeyp
 async def test_who_does_not_read_is_dropped_and_holds_up_nobody(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its events are not kept for it; its own frames wait in its socket; it goes on later by since."""
     monkeypatch.setattr(connection, "STALLED_SECONDS", 0.2)
     async with opened(kernel) as slow:
         messages = [{"to": "alice", "text": "x" * 16_000} for _ in range(200)]
@@ -380,7 +368,6 @@ async def test_who_does_not_read_is_dropped_and_holds_up_nobody(
 
 
 async def test_a_client_that_sends_without_reading_is_held_up(kernel: ServedKernel) -> None:
-    """Frames are done one by one; what nobody has taken yet stays with who sends it."""
     frame = TextMessage(data=json.dumps({"type": "none", "id": "x" * 100_000}))
     async with opened(kernel, "type=none") as socket:
         with trio.move_on_after(1.0) as patience:
@@ -392,7 +379,6 @@ async def test_a_client_that_sends_without_reading_is_held_up(kernel: ServedKern
 
 @pytest.mark.promise("LF04")
 async def test_one_that_leaves_is_forgotten(kernel: ServedKernel) -> None:
-    """With a goodbye or without, at any moment."""
     for goodbye in (True, False):
         async with opened(kernel) as socket:
             await socket.send({"type": "send", "to": "alice", "text": "hi"})
@@ -404,7 +390,6 @@ async def test_one_that_leaves_is_forgotten(kernel: ServedKernel) -> None:
 
 
 async def test_random_bytes_harm_nobody(kernel: ServedKernel) -> None:
-    """Whatever comes after the handshake."""
     for seed in range(30):
         async with opened(kernel) as socket:
             noise = os.urandom(200) if seed % 2 else raw(0x80 | seed % 16, os.urandom(seed))
@@ -415,7 +400,6 @@ async def test_random_bytes_harm_nobody(kernel: ServedKernel) -> None:
 
 
 async def test_a_recheck_is_no_event(kernel: ServedKernel) -> None:
-    """What has streams look at their tokens again is told to nobody, also where all events are."""
     async with opened(kernel) as socket:
         kernel.services.store.feed.live(KernelEvent(type=RECHECK, at=""))
         await kernel.ask("POST", "/messages", {"to": "alice", "text": "hi"})

@@ -47,7 +47,6 @@ async def test_a_workflow_is_started_listed_and_stopped(kernel: ServedKernel) ->
 
 
 async def test_agents_of_a_workflow_are_listed_while_it_runs(kernel: ServedKernel) -> None:
-    """``awk ls``: by the target they are sent to with, and where each agent is defined."""
     await kernel.ask("POST", "/agents", {"model": "mock/x", "mock": [{"text": "hi"}], "name": "helper"})
     for tag in ("main", "pr-1"):
         assert (await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": tag})).status == 201
@@ -110,7 +109,6 @@ async def test_a_run_is_streamed_from_its_acceptance_to_its_report(kernel: Serve
 
 @pytest.mark.promise("HF14")
 async def test_a_client_that_leaves_does_not_stop_the_run(kernel: ServedKernel) -> None:
-    """The stream is a view; the report is there later."""
     async with posting(kernel, "/run", {"workflow": "task"}) as events:
         await anext(events)
     assert (await kernel.ask("GET", "/workflows/task")).json["state"] == "running"
@@ -137,7 +135,6 @@ async def test_a_run_that_a_client_stopped_ends_with_the_clients_exit_code(
 
 
 async def test_a_message_is_streamed_to_its_result(kernel: ServedKernel) -> None:
-    """POST /run with to and text: ``awk ask``."""
     with trio.fail_after(10):
         async with posting(kernel, "/run", {"to": "alice", "text": "work"}) as events:
             accepted = await anext(events)
@@ -152,7 +149,6 @@ async def test_a_message_is_streamed_to_its_result(kernel: ServedKernel) -> None
 
 @pytest.mark.promise("LF04")
 async def test_a_client_that_does_not_wait_for_its_answer_is_forgotten(kernel: ServedKernel) -> None:
-    """POST /serve waits as long as the work takes, and for nobody who has gone."""
     subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     with trio.fail_after(5):
         async with connected(kernel.port) as wire:
@@ -192,7 +188,6 @@ async def test_serve_of_a_message_that_wakes_nobody_ends_at_once(kernel: ServedK
 
 @pytest.mark.promise("P8")
 async def test_serve_is_refused_when_the_kernel_stops_first(kernel: ServedKernel) -> None:
-    """Waiting clients are answered, the work goes on with the next kernel."""
     answers = []
 
     async def serve() -> None:
@@ -208,7 +203,6 @@ async def test_serve_is_refused_when_the_kernel_stops_first(kernel: ServedKernel
 
 
 async def test_what_is_neither_a_workflow_nor_a_message_is_refused(kernel: ServedKernel) -> None:
-    """The two shapes of the request exclude each other."""
     for body in ({}, {"workflow": "task", "to": "alice", "text": "x"}, {"to": "alice"}, {"text": "x"}):
         assert (await kernel.ask("POST", "/run", body)).code == "bad_request"
 

@@ -244,7 +244,6 @@ READ: Final[dict[str, tuple[Callable[[Team], Awaitable[str]], SourceClass]]] = {
 
 @pytest.mark.parametrize("kind", READ)
 async def test_whatever_was_shown_everything_written_is_trusted_no_more(team: Team, kind: str) -> None:
-    """Memory, notes and todos by themselves; messages and what a space shows as the work that wrote them."""
     make, wanted = READ[kind]
     instruction = await make(team)
     assert team.now_of(instruction) == wanted
@@ -267,7 +266,6 @@ async def test_whatever_was_shown_everything_written_is_trusted_no_more(team: Te
 
 
 async def test_what_the_thread_said_is_found_by_its_class_and_by_its_message(team: Team) -> None:
-    """The purge that the user asks for after the poison was found."""
     await team.done(POISON, sender="hook:build")
     instruction = await team.begin(await team.said("please continue"))
     poison = next(one for one in team.now(messages.channel, "dm:alice") if one.sender == "hook:build")
@@ -283,7 +281,6 @@ async def test_what_the_thread_said_is_found_by_its_class_and_by_its_message(tea
 
 
 async def test_a_users_own_sentence_is_the_users_whatever_was_read(team: Team) -> None:
-    """The everyday use of memory after work."""
     await team.done("read the page", read="WebFetch")
     await team.begin(await team.said("remember: Deploy only from the release branch."))
     value = "Deploy only from the release branch"
@@ -292,7 +289,6 @@ async def test_a_users_own_sentence_is_the_users_whatever_was_read(team: Team) -
 
 
 async def test_what_a_rule_repeats_is_trusted_as_the_space_that_it_stands_in(team: Team) -> None:
-    """A message with a colleague's words that goes under the name of the rule's author."""
     spec = {"name": "r", "when": {"said": {"from": "bob"}}, "then": [{"assign": "alice"}]}
     assert (await team.kernel.ask("POST", "/spaces/review/rules", {"rule": spec})).status == 201
     await team.done("read the page", "WebFetch", "bob", space=HERE)
@@ -301,14 +297,12 @@ async def test_what_a_rule_repeats_is_trusted_as_the_space_that_it_stands_in(tea
 
 
 async def test_what_was_read_in_a_run_counts_in_the_spaces_below_it(team: Team) -> None:
-    """Under their whole names, with the numbers of the run and of the space."""
     await team.done("read the page", "WebFetch", "bob", space=HERE)
     assert team.now(log.in_space, "review:main~design#1.7") == "web"
     assert team.now(log.in_space, "review:main~design#2.7") == "user"
 
 
 async def test_a_colleagues_answer_lowers_who_asked(team: Team) -> None:
-    """As far as the colleague's own work."""
     asker = await team.begin(await team.said("ask bob", space=HERE))
     asked = await team.tool("ask_agent", {"agent": "bob", "query": "what does the page say?"})
     await team.begin(asked["instruction_id"], "bob")
@@ -321,7 +315,6 @@ async def test_a_colleagues_answer_lowers_who_asked(team: Team) -> None:
 
 @pytest.mark.parametrize(("read", "state"), [("", "approved"), ("WebFetch", "open")])
 async def test_a_soul_takes_by_itself_only_what_comes_of_the_users_words(team: Team, read: str, state: str) -> None:
-    """It stands in each prompt as the user's; else a person decides."""
     root = team.kernel.services.files.catalog.root
     (root / ".agents.yaml").write_text("guard: {soul_evolution: auto}\n")
     instruction = await team.begin(await team.said("who are you?"))

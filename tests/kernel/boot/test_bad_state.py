@@ -29,7 +29,6 @@ def test_a_state_directory_that_cannot_be_written_is_named(project: Project) -> 
 @pytest.mark.promise("SF05", "XF14")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
 def test_a_state_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    """A state directory of somebody else is refused."""
     (tmp_path / "state").mkdir(mode=0o700)
     os.chown(tmp_path / "state", 65534, 65534)
     with pytest.raises(StateDirRefused, match="belongs to user 65534"):

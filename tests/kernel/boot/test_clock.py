@@ -32,7 +32,6 @@ class Machine:
 @pytest.mark.promise("P21", "TF01")
 @pytest.mark.parametrize("jump", [YEAR_NS, -YEAR_NS])
 def test_setting_the_wall_clock_does_not_move_the_kernels_time(monkeypatch: pytest.MonkeyPatch, jump: int) -> None:
-    """A year forth or back; queue order, leases and waits are all reckoned by now_ms."""
     machine = Machine()
     monkeypatch.setattr("kernel.boot.clock.time", machine)
     clock = Clock()
@@ -46,7 +45,6 @@ def test_setting_the_wall_clock_does_not_move_the_kernels_time(monkeypatch: pyte
 
 @pytest.mark.promise("TF03")
 def test_time_that_a_machine_sleeps_through_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waits for a provider are over by when the machine wakes, not eight hours later."""
     machine = Machine()
     monkeypatch.setattr("kernel.boot.clock.time", machine)
     clock = Clock()

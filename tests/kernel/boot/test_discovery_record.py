@@ -36,7 +36,6 @@ def boot(tmp_path: Path) -> Boot:
 
 
 def test_no_record_shows_the_token_of_the_administrator(boot: Boot) -> None:
-    """Nor a file that others may read; the command line finds both."""
     publish(boot)
     state, home = Path(boot.arguments.state), Path(boot.arguments.home)
     for path in (state / RECORD, home / RECORD):
@@ -53,7 +52,6 @@ def test_no_record_shows_the_token_of_the_administrator(boot: Boot) -> None:
 
 
 def test_a_token_is_not_taken_for_that_of_another_kernel(boot: Boot) -> None:
-    """A kernel of an earlier version writes no such file, and may find one of a kernel that was killed."""
     publish(boot)
     state = Path(boot.arguments.state)
     project = Project(boot.arguments.project, str(state))
@@ -70,7 +68,6 @@ def test_a_token_is_not_taken_for_that_of_another_kernel(boot: Boot) -> None:
 
 @pytest.mark.parametrize("mode", [0o644, 0o620])
 def test_a_token_that_others_can_read_is_not_believed(boot: Boot, mode: int) -> None:
-    """The refusal names the file."""
     publish(boot)
     file = Path(boot.arguments.state, ADMIN)
     file.chmod(mode)

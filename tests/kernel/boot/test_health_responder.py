@@ -55,7 +55,6 @@ def test_anything_else_is_asked_to_come_back(listener: socket.socket) -> None:
 
 
 def test_a_connection_that_comes_while_the_door_closes_waits_for_the_house(listener: socket.socket) -> None:
-    """The backlog belongs to the socket, not to who serves it."""
     door = HealthResponder(listener, "secret", "1", "admin")
     door.open()
     door.close()
@@ -67,7 +66,6 @@ def test_a_connection_that_comes_while_the_door_closes_waits_for_the_house(liste
 
 
 def test_requests_are_let_in_before_they_can_be_answered(listener: socket.socket) -> None:
-    """Once nothing keeps the kernel from starting it is ok, and what is asked waits, unread bytes and all."""
     door = HealthResponder(listener, "secret", "1", "admin")
     door.open()
     door.accept()
@@ -99,7 +97,6 @@ def test_requests_are_let_in_before_they_can_be_answered(listener: socket.socket
 
 
 def test_a_client_that_says_nothing_does_not_hold_the_door(listener: socket.socket) -> None:
-    """One slow client costs the next at most the door's patience."""
     door = HealthResponder(listener, "secret", "1", "admin")
     door.open()
     with socket.create_connection(listener.getsockname()):
@@ -108,7 +105,6 @@ def test_a_client_that_says_nothing_does_not_hold_the_door(listener: socket.sock
 
 
 def test_what_is_no_address_harms_nobody_else(listener: socket.socket) -> None:
-    """The thread that answers lives on."""
     door = HealthResponder(listener, "secret", "1.2.3", "admin")
     door.open()
     with socket.create_connection(listener.getsockname(), timeout=5) as stranger:
@@ -123,7 +119,6 @@ def test_what_is_no_address_harms_nobody_else(listener: socket.socket) -> None:
 def test_who_names_another_host_learns_nothing_while_the_kernel_starts(
     listener: socket.socket, hosts: tuple[str, ...]
 ) -> None:
-    """A page that rebinds its name gets neither version nor proof, before requests are let in and after."""
     door = HealthResponder(listener, "secret", "1.2.3", "admin")
     door.open()
     lines = "".join(f"host: {host.format(port=listener.getsockname()[1])}\r\n" for host in hosts)

@@ -42,7 +42,6 @@ def run(code: str, path: Path) -> None:
 
 @pytest.mark.promise("P10")
 def test_a_log_that_is_full_is_renamed_and_a_new_one_begun(tmp_path: Path) -> None:
-    """Two files at most, of bounded size; the last lines, prints and the trace of a crash are in the newer."""
     path = tmp_path / "kernel.log"
     run(WRITES, path)
     assert {file.name for file in tmp_path.iterdir()} == {"kernel.log", f"kernel.log{OLD}"}
@@ -53,14 +52,12 @@ def test_a_log_that_is_full_is_renamed_and_a_new_one_begun(tmp_path: Path) -> No
 
 
 def test_a_log_that_was_removed_is_begun_anew(tmp_path: Path) -> None:
-    """Whoever clears the log by hand still finds what comes next."""
     path = tmp_path / "kernel.log"
     run(REMOVED, path)
     assert path.read_text().endswith("root goes on\n")
 
 
 def test_a_log_that_is_somebody_elses_is_left_alone(tmp_path: Path) -> None:
-    """In the foreground, or under a service manager, standard error is theirs."""
     theirs = tmp_path / "theirs.log"
     with theirs.open("ab") as file:
         argv = [sys.executable, "-c", WRITES, str(tmp_path / "kernel.log")]
@@ -142,7 +139,6 @@ def test_a_reader_that_does_not_read_holds_up_nobody(words: list[str]) -> None:
 
 
 def test_a_reader_that_is_gone_ends_nothing(tmp_path: Path) -> None:
-    """Nor does a full disk behind standard error."""
     for stderr in (os.open("/dev/full", os.O_WRONLY), _broken_pipe()):
         ran = subprocess.run(
             [sys.executable, "-c", UNREAD], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, check=False

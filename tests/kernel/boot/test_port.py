@@ -12,7 +12,6 @@ pytestmark = pytest.mark.promise("P57")
 
 
 def test_the_next_kernel_has_the_port_of_the_one_before(tmp_path: Path) -> None:
-    """Also where a connection of that is still on its way out."""
     first = listen(str(tmp_path), 8)
     port = first.getsockname()[1]
     with socket.create_connection(("127.0.0.1", port)):
@@ -24,7 +23,6 @@ def test_the_next_kernel_has_the_port_of_the_one_before(tmp_path: Path) -> None:
 
 
 def test_a_port_that_somebody_has_is_not_taken_from_him(tmp_path: Path) -> None:
-    """Another is, and noted for the kernel after."""
     with listen(str(tmp_path), 8) as there, listen(str(tmp_path), 8) as second:
         assert second.getsockname()[1] != there.getsockname()[1]
         assert int((tmp_path / PORT).read_text()) == second.getsockname()[1]
@@ -32,7 +30,6 @@ def test_a_port_that_somebody_has_is_not_taken_from_him(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("noted", ["", "x", "80", "0", "-1", "70000", "9" * 30])
 def test_what_is_no_port_of_ours_is_not_tried(tmp_path: Path, noted: str) -> None:
-    """The file is written by kernels, and kept by a folder of the user's."""
     (tmp_path / PORT).write_text(noted)
     with listen(str(tmp_path), 8) as listener:
         assert listener.getsockname()[1] >= 1024

@@ -51,7 +51,6 @@ os._exit(give_up(unpack(fd)[0], fd, "it is not up to\\n  this"))
 
 
 def test_what_an_earlier_version_showed_in_its_record_is_a_limited_token(tmp_path: Path) -> None:
-    """Its record had the administrator's; the next version keeps that for programs, and makes another."""
     arguments = parse_arguments(["--project", str(tmp_path)])
     for record_token in ("", "r"):
         with socket.socket() as listening:
@@ -83,7 +82,6 @@ def replaced_by(*command: str, patience: str = "60") -> str:
 
 
 def test_what_is_held_is_read_again_as_it_was() -> None:
-    """One line in front of a table, whatever is in that."""
     fd = pack(HELD._replace(guardian=(8, 9), program=("python", "-m", "kernel")), b"{\n}\0" * 100_000)
     try:
         held, table = unpack(fd)
@@ -110,7 +108,6 @@ def test_what_a_later_version_adds_is_passed_over_and_another_format_is_refused(
 
 
 def test_a_program_that_is_ready_goes_on_alone() -> None:
-    """It has the table, the descriptors and the pid; nothing of the old program is left."""
     assert replaced_by(sys.executable, "-c", READY) == "ready the table\n"
 
 
@@ -128,13 +125,11 @@ def test_a_program_that_is_ready_goes_on_alone() -> None:
 def test_the_guardian_goes_on_for_a_program_that_ends_or_says_nothing(
     command: tuple[str, ...], patience: str, why: str
 ) -> None:
-    """Another process, with the old program and all that it held."""
     same_pid, knows_its_pid, table, said = json.loads(replaced_by(*command, patience=patience))
     assert (same_pid, knows_its_pid, table, said) == (False, True, "the table", why)
 
 
 @pytest.mark.promise("P93")
 def test_what_cannot_be_executed_leaves_the_process_as_it_is(tmp_path: Path) -> None:
-    """It goes on itself, and the guardian is gone."""
     told = json.loads(replaced_by(str(tmp_path / "gone")))
     assert told == [True, False, "the table", f"{tmp_path}/gone cannot be executed: No such file or directory"]

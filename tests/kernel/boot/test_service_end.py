@@ -45,7 +45,6 @@ def test_it_is_read_once(tmp_path: Path) -> None:
     ["", "x" * 5000, "\x1b[2J killed KILL\n", "signal killed KILL\nmore\n", "signal killed\n", "exit-code exited 75\n"],
 )
 def test_what_is_not_in_its_words_says_nothing(text: str, tmp_path: Path) -> None:
-    """A file that somebody else wrote, or half of one; and a link is not followed."""
     (tmp_path / "ended").write_text(text)
     found = kept_by(SERVICE, str(tmp_path))
     assert found is not None and found.how is None

@@ -13,7 +13,6 @@ from kernel.boot.state_dir import Locked, StateDirRefused, prepare_state_dir, re
 
 @pytest.mark.promise("XF13")
 def test_a_new_state_directory_is_private_with_all_its_parents(tmp_path: Path) -> None:
-    """Whatever the umask says."""
     before = os.umask(0)
     try:
         prepare_state_dir(str(tmp_path / "home" / "projects" / "x"))
@@ -25,7 +24,6 @@ def test_a_new_state_directory_is_private_with_all_its_parents(tmp_path: Path) -
 
 @pytest.mark.promise("XF13")
 def test_a_readable_state_directory_is_made_private(tmp_path: Path) -> None:
-    """A readable state directory is made private."""
     (tmp_path / "state").mkdir(mode=0o755)
     prepare_state_dir(str(tmp_path / "state"))
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
@@ -33,7 +31,6 @@ def test_a_readable_state_directory_is_made_private(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("folder", "mode"), [("home", 0o777), ("home/projects", 0o777), ("home/projects", 0o720)])
 def test_a_folder_above_it_that_others_can_write_to_is_refused(tmp_path: Path, folder: str, mode: int) -> None:
-    """They could put a state of theirs in its place."""
     (tmp_path / "home" / "projects").mkdir(parents=True)
     (tmp_path / folder).chmod(mode)
     with pytest.raises(StateDirRefused, match=re.escape(f"{tmp_path / folder} can be written by others")):
@@ -45,7 +42,6 @@ def test_a_folder_above_it_that_others_can_write_to_is_refused(tmp_path: Path, f
 
 @pytest.mark.promise("XF14")
 def test_a_symbolic_link_in_its_place_is_refused(tmp_path: Path) -> None:
-    """A symbolic link in its place is refused."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "state").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StateDirRefused, match="not a directory"):
@@ -62,7 +58,6 @@ def release(locked: Locked | None) -> None:
 
 @pytest.mark.promise("P23")
 def test_the_lock_has_one_holder(tmp_path: Path) -> None:
-    """A held flock, not a pid test."""
     path = str(tmp_path / "daemon.lock")
     first = take_lock(path)
     assert take_lock(path) is None
@@ -72,7 +67,6 @@ def test_the_lock_has_one_holder(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P23")
 def test_who_removes_the_lock_lets_no_second_kernel_in(tmp_path: Path) -> None:
-    """The directory is locked too."""
     path = str(tmp_path / "daemon.lock")
     first = take_lock(path)
     os.unlink(path)
@@ -86,8 +80,6 @@ def test_who_removes_the_lock_lets_no_second_kernel_in(tmp_path: Path) -> None:
 def test_locks_that_succeed_and_do_nothing_are_found_out(
     tmp_path: Path, idle: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two kernels on one database would each believe to be alone."""
-
     def do_nothing(*_arguments: object) -> int:
         return 0
 
@@ -105,7 +97,6 @@ def test_locks_that_succeed_and_do_nothing_are_found_out(
     ],
 )
 def test_what_keeps_a_kernel_from_starting_is_told_with_its_place_and_what_to_do(number: int, told: str) -> None:
-    """Nobody is told to remove anything."""
     said = remedy(OSError(number, os.strerror(number)), "/state")
     assert re.search(told, said)
     assert "backup" not in said

@@ -22,7 +22,6 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_agents_are_listed_and_shown(root: Path) -> None:
-    """agent list, agent info: nothing runs, so nobody is idle."""
     assert [(row.name, row.state, row.file) for row in agent_list(root).agents] == [
         ("alice", "stopped", ".agents/alice.yaml"),
         ("bad", "error", ".agents/bad.yaml"),
@@ -48,7 +47,6 @@ def test_a_text_is_judged_as_the_file_it_would_be(root: Path) -> None:
 
 
 def test_an_agent_is_used_by_workflows_whatever_else_is_wrong_with_them(root: Path) -> None:
-    """Asked before an agent goes: those of the folder and of the project file, by their files."""
     (root / ".workflows").mkdir()
     (root / ".workflows/review.yaml").write_text("agents:\n  a: {ref: alice}\n  b: {ref: gone}\nnonsense: 1\n")
     (root / ".workflows/own.yaml").write_text("agents: {alice: {backend: mock}}\n")
@@ -60,6 +58,5 @@ def test_an_agent_is_used_by_workflows_whatever_else_is_wrong_with_them(root: Pa
 
 
 def test_a_mistake_in_the_project_file_is_not_the_agents(root: Path) -> None:
-    """An agent can be made while moniro.yaml is being mended."""
     (root / "moniro.yaml").write_text("provider: 1\n")
     assert check_agent_text(root, "bob", GOOD, new=True).files[0].ok

@@ -87,7 +87,6 @@ def refused(call: Callable[[], object]) -> Refused:
 
 @pytest.mark.promise("P76")
 async def test_what_was_backed_up_is_restored_elsewhere(place: Place, tmp_path: Path) -> None:
-    """The log and what agents keep in one private file, without a digest of a token, or of use to an attempt."""
     digest = os.urandom(32)
     connection = apsw.Connection(str(place.state / DATABASE))
     connection.execute(TOKEN, (digest,))
@@ -125,7 +124,6 @@ async def test_what_was_backed_up_is_restored_elsewhere(place: Place, tmp_path: 
 async def test_a_restore_is_refused_over_a_kernel_or_state_and_sets_aside_what_it_is_forced_over(
     place: Place, tmp_path: Path
 ) -> None:
-    """Nothing is changed until it may be; then the old is where the report says."""
     file = str(tmp_path / "b.zip")
     backup(place.root, place.state, file, now=AT)
     assert refused(lambda: backup(place.root, place.state, file, now=AT)).code == "already_exists"
@@ -152,8 +150,6 @@ async def test_a_restore_is_refused_over_a_kernel_or_state_and_sets_aside_what_i
 async def test_a_restored_project_has_a_term_that_neither_the_original_nor_an_earlier_restore_comes_to(
     place: Place, tmp_path: Path
 ) -> None:
-    """However often its kernel starts meanwhile, also where the clock was set back between two restores."""
-
     async def started(where: Place, times: int = 1) -> int:
         async with open_store(str(where.state / DATABASE)) as store:
             return [(await store.writer.commit(recover)).term for _ in range(times)][-1]
@@ -199,7 +195,6 @@ def killed_at(number: int, monkeypatch: pytest.MonkeyPatch, call: Callable[[], o
 async def test_a_restore_that_is_killed_at_any_point_leaves_the_old_or_the_new_whole(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has the lock next, a kernel that starts, ends what was begun."""
     file = str(tmp_path / "b.zip")
     backup(place.root, place.state, file, now=AT)
     saved, olds, news, done = place.whole(), 0, 0, False
@@ -232,7 +227,6 @@ async def test_a_restore_that_is_killed_at_any_point_leaves_the_old_or_the_new_w
 
 
 def test_a_repeated_restore_keeps_the_first_copies_that_were_set_aside(tmp_path: Path) -> None:
-    """A file appeared at the target meanwhile, such as the log of a reader."""
     place = Place(tmp_path)
     aside = {"log": place.state / "aside/log", "a.yaml": place.state / "aside/a.yaml"}
     aside["log"].parent.mkdir()
@@ -249,7 +243,6 @@ def test_a_repeated_restore_keeps_the_first_copies_that_were_set_aside(tmp_path:
 async def test_a_backup_that_is_killed_at_any_point_leaves_a_whole_one_or_none(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what was there before, where it was to be replaced."""
     file = tmp_path / "b.zip"
     backup(place.root, place.state, str(file), now=AT)
     first = file.read_bytes()
@@ -292,7 +285,6 @@ async def test_a_backup_that_is_killed_leaves_nothing_beside_its_file(
 
 
 async def test_a_file_that_is_no_backup_is_told_as_that_also_while_a_kernel_runs(place: Place) -> None:
-    """The file is looked at first."""
     lock = os.open(place.state / LOCK, os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
     told = refused(lambda: restore(place.root, place.state, "/etc/passwd", now=LATER))
@@ -302,7 +294,6 @@ async def test_a_file_that_is_no_backup_is_told_as_that_also_while_a_kernel_runs
 
 
 async def test_a_restore_over_a_killed_kernel_sets_its_write_ahead_log_aside(place: Place, tmp_path: Path) -> None:
-    """Beside another database it would be taken for that one's."""
     file = str(tmp_path / "b.zip")
     backup(place.root, place.state, file, now=AT)
     for log in ("-wal", "-shm"):
@@ -409,7 +400,6 @@ HOSTILE: dict[str, Change] = {
 
 @pytest.mark.promise("P76")
 async def test_a_backup_that_somebody_else_wrote_changes_nothing(place: Place, tmp_path: Path) -> None:
-    """Names, sizes, bombs, digests, what a database could bring along: each is refused, and nothing is left of it."""
     file = tmp_path / "b.zip"
     backup(place.root, place.state, str(file), now=AT)
     before, listing = place.whole(), sorted(os.listdir(place.state))
@@ -436,7 +426,6 @@ async def test_a_backup_that_somebody_else_wrote_changes_nothing(place: Place, t
 
 
 async def test_a_folder_that_is_a_link_is_not_written_through(place: Place, tmp_path: Path) -> None:
-    """Nor is anything taken from there."""
     file, outside = tmp_path / "b.zip", tmp_path / "outside"
     backup(place.root, place.state, str(file), now=AT)
     other = Place(tmp_path / "other")
@@ -450,7 +439,6 @@ async def test_a_folder_that_is_a_link_is_not_written_through(place: Place, tmp_
 
 
 def test_a_snapshot_of_no_database_is_refused(tmp_path: Path) -> None:
-    """Nothing is there to copy."""
     with pytest.raises(SnapshotRefused):
         take_snapshot(str(tmp_path / "none.db"), str(tmp_path / "none.copy"))
 
@@ -466,5 +454,4 @@ def test_a_snapshot_of_no_database_is_refused(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_names_in_a_backup_are_few(path: str, fits: bool) -> None:
-    """The database, and files in which agents keep what they know."""
     assert (name_fault(path) is None) == fits

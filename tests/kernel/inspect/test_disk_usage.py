@@ -15,7 +15,6 @@ VALUES (1, 'bob', 'bob', 'review:main', 'kept', '/r', 'b', 'awk/review/r1/bob', 
 
 
 async def test_all_that_takes_room_is_told_once_the_largest_first(tmp_path: Path) -> None:
-    """Tables by what they are to people, files by their place, and runs with their trees."""
     root, state = tmp_path / "project", tmp_path / "state"
     tree = state / "worktrees/review/r1/bob"
     for folder in (root / ".workspace", tree, state / "aside/then", state / "sessions"):
@@ -51,7 +50,6 @@ async def test_all_that_takes_room_is_told_once_the_largest_first(tmp_path: Path
 
 
 def test_a_project_without_state_takes_no_room(tmp_path: Path) -> None:
-    """Nothing is made by looking."""
     told = disk_usage(tmp_path, tmp_path / "none", 10)
     assert (told.total_bytes, told.rows, told.runs) == (0, (), ())
     assert not (tmp_path / "none").exists()

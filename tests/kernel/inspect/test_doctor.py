@@ -176,13 +176,11 @@ FAULTS: Final[dict[str, tuple[str, str, Callable[[Path], Mapping[str, Any]]]]] =
 
 
 def test_thirty_faults_are_tried() -> None:
-    """Beside those of limits and the disk below."""
     assert len(FAULTS) >= 30
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_fault_has_a_row_that_names_it_and_says_what_to_do(name: str, tmp_path: Path) -> None:
-    """And nothing else is called wrong for it."""
     check, words, inject = FAULTS[name]
     rows = examine(found(tmp_path, **inject(tmp_path))).rows
     wrong = [row for row in rows if not row.ok]
@@ -192,14 +190,12 @@ def test_each_fault_has_a_row_that_names_it_and_says_what_to_do(name: str, tmp_p
 
 
 def test_trust_for_all_is_named_and_keeps_no_agent_from_work(tmp_path: Path) -> None:
-    """CI sets it on purpose: the project is healthy."""
     rows = examine(found(tmp_path, **environ(AGENT_WORKER_TRUST="1")(tmp_path))).rows
     assert [row.detail for row in rows if not row.ok] == []
     assert any("AGENT_WORKER_TRUST=1" in row.detail for row in rows)
 
 
 def test_where_nothing_is_wrong_every_check_says_what_it_saw(tmp_path: Path) -> None:
-    """So one sees what was looked at."""
     rows = examine(found(tmp_path)).rows
     assert [row.detail for row in rows if not row.ok] == []
     assert {row.check for row in rows} == {check.__name__ for check in doctor.CHECKS}
@@ -215,7 +211,6 @@ def test_where_nothing_is_wrong_every_check_says_what_it_saw(tmp_path: Path) -> 
 def test_a_disk_that_is_nearly_full_is_told(
     room: dict[str, int], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By bytes, or by the files that it can hold."""
     sound = found(tmp_path)
 
     def statvfs(_place: Path) -> SimpleNamespace:
@@ -226,8 +221,6 @@ def test_a_disk_that_is_nearly_full_is_told(
 
 
 def test_a_limit_of_open_files_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel has a connection and pipes for each worker."""
-
     def getrlimit(_which: int) -> tuple[int, int]:
         return 256, resource.RLIM_INFINITY
 
@@ -236,7 +229,6 @@ def test_a_limit_of_open_files_is_told(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_database_is_looked_at_and_left_as_it_is(tmp_path: Path) -> None:
-    """Not even an empty log is made beside it."""
     path = tmp_path / "agent-worker.db"
     opened = Database(str(path))
     opened.writer()
@@ -248,7 +240,6 @@ def test_a_database_is_looked_at_and_left_as_it_is(tmp_path: Path) -> None:
 
 
 def test_it_looks_at_a_real_machine(tmp_path: Path) -> None:
-    """git, bubblewrap and the backends are asked, each as a kernel would ask it."""
     review(tmp_path)
     rows = doctor.doctor(tmp_path, tmp_path / "state", {**os.environ, "HOME": str(tmp_path)}, now=NOW, runs=False).rows
     assert {row.check for row in rows} >= {"python", "git", "files", "state", "disk"}
@@ -256,7 +247,6 @@ def test_it_looks_at_a_real_machine(tmp_path: Path) -> None:
 
 
 def test_a_collector_of_spans_is_tried_and_each_thing_that_it_lacks_is_named() -> None:
-    """Trust, the variable of its header field, and somebody who answers; nothing is said to it."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         settings = OtelSettings(endpoint=url, headers={"x-token": "$TOKEN"})

@@ -10,7 +10,6 @@ from tests.kernel.inspect.files import review, write
 
 
 def test_the_plan_has_what_is_known_and_leaves_what_is_not(tmp_path: Path) -> None:
-    """Params are filled in; outputs of commands that were not run, and the environment's values, are not."""
     review(tmp_path)
     found = dry_run(tmp_path, "review", "pr-1", ["-b", "main"], {"RANGE": "secret", "ACME_KEY": "secret"})
     assert (found.run, found.path, found.params) == ("review:pr-1", ".workflows/review.yaml", {"branch": "main"})
@@ -29,7 +28,6 @@ def test_the_folder_of_the_workspace_is_known_before_it_is_made(tmp_path: Path) 
 
 
 def test_members_are_told_with_model_endpoint_and_key(tmp_path: Path) -> None:
-    """And whether the key is set here."""
     review(tmp_path)
     found = dry_run(tmp_path, "review", "main", ["--branch=main"], {"ACME_KEY": "k", "RANGE": ""})
     alice, bob = found.members
@@ -52,7 +50,6 @@ def test_trust_that_is_needed_is_told_and_not_asked_for(tmp_path: Path) -> None:
     ("words", "tag", "code"), [([], "main", "bad_request"), (["-b", "x"], "no tag!", "bad_request")]
 )
 def test_what_a_run_would_be_refused_for_a_plan_is_too(words: list[str], tag: str, code: str, tmp_path: Path) -> None:
-    """Parameters and tags."""
     review(tmp_path)
     with pytest.raises(Refused) as refused:
         dry_run(tmp_path, "review", tag, words, {})
@@ -60,7 +57,6 @@ def test_what_a_run_would_be_refused_for_a_plan_is_too(words: list[str], tag: st
 
 
 def test_what_files_stand_against_is_no_plan_either(tmp_path: Path) -> None:
-    """A budget without a price, an agent that is none: as the run would be refused."""
     flow = "agents: {x: {model: local/m, prompt: {system: s}}}\nkickoff: '@x go'\n"
     write(
         tmp_path,
@@ -94,7 +90,6 @@ def test_a_bool_that_is_not_given_is_false(tmp_path: Path) -> None:
 
 @pytest.mark.promise("CF21")
 def test_a_run_that_nobody_would_begin_is_no_plan(tmp_path: Path) -> None:
-    """A kickoff that mentions nobody, and none at all."""
     member = "agents: {x: {backend: mock, mock: [{text: x}]}}\n"
     write(tmp_path, {".workflows/mute.yaml": member, ".workflows/lost.yaml": f"{member}kickoff: hello\n"})
     with pytest.raises(Refused, match="has no kickoff"):

@@ -115,7 +115,6 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 @pytest.mark.promise("P90")
 @pytest.mark.timeout(60)
 async def test_a_folder_that_somebody_else_wrote_is_refused_in_words_or_used(tmp_path: Path) -> None:
-    """Whatever numbers, links and bytes it has. What was there before is there."""
     async with copied_store(tmp_path / "a") as copied:
         for number in range(2):
             await copied.say(f"m{number}")
@@ -146,7 +145,6 @@ async def test_a_folder_that_somebody_else_wrote_is_refused_in_words_or_used(tmp
 
 
 def test_nobody_who_was_there_before_reads_along(tmp_path: Path) -> None:
-    """A file that lies under the name of one that is to be written is not written into."""
     there = tmp_path / (FILES + PART)
     there.write_bytes(b"")
     there.chmod(0o666)

@@ -58,7 +58,6 @@ def report(asked: EvalFile) -> EvalReport:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_generated_suites_are_found(seed: int) -> None:
-    """Updates, order in time and both languages among the first ten; nothing where nothing answers."""
     found = report(suite(seed))
     assert set(found.kinds) == {"update", "two languages", "temporal order"}
     assert found.all.recall["10"] == 1.0 and found.all.recall["5"] >= 0.9
@@ -66,12 +65,10 @@ def test_the_generated_suites_are_found(seed: int) -> None:
 
 
 def test_junk_does_not_bury_what_matters() -> None:
-    """Twenty times the small talk: what was found before is found still."""
     assert report(suite(1, chatter=80)).all.recall["10"] == 1.0
 
 
 def test_recall_counts_the_share_of_the_evidence_at_each_depth() -> None:
-    """By hand: one of two pieces in the first unit, the other one beside the sixth."""
     question = EvalQuestion(question="?", evidence=("a", "b"))
     units = (("a", "x"), *((f"n{n}",) for n in range(4)), ("y", "b"))
     found = judged([Outcome(question=question, units=units), Outcome(question=EvalQuestion(question="!"), units=())])
@@ -83,6 +80,5 @@ def test_recall_counts_the_share_of_the_evidence_at_each_depth() -> None:
 
 
 def test_a_file_that_is_none_is_refused() -> None:
-    """With what is wrong with it."""
     with pytest.raises(Refused, match="no file of questions"):
         memory_eval(b'{"conversations": [{"turns": 3}]}')

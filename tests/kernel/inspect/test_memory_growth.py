@@ -27,7 +27,6 @@ def test_what_is_proposed_is_free_of_every_junk_that_can_be_told_without_a_model
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_judge_that_is_wrong_in_one_of_ten_keeps_most_junk_out(seed: int) -> None:
-    """Also where half of its errors are answers that nobody can read: then it is written as asked."""
     rows = last(120, seed)
     assert rows["written"].entries == rows["written"].items == 720
     assert rows["judged"].entries < rows["written"].entries / 5
@@ -48,6 +47,5 @@ def test_it_is_measured_on_the_way_and_the_same_for_the_same_seed() -> None:
 
 @pytest.mark.parametrize("runs", [-1, 0, 9, 10_001])
 def test_so_few_or_many_runs_are_refused(runs: int) -> None:
-    """It would say nothing, or take hours."""
     with pytest.raises(Refused, match="cannot be measured"):
         memory_growth(runs)

@@ -72,7 +72,6 @@ def test_it_has_no_event_loop_no_database_and_no_model_client(tmp_path: Path) ->
 def test_a_process_answers_as_its_function_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], given: bytes
 ) -> None:
-    """Tests of commands ask in their own process, which is quicker: what is given, told and refused is the same."""
     review(tmp_path)
     argv = [sys.executable, "-I", "-m", "kernel.inspect", *words]
     done = subprocess.run(argv, cwd=tmp_path, input=given, capture_output=True, timeout=30, check=False)

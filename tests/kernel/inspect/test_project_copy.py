@@ -32,7 +32,6 @@ def filled(root: Path) -> None:
 
 
 def test_a_project_without_git_is_copied_as_it_is(tmp_path: Path) -> None:
-    """No link leads back into it, nothing of ours, of a git directory, or that is no file comes along."""
     root = tmp_path / "root"
     root.mkdir()
     filled(root)
@@ -91,7 +90,6 @@ def test_a_repository_keeps_its_commit_and_nothing_else_of_git(tmp_path: Path) -
 
 
 def test_what_cannot_be_copied_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too large, or with submodules."""
     root = tmp_path / "root"
     root.mkdir()
     (root / "a").write_bytes(b"12345")
@@ -118,7 +116,6 @@ HOSTILE = """[core]
 @pytest.mark.promise("P28")
 @pytest.mark.parametrize("kind", ["untracked", "tracked", "top"])
 def test_no_program_of_a_repository_in_the_project_runs(kind: str, tmp_path: Path) -> None:
-    """Neither that of the project nor of one below it, known to git or not; the user's own git falls for each."""
     top = tmp_path / "top"
     nested = top if kind == "top" else top / "sub"
     nested.mkdir(parents=True)
@@ -143,7 +140,6 @@ def test_no_program_of_a_repository_in_the_project_runs(kind: str, tmp_path: Pat
 
 
 def test_a_link_that_takes_the_place_of_a_file_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody who swaps a file for a link between two looks has its content copied nowhere."""
     root = tmp_path / "root"
     root.mkdir()
     (tmp_path / "secret").write_text("secret")

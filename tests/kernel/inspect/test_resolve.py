@@ -27,7 +27,6 @@ def test_values_of_the_file_name_their_line_and_the_others_are_defaults(tmp_path
 
 
 def test_an_alias_is_followed_to_model_endpoint_and_key(tmp_path: Path) -> None:
-    """Models and providers: one table, and what it comes to is shown."""
     review(tmp_path)
     found = resolution(tmp_path, tmp_path, ".agents/alice.yaml")
     assert found.definition["model"].startswith("anthropic/")
@@ -37,7 +36,6 @@ def test_an_alias_is_followed_to_model_endpoint_and_key(tmp_path: Path) -> None:
 
 
 def test_a_member_is_its_file_with_what_the_workflow_overrides(tmp_path: Path) -> None:
-    """A key that is overridden is the workflow's in whole, a prompt key by key."""
     review(tmp_path)
     found = resolution(tmp_path, tmp_path, "alice@review:pr-1")
     assert found.definition["prompt"] == {"system": "You are Alice.", "system_file": None, "append": "Be brief."}
@@ -57,7 +55,6 @@ def test_a_member_is_its_file_with_what_the_workflow_overrides(tmp_path: Path) -
 
 
 def test_a_provider_of_the_project_file_is_where_the_endpoint_came_from(tmp_path: Path) -> None:
-    """And every other value of the workflow has its line."""
     review(tmp_path)
     found = resolution(tmp_path, tmp_path, "review")
     assert found.definition["agents"]["bob"]["endpoint"]["base_url"] == "https://acme.example/v1"
@@ -69,7 +66,6 @@ def test_a_provider_of_the_project_file_is_where_the_endpoint_came_from(tmp_path
 
 
 def test_nothing_asked_is_the_project(tmp_path: Path) -> None:
-    """With a project file or without one."""
     assert set(resolution(tmp_path, tmp_path, None).origins.values()) == {"default"}
     review(tmp_path)
     found = resolution(tmp_path, tmp_path, None)
@@ -77,7 +73,6 @@ def test_nothing_asked_is_the_project(tmp_path: Path) -> None:
 
 
 def test_a_name_that_means_two_things_is_not_guessed(tmp_path: Path) -> None:
-    """``@name`` is the workflow."""
     write(tmp_path, {".agents/both.yaml": MOCK, ".workflows/both.yaml": "agents: {both: {ref: both}}"})
     with pytest.raises(Refused, match="an agent and a workflow"):
         resolution(tmp_path, tmp_path, "both")
@@ -85,7 +80,6 @@ def test_a_name_that_means_two_things_is_not_guessed(tmp_path: Path) -> None:
 
 
 def test_who_is_not_there_is_said_with_who_is(tmp_path: Path) -> None:
-    """The refusals of the loader, with their hints."""
     review(tmp_path)
     with pytest.raises(Refused, match="there is no agent 'alise'") as unknown:
         resolution(tmp_path, tmp_path, "alise")
@@ -102,7 +96,6 @@ def test_who_is_not_there_is_said_with_who_is(tmp_path: Path) -> None:
     ],
 )
 def test_agents_of_the_project_file_come_from_there(text: str, line: int, tmp_path: Path) -> None:
-    """As a list or by name; a path is shown as one."""
     write(tmp_path, {"moniro.yaml": text, "team/carl.yaml": MOCK})
     assert resolution(tmp_path, tmp_path, "dora").origins["backend"] == f"moniro.yaml:{line}"
     assert resolution(tmp_path, tmp_path, "team/carl.yaml").name == "carl"

@@ -66,7 +66,6 @@ def commands(place: Place) -> int:
 
 @pytest.mark.promise("P76")
 async def test_consents_and_commands_of_a_restored_database_do_not_count(hostile: str, tmp_path: Path) -> None:
-    """Each is removed, or waits for its owner; the report counts them all."""
     place = Place(tmp_path / "here")
     told = restore(place.root, place.state, hostile, now=LATER)
     for table in ("tokens", "approval_rules", "nodes", "idempotency", "grants"):
@@ -97,7 +96,6 @@ async def test_each_step_of_a_restored_workspace_is_parked(hostile: str, tmp_pat
 
 
 async def test_a_backup_that_its_owner_trusts_keeps_consents_and_no_token(hostile: str, tmp_path: Path) -> None:
-    """`restore --trust`: for the next machine of the same owner."""
     place = Place(tmp_path / "here")
     told = restore(place.root, place.state, hostile, now=LATER, trusted=True)
     assert rows(place, "SELECT * FROM tokens") == []

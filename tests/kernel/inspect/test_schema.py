@@ -51,7 +51,6 @@ def _is_valid(kind: Kind, text: str) -> bool:
 
 @pytest.mark.parametrize("kind", ROOTS)
 def test_a_schema_is_one(kind: Kind) -> None:
-    """The draft that editors understand, and no reference into nowhere."""
     schema = json_schema(kind)
     jsonschema.Draft7Validator.check_schema(schema)
     references = {part["$ref"].rpartition("/")[2] for part in _parts(schema) if "$ref" in part}
@@ -66,7 +65,6 @@ def _parts(value: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("kind", "text"), [*((k, t) for k, (_, t) in SOUND.items()), ("agent", MOCK_AGENT)])
 def test_what_the_loader_takes_the_schema_takes(kind: Kind, text: str, tmp_path: Path) -> None:
-    """Short forms and durations among it."""
     write(tmp_path, dict(SOUND.values()) | {SOUND[kind][0]: text})
     assert [error for file in validate(tmp_path, tmp_path, [SOUND[kind][0]]).files for error in file.errors] == []
     assert _is_valid(kind, text)
@@ -74,14 +72,12 @@ def test_what_the_loader_takes_the_schema_takes(kind: Kind, text: str, tmp_path:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.name)
 def test_examples_fit_their_schema(path: Path) -> None:
-    """What init writes is not underlined by the editor that its header invites."""
     kind: Kind = "agent" if path.parent.name == ".agents" else "project" if path.name == "moniro.yaml" else "workflow"
     assert _is_valid(kind, path.read_text("utf-8"))
 
 
 @pytest.mark.parametrize(("kind", "text"), WRONG)
 def test_what_an_editor_can_see_is_wrong_is_underlined(kind: Kind, text: str, tmp_path: Path) -> None:
-    """The schema and the loader agree that it is a mistake."""
     write(tmp_path, {SOUND[kind][0]: text})
     assert not _is_valid(kind, text)
     assert any(not file.ok for file in validate(tmp_path, tmp_path, [SOUND[kind][0]]).files)
@@ -89,7 +85,6 @@ def test_what_an_editor_can_see_is_wrong_is_underlined(kind: Kind, text: str, tm
 
 @pytest.mark.parametrize("kind", ROOTS)
 def test_every_key_of_every_file_says_what_it_means(kind: Kind) -> None:
-    """The docstring below a field is its meaning: in the schema, and on the page."""
     root = ROOTS[kind]
     structs = _structs(root.struct)
     assert [

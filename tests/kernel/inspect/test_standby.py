@@ -51,7 +51,6 @@ def promoted(folder: Path, base: Path, *, force: bool = False) -> list[str]:
 
 @pytest.mark.promise("P90", "P91")
 async def test_a_copy_is_gone_on_with_elsewhere(tmp_path: Path) -> None:
-    """The log, what agents keep, no token; with a term that the original does not come to, and once."""
     async with copied_store(tmp_path / "a") as copied:
         digest = os.urandom(32)
         await copied.store.writer.commit(with_token, digest)
@@ -88,7 +87,6 @@ async def test_a_copy_is_gone_on_with_elsewhere(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P90")
 async def test_the_original_must_be_known_to_be_dead_or_have_ended(tmp_path: Path) -> None:
-    """A beat that is young refuses; one that says that it ended in order does not; whoever is sure may force it."""
     async with copied_store(tmp_path / "a") as copied:
         await copied.say("one")
         copied.bring()
@@ -118,7 +116,6 @@ async def test_the_original_must_be_known_to_be_dead_or_have_ended(tmp_path: Pat
 async def test_a_copy_is_a_prefix_at_every_moment_of_a_long_life(
     seed: int, rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through many write-ahead logs, new bases and new copiers, with commits while the file is being copied."""
     chance = random.Random(seed)
     monkeypatch.setattr(log_tap, "DUE_FRAMES", 40)
     monkeypatch.setattr(standby_copier, "ROOM_BYTES", 200_000)
@@ -173,7 +170,6 @@ class Killed(BaseException):
 async def test_a_copier_that_is_killed_at_any_point_leaves_a_prefix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the copy before, or of the new one; and the next copier brings it up to date."""
     monkeypatch.setattr(log_tap, "DUE_FRAMES", 40)
     async with copied_store(tmp_path / "a") as copied:
         await copied.say("first")
@@ -250,7 +246,6 @@ def leave_out(far: Path, gone: int) -> None:
 
 @pytest.mark.promise("P90")
 async def test_what_is_damaged_missing_or_swapped_is_found_and_all_before_it_is_good(tmp_path: Path) -> None:
-    """It is told which, nothing is promoted of it without being asked to, and nothing behind it ever."""
     async with copied_store(tmp_path / "a") as copied:
         for number in range(6):
             await copied.say(f"m{number}")
@@ -301,7 +296,6 @@ async def test_what_is_damaged_missing_or_swapped_is_found_and_all_before_it_is_
 async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was committed meanwhile is brought then, also where that was more than is kept for it."""
     monkeypatch.setattr(standby_copier, "RETRY_SECONDS", (0.0,))
     away = tmp_path / "away"
 
@@ -372,7 +366,6 @@ async def test_a_folder_that_is_anothers_or_was_promoted_is_left_alone(tmp_path:
 
 
 def test_a_folder_without_a_copy_is_named_once_with_what_to_name_instead(tmp_path: Path) -> None:
-    """The same where it is checked and where it is to be gone on with."""
     there = Place(tmp_path / "p")
     for folder, why in ((tmp_path / "gone", "it cannot be read: No such file or directory"), (tmp_path, "no standby")):
         for call in (
@@ -386,7 +379,6 @@ def test_a_folder_without_a_copy_is_named_once_with_what_to_name_instead(tmp_pat
 
 @pytest.mark.promise("P90")
 async def test_a_tap_that_was_put_on_when_all_was_said_gives_all_of_it(tmp_path: Path) -> None:
-    """Nothing has to be committed after it for what was committed before it to be there."""
     async with copied_store(tmp_path / "a") as copied:
         await copied.say("one", "two")
         for _ in range(2):
@@ -397,7 +389,6 @@ async def test_a_tap_that_was_put_on_when_all_was_said_gives_all_of_it(tmp_path:
 
 
 async def test_what_is_erased_is_erased_in_the_copy(tmp_path: Path) -> None:
-    """A new base, and nothing is left of the older one and its log."""
     async with copied_store(tmp_path / "a") as copied:
         (instruction,) = (await copied.store.said("dm:alice", "a secret that nobody should read")).instruction_ids
         leased = await copied.store.take(instruction)
@@ -414,7 +405,6 @@ async def test_what_is_erased_is_erased_in_the_copy(tmp_path: Path) -> None:
 async def test_a_commit_that_is_larger_than_what_is_kept_begins_a_new_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing waits for it, and memory is bounded."""
     monkeypatch.setattr(log_tap, "DUE_FRAMES", 20)
     monkeypatch.setattr(log_tap, "CHUNK_BYTES", 60_000)
     monkeypatch.setattr(log_tap, "PENDING_BYTES", 150_000)
@@ -430,8 +420,6 @@ async def test_a_commit_that_is_larger_than_what_is_kept_begins_a_new_copy(
 
 
 async def test_the_newer_of_two_bases_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The copier was killed before it removed the older."""
-
     def left(_folder: str, _first: int, _kept: str) -> None:
         """Remove nothing."""
 
@@ -447,7 +435,6 @@ async def test_the_newer_of_two_bases_is_used(tmp_path: Path, monkeypatch: pytes
 
 
 async def test_a_log_that_another_program_checkpoints_too_early_starts_a_new_copy(tmp_path: Path) -> None:
-    """The frames that were not read are lost."""
     async with copied_store(tmp_path / "a") as copied:
         await copied.say("one")
         copied.bring()
@@ -463,7 +450,6 @@ async def test_a_log_that_another_program_checkpoints_too_early_starts_a_new_cop
 
 
 async def test_a_writer_that_copies_its_log_back_by_itself_does_so_as_before(tmp_path: Path) -> None:
-    """The log does not grow without end while it is tapped, nor once it is not any more."""
     async with copied_store(tmp_path / "a") as copied:
         log = f"{copied.store.database.path}-wal"
         for number in range(30):
@@ -479,7 +465,6 @@ async def test_a_writer_that_copies_its_log_back_by_itself_does_so_as_before(tmp
 async def test_a_place_that_fails_at_any_moment_holds_a_prefix(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each step of writing there may fail, before or after it was done, again and again."""
     chance = random.Random(seed)
     monkeypatch.setattr(standby_copier, "RETRY_SECONDS", (0.0,))
     monkeypatch.setattr(standby_copier, "ROOM_BYTES", 300_000)

@@ -21,7 +21,6 @@ def rows(folder: Path, state: Path, *grants: Grant) -> list[DoctorRow]:
 
 
 async def test_a_copy_that_cannot_be_made_is_told_with_a_way_out(tmp_path: Path) -> None:
-    """Trust, a folder that is not there, nothing in it yet, another's, and one that was promoted."""
     async with copied_store(tmp_path / "a") as copied:
         folder, state = copied.folder, copied.place.state
         (demand,) = standby_units(Catalog(copied.place.root).project()) or (None,)
@@ -42,7 +41,6 @@ async def test_a_copy_that_cannot_be_made_is_told_with_a_way_out(tmp_path: Path)
 
 @pytest.mark.parametrize("to", ["far", "../far", "/", "/mnt/../far", "/mnt//far", "/a\\tb"])
 def test_a_place_is_the_whole_path_of_a_folder(to: str, tmp_path: Path) -> None:
-    """Anything else is a mistake of the project file; what is right demands trust."""
     file = tmp_path / ".agents.yaml"
     file.write_text(f'standby: {{to: "{to}"}}\n')
     with pytest.raises(BadDefinition) as caught:

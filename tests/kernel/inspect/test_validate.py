@@ -37,7 +37,6 @@ def test_a_sound_project_is_all_ok_with_what_each_file_is(tmp_path: Path) -> Non
 
 
 def test_all_mistakes_of_all_files_come_at_once_in_the_order_of_the_files(tmp_path: Path) -> None:
-    """Nobody mends one mistake to be shown the next; keys that are sound are judged beside those that are not."""
     write(
         tmp_path,
         {
@@ -67,7 +66,6 @@ def test_all_mistakes_of_all_files_come_at_once_in_the_order_of_the_files(tmp_pa
 
 
 def test_what_only_follows_from_a_mistake_is_not_told(tmp_path: Path) -> None:
-    """A misspelt key is not missing as well, and nobody knows what a wrong backend needs."""
     write(
         tmp_path,
         {
@@ -79,7 +77,6 @@ def test_what_only_follows_from_a_mistake_is_not_told(tmp_path: Path) -> None:
 
 
 def test_a_mistake_goes_to_the_file_it_is_in_whoever_led_there(tmp_path: Path) -> None:
-    """Asked for a workflow, the broken file of a member is an entry of its own."""
     write(tmp_path, {".agents/alice.yaml": "modell: x\n", ".workflows/w.yaml": "agents: {alice: {ref: alice}}\n"})
     files = _check(tmp_path, ".workflows/w.yaml")
     assert _wrong(files) == {".agents/alice.yaml": [(1, "modell")]}
@@ -87,7 +84,6 @@ def test_a_mistake_goes_to_the_file_it_is_in_whoever_led_there(tmp_path: Path) -
 
 
 def test_a_broken_project_file_does_not_hide_what_else_is_wrong_nor_invent_it(tmp_path: Path) -> None:
-    """The providers it would have defined are not missed; everything else is judged."""
     review(tmp_path)
     write(tmp_path, {"moniro.yaml": PROJECT + "    starvation: soon\n", ".agents/carl.yaml": "model: sonnet\n"})
     assert _wrong(_check(tmp_path)) == {"moniro.yaml": [(5, "starvation")], ".agents/carl.yaml": [(1, "prompt")]}
@@ -105,14 +101,12 @@ def test_a_broken_project_file_does_not_hide_what_else_is_wrong_nor_invent_it(tm
     ],
 )
 def test_a_file_with_a_name_that_nothing_can_have_is_told(name: str, message: str, tmp_path: Path) -> None:
-    """Without it the file would be silently left out."""
     write(tmp_path, {name: MOCK if name.startswith(".agents") else "agents: {x: {backend: mock, mock: [{text: x}]}}"})
     (error,) = _check(tmp_path)[name].errors
     assert message in error.message
 
 
 def test_files_elsewhere_are_known_by_what_they_say(tmp_path: Path) -> None:
-    """validate FILE... takes any file; a path is from the working directory."""
     write(
         tmp_path,
         {
@@ -132,7 +126,6 @@ def test_files_elsewhere_are_known_by_what_they_say(tmp_path: Path) -> None:
 
 
 def test_a_workflow_that_the_project_file_names_in_vain_is_its_mistake(tmp_path: Path) -> None:
-    """The place is that of the name in the project file."""
     write(tmp_path, {"moniro.yaml": "workflows:\n  gone: flows/gone.yaml\n"})
     (error,) = _check(tmp_path)["moniro.yaml"].errors
     assert (error.line, error.where, error.message) == (2, "workflows.gone", "there is no file flows/gone.yaml")
@@ -140,7 +133,6 @@ def test_a_workflow_that_the_project_file_names_in_vain_is_its_mistake(tmp_path:
 
 @pytest.mark.promise("CF11")
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    """What is no regular file is a mistake, not a hang."""
     (tmp_path / ".agents").mkdir()
     os.mkfifo(tmp_path / ".agents" / "alice.yaml")
     (error,) = _check(tmp_path)[".agents/alice.yaml"].errors
@@ -149,7 +141,6 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.promise("CF08")
 def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
-    """The document is JSON, whatever bytes a folder has."""
     write(tmp_path, {".agents/alice.yaml": MOCK})
     os.rename(tmp_path / ".agents" / "alice.yaml", os.fsencode(tmp_path / ".agents") + b"/al\xffce.yaml")
     found = validate(tmp_path, tmp_path, [])
@@ -157,7 +148,6 @@ def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
 
 
 def test_a_name_is_looked_up_where_definitions_are(tmp_path: Path) -> None:
-    """validate alice, as every other command says it."""
     review(tmp_path)
     assert list(_check(tmp_path, "alice", "review")) == [".agents/alice.yaml", ".workflows/review.yaml"]
 
@@ -172,7 +162,6 @@ DECLARED = """
 
 
 def test_agents_that_the_project_file_declares_are_looked_at(tmp_path: Path) -> None:
-    """Files outside .agents/, and agents written there; a mistake is told where it stands."""
     write(
         tmp_path,
         {
@@ -212,7 +201,6 @@ def test_a_script_that_calls_what_is_not_there_is_warned_of(tmp_path: Path) -> N
 
 @pytest.mark.promise("XF19")
 def test_a_key_that_is_not_set_is_warned_of(tmp_path: Path) -> None:
-    """Whoever checks a project learns of it before work waits for it."""
     write(
         tmp_path,
         {
@@ -233,7 +221,6 @@ def test_a_key_that_is_not_set_is_warned_of(tmp_path: Path) -> None:
 
 @pytest.mark.promise("XF19")
 def test_a_command_line_in_place_of_a_program_is_warned_of(tmp_path: Path) -> None:
-    """Right as it stands, since a program may be called so; with the form that was meant."""
     keys = 'mcp_servers: {s: {command: "python3 srv.py", args: [-x]}}'
     write(tmp_path, {".agents/alice.yaml": f"backend: mock\nmock: [{{text: hi}}]\n{keys}\n"})
     (warning,) = (one for file in validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files for one in file.warnings)
@@ -243,7 +230,6 @@ def test_a_command_line_in_place_of_a_program_is_warned_of(tmp_path: Path) -> No
 
 @pytest.mark.promise("XF19")
 def test_what_is_right_and_not_possible_on_this_machine_is_warned_of(tmp_path: Path) -> None:
-    """A sandbox or working trees that would be refused; at their places, and the file is sound."""
     write(
         tmp_path,
         {
@@ -269,7 +255,6 @@ def test_what_is_right_and_not_possible_on_this_machine_is_warned_of(tmp_path: P
 
 @pytest.mark.promise("CF13", "CF21")
 def test_what_would_lead_nowhere_is_warned_of(tmp_path: Path) -> None:
-    """A kickoff that mentions nobody, a schedule for a workflow that is not there; both are sound."""
     agent = "backend: mock\nmock: [{{text: hi}}]\nschedule: {{wakeup: 5m, workspace: {}}}\n"
     write(
         tmp_path,
@@ -291,7 +276,6 @@ def test_what_would_lead_nowhere_is_warned_of(tmp_path: Path) -> None:
 
 
 def test_an_escalation_to_somebody_who_is_no_member_is_warned_of(tmp_path: Path) -> None:
-    """Nobody would be asked after the deadline; in the workflow where the other one is a member, all is well."""
     person = "backend: human\ntimeouts: {answer: 1h, escalate: dave}\n"
     agents = "  carol: {ref: carol}\n  eve: {backend: human, timeouts: {answer: 1h, escalate: nobody}}\n"
     write(
@@ -351,7 +335,6 @@ def test_what_is_elsewhere_is_not_said_to_be_missing(verb: str, tmp_path: Path) 
 
 
 def test_every_agent_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With thousands of files anything that compares all with all, or reads all for each, takes minutes."""
     (tmp_path / ".agents").mkdir()
     for number in range(40):
         (tmp_path / f".agents/a{number}.yaml").write_text("model: mock/m\nprompt: {system: x}\nmock: [{text: hi}]\n")
@@ -375,7 +358,6 @@ def test_every_agent_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.promise("P45")
 def test_a_file_of_an_agents_memory_is_checked_with_the_rest_and_by_its_name(tmp_path: Path) -> None:
-    """What an agent would not be told, at its line; also where the context lies elsewhere."""
     write(
         tmp_path,
         {

@@ -42,5 +42,4 @@ IDLE = AgentWork(
     ids=str,
 )
 def test_the_state_of_an_agent(work: dict[str, Any], shown: AgentStatus) -> None:
-    """Work that runs, then what somebody decided, then what it waits for and until when."""
     assert agent_status(replace(IDLE, **work), NOW) == shown

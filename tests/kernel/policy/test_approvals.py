@@ -29,12 +29,10 @@ COMMAND = '{"command":"git status"}'
     ],
 )
 def test_a_pattern_fits_the_whole_input_and_a_star_any_text(pattern: str, text: str, *, fits: bool) -> None:
-    """awk approve --always: nothing but * is special."""
     assert matches(pattern, text) is fits
 
 
 def test_an_input_that_an_agent_chooses_cannot_make_it_slow() -> None:
-    """XF: a pattern with many stars is answered in the time it takes to read it."""
     begun = time.process_time()
     assert not matches("*a" * 2000 + "*b*c", "a" * 1_000_000)
     assert time.process_time() - begun < 1

@@ -9,7 +9,6 @@ NOW = 10_000_000
 
 @pytest.mark.promise("P13")
 def test_deaths_add_up_only_while_nothing_gets_further() -> None:
-    """Three kernel deaths without a new entry or effect; progress begins a new count."""
     deaths = BootFailures(0, -1)
     seen = []
     for progress in (0, 0, 1, 1, 1):
@@ -32,6 +31,5 @@ def test_deaths_add_up_only_while_nothing_gets_further() -> None:
 def test_three_unclean_boots_in_five_minutes_are_a_loop(
     ages_ms: tuple[int, ...], clean: tuple[bool, ...], loop: bool
 ) -> None:
-    """In a row; also where the clock was put back since."""
     boots = [PastBoot(NOW - age, ended) for age, ended in zip(ages_ms, clean, strict=True)]
     assert in_boot_loop(boots, NOW) is loop

@@ -25,7 +25,6 @@ def tokens(limit: float, used: float, reserved: float = 0.0, until_ms: int | Non
 
 
 def test_without_a_limit_nothing_is_held_back() -> None:
-    """Budgets are optional."""
     assert next_call((), CALL) == Allowance(None)
 
 
@@ -47,7 +46,6 @@ def test_a_limit_of_time_alone_does_not_cut_an_answer() -> None:
     ],
 )
 def test_an_answer_is_cut_to_what_is_left(account: Account, answer: int) -> None:
-    """What others reserved is not free."""
     call = Call(1000, 8000, input_usd=0.0001, output_usd=0.0001)
     allowed = next_call((account,), call)
     assert isinstance(allowed, Allowance)
@@ -56,7 +54,6 @@ def test_an_answer_is_cut_to_what_is_left(account: Account, answer: int) -> None
 
 
 def test_money_without_a_price_does_not_cut_the_answer() -> None:
-    """A mock books what its script says: nobody can see it ahead."""
     assert next_call((Account("run", "usd", 1.0, 0.5),), CALL) == Allowance(8000, 9000, 0.0)
 
 
@@ -73,7 +70,6 @@ def test_money_without_a_price_does_not_cut_the_answer() -> None:
 def test_what_is_used_up_says_who_can_grant_more(
     accounts: tuple[Account, ...], scope: str, until_ms: int | None
 ) -> None:
-    """A wait for a person outlasts a wait for time; of times the last one counts."""
     over = next_call(accounts, CALL)
     assert isinstance(over, Exhausted)
     assert (over.scope, over.until_ms) == (scope, until_ms)
@@ -88,7 +84,6 @@ def test_what_is_used_up_says_who_can_grant_more(
 def test_a_window_gives_back_as_soon_as_less_than_the_limit_is_in_it(
     amounts: list[int], limit: int, window_ms: int
 ) -> None:
-    """Not a millisecond earlier, and not later than needed."""
     spent = [(10 * number, float(amount)) for number, amount in enumerate(amounts)]
     until_ms = regained_ms(spent, limit, window_ms)
     assert until_ms is not None
@@ -108,7 +103,6 @@ def test_a_window_gives_back_as_soon_as_less_than_the_limit_is_in_it(
 def test_work_may_go_on_until_the_limit_is_in_the_window_and_no_longer(
     amounts: list[int], limit_ms: int, window_ms: int
 ) -> None:
-    """What was worked long ago makes room for what is being worked."""
     spent = [(60 * (number + 1), amount) for number, amount in enumerate(amounts)]
     now_ms = spent[-1][0]
     left_ms = lasts_ms([one for one in spent if one[0] > now_ms - window_ms], limit_ms, window_ms, now_ms)
@@ -137,7 +131,6 @@ class Worker:
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9000)), min_size=1, max_size=60),
 )
 def test_four_in_parallel_overshoot_by_one_call_each_at_most(limit: int, turns: list[tuple[int, int]]) -> None:
-    """The overshoot is one call per running worker, whatever the interleaving."""
     workers = [Worker() for _ in range(4)]
     spent, begun = 0, []
     for number, size in turns:

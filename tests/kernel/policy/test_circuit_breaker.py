@@ -57,19 +57,16 @@ def opened(cause: Cause = "rate_limited", retry_after: float | None = None, jitt
 
 @pytest.mark.parametrize("cause", ["rate_limited", "overloaded", "network"])
 def test_a_tired_model_does_not_stop_the_others(cause: Cause) -> None:
-    """Rate and overload by model."""
     assert key_for(cause, ENDPOINT) == f"{KEY}/claude" in keys_of(ENDPOINT)
 
 
 @pytest.mark.parametrize("cause", ["quota", "auth"])
 def test_an_account_without_money_or_key_stops_all_its_models(cause: Cause) -> None:
-    """Auth and quota by credential."""
     assert key_for(cause, ENDPOINT) == KEY in keys_of(ENDPOINT)
 
 
 @pytest.mark.parametrize("cause", ["crash", "invalid", "max_steps", "idle_timeout", "kernel_restart"])
 def test_what_is_not_the_providers_fault_is_not_booked_on_it(cause: Cause) -> None:
-    """What is not the providers fault is not booked on it."""
     assert key_for(cause, ENDPOINT) is None
 
 
@@ -82,7 +79,6 @@ def test_one_refusal_opens_it(cause: Cause) -> None:
 
 
 def test_a_quota_without_a_known_reset_is_held_until_a_person_helps() -> None:
-    """A quota without a known reset is held until a person helps."""
     for unknown in (None, 0.0, -1.0, math.nan):
         assert hold_until_ms(opened("quota", unknown), NOW) == 0
 
@@ -132,7 +128,6 @@ def test_a_probe_that_fails_opens_it_for_longer_up_to_five_minutes() -> None:
 
 
 def test_a_failure_after_its_time_counts_as_a_failed_probe() -> None:
-    """A probe whose end is booked before its failure still makes it longer."""
     breaker = opened()
     now = breaker.open_until_ms
     again = failed(abandoned(probing(breaker, 7), 7, now), KEY, "network", None, now, 0.0)
@@ -140,7 +135,6 @@ def test_a_failure_after_its_time_counts_as_a_failed_probe() -> None:
 
 
 def test_only_the_probes_success_closes_it() -> None:
-    """An answer to a call from before says nothing about now."""
     breaker = opened()
     assert succeeded(breaker, 7) == breaker
     half = probing(breaker, 8)
@@ -167,7 +161,6 @@ def test_a_probe_that_hears_nothing_from_the_provider_leaves_its_place_to_the_ne
 
 @pytest.mark.promise("P12")
 def test_who_tries_earlier_because_a_person_says_so_shortens_no_wait_of_others() -> None:
-    """Retry-After is a floor for all who did not ask themselves."""
     half = probing(opened("rate_limited", 3600.0), 8)
     assert abandoned(half, 8, NOW + 9).open_until_ms == half.open_until_ms
     assert failed(half, KEY, "rate_limited", None, NOW + 9, 0.5).open_until_ms == half.open_until_ms
@@ -178,7 +171,6 @@ def test_who_tries_earlier_because_a_person_says_so_shortens_no_wait_of_others()
 @pytest.mark.promise("P12")
 @given(st.lists(st.sampled_from(["fail", "probe", "succeed", "abandon"]), max_size=30), st.integers(0, 4))
 def test_at_most_one_may_try_while_it_is_not_closed(steps: list[str], who: int) -> None:
-    """The breaker admits at most one probe."""
     breaker, now = opened(), NOW
     for number, step in enumerate(steps):
         now += 1000
@@ -236,7 +228,6 @@ class Herd:
 def test_fifty_agents_that_were_refused_together_do_not_come_back_together(
     ill_seconds: int, retry_after: int, chance: Random
 ) -> None:
-    """Nobody early, one probe at a time, and no second with more than a fifth of the retries."""
     herd = Herd(well_at_ms=NOW + ill_seconds * 1000)
     for agent in range(50):
         herd.call(agent, NOW + agent, float(retry_after), chance.random())

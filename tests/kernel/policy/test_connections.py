@@ -23,7 +23,6 @@ def test_half_of_the_descriptors_are_for_our_own_work(descriptors: int) -> None:
 
 @given(HOLDERS)
 def test_as_long_as_somebody_gives_way_it_ends_within_the_limits(counts: dict[str, int]) -> None:
-    """Each that gives way has connections, and afterwards every share holds."""
     limits = Shares(strangers=8, each_attempt=6, all=30)
     while (holder := gives_way(counts, limits, OWNER)) is not None:
         counts[holder] -= 1
@@ -34,13 +33,11 @@ def test_as_long_as_somebody_gives_way_it_ends_within_the_limits(counts: dict[st
 
 
 def test_strangers_never_push_out_who_has_a_token() -> None:
-    """A flood of them stays among itself."""
     limits = Shares(strangers=8, each_attempt=6, all=30)
     assert gives_way({STRANGER: 9, OWNER: 15, "i1-1": 6}, limits, OWNER) == STRANGER
     assert gives_way({STRANGER: 8, OWNER: 16, "i1-1": 6}, limits, OWNER) is None
 
 
 def test_an_attempt_cannot_take_the_owners_place() -> None:
-    """Its share ends long before the whole is full."""
     limits = Shares(strangers=8, each_attempt=6, all=30)
     assert gives_way({"i1-1": 7, OWNER: 1}, limits, OWNER) == "i1-1"

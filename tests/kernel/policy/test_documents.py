@@ -30,7 +30,6 @@ BASE = "one\ntwo\nthree\nfour\nfive\n"
      "~/x", "e\u0301.md", "a b ", "x" * 101, "a/" * 8 + "b", "\u202egnp.md", "a/..", "...", "a.", "a./b"],
 )  # fmt: skip
 def test_names_that_lead_elsewhere_or_cannot_be_shown_are_refused(name: str) -> None:
-    """Each with a reason."""
     assert file_fault(name) is not None
     with pytest.raises(Refused) as refused:
         check_file(name)
@@ -40,14 +39,12 @@ def test_names_that_lead_elsewhere_or_cannot_be_shown_are_refused(name: str) -> 
 @pytest.mark.promise("P15")
 @given(st.text(alphabet=st.sampled_from("ab/.\\~ \0\n:é\u202e-_"), max_size=14))
 def test_a_name_that_is_taken_has_only_plain_parts(name: str) -> None:
-    """Nothing in it is a way up, a root, hidden or empty, whatever it is made of."""
     if file_fault(name) is None:
         parts = name.split("/")
         assert all(part and part[0] not in ".~" and part.strip() == part and part.isprintable() for part in parts)
 
 
 def test_a_name_is_no_folder_of_another_and_no_other_spelling_of_it() -> None:
-    """What files on every system could be."""
     assert check_file("findings/auth.md", ["notes.md", "findings/db.md"]) == "findings/auth.md"
     for name, other in (("a/b", "a"), ("a", "a/b"), ("Notes.md", "notes.md"), ("A/x", "a")):
         with pytest.raises(Refused) as refused:
@@ -56,7 +53,6 @@ def test_a_name_is_no_folder_of_another_and_no_other_spelling_of_it() -> None:
 
 
 def test_patterns_name_files_and_what_is_below_folders() -> None:
-    """``*`` stays in a folder, ``**`` does not; the newest that names a file says who owns it."""
     for pattern, yes, no in (
         ("**", ("a", "a/b/c.md"), ()),
         ("findings", ("findings/a.md", "findings/a/b"), ("findings.md", "x/findings")),
@@ -136,7 +132,6 @@ def test_what_follows_from_a_change(asked: Change, now: Standing, becomes: NextV
     ],
 )
 def test_what_a_change_is_refused_for(asked: Change, now: Standing, code: str) -> None:
-    """A change of an older version with the three texts."""
     with pytest.raises(Refused) as refused:
         next_version("a", asked, now, lambda _: "base\n")
     assert refused.value.code == code
@@ -146,7 +141,6 @@ def test_what_a_change_is_refused_for(asked: Change, now: Standing, code: str) -
 
 
 def test_of_long_texts_the_places_that_clash_are_told() -> None:
-    """A model reads the refusal."""
     lines = [f"line {number}" for number in range(5000)]
     texts = ["\n".join([*lines[:9], word, *lines[10:]]) for word in ("base", "now", "mine")]
     with pytest.raises(Clashing) as refused:

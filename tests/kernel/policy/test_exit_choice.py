@@ -42,7 +42,6 @@ def test_only_the_work_of_the_chosen_agent_counts(
 
 
 def test_an_answer_that_does_not_fit_fails_only_what_was_done() -> None:
-    """output_schema: what failed anyway says more."""
     assert exit_by_output(DONE, None) == DONE
     assert exit_by_output(FAILED, "why") == FAILED
     assert exit_by_output(DONE, "$.x: no") == RunCompletion(

@@ -20,7 +20,6 @@ def book(*rows: Grant) -> dict[int, Grant]:
 @pytest.mark.parametrize("broken", ["parent", "warrant"])
 @pytest.mark.parametrize("how", ["revoked", "over", "unknown"])
 def test_a_grant_stands_while_all_stands_that_it_derives_from(broken: str, how: str) -> None:
-    """Both links count, and one that nobody knows is no link."""
     above = {"revoked": {"revoked": True}, "over": {"until_ms": NOW}, "unknown": {}}[how]
     root = Grant(number=1, agent=A, scope="votes", **above)  # type: ignore[arg-type]
     handed = Grant(number=2, agent=B, scope="votes", **{broken: 1})  # type: ignore[arg-type]
@@ -31,7 +30,6 @@ def test_a_grant_stands_while_all_stands_that_it_derives_from(broken: str, how: 
 
 
 def test_what_is_left_is_the_least_of_the_line() -> None:
-    """A use of what was handed on is one of what it was handed on from."""
     known = book(
         Grant(number=1, agent=A, scope="votes", uses=5, used=4),
         Grant(number=2, agent=B, scope="votes", parent=1, uses=3),
@@ -63,7 +61,6 @@ def test_one_without_a_bound_is_used_first_then_what_ends_soonest() -> None:
     ],
 )
 def test_who_hands_on_gives_no_more_than_he_has(until_ms: int | None, uses: int | None, terms: Terms | str) -> None:
-    """For no longer than either grant that he has it by, and no more often."""
     known = book(
         Grant(number=1, agent=A, scope="votes", uses=3, used=1, until_ms=300),
         Grant(number=2, agent=A, scope="auth", until_ms=200),
@@ -73,7 +70,6 @@ def test_who_hands_on_gives_no_more_than_he_has(until_ms: int | None, uses: int 
 
 
 def test_it_takes_the_scope_auth_and_the_scope_itself() -> None:
-    """By the file or by a grant; a line has an end."""
     assert delegation({}, A, {"auth", "votes"}, Wanted("votes", None, None), NOW) == Terms(None, None, None)
     files: tuple[set[Scope], ...] = ({"votes"}, {"auth"})
     for own in files:

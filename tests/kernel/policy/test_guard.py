@@ -38,7 +38,6 @@ def found(*items: Any, known: tuple[str, ...] = ()) -> list[str]:
     ],
 )  # fmt: skip
 def test_states_of_work_fragments_and_what_is_cut_off_are_junk(value: str) -> None:
-    """Nobody is asked about them."""
     assert junk("key", value) is not None
     assert found({**SOUND, "value": value}) == []
 
@@ -47,7 +46,6 @@ def test_states_of_work_fragments_and_what_is_cut_off_are_junk(value: str) -> No
     "value", [SOUND["value"], "部署前必须先在预发布环境运行测试", "Never run migrations on a Friday"]
 )
 def test_a_sentence_that_stands_alone_is_none(value: str) -> None:
-    """Also in a language without spaces."""
     assert junk("key", value) is None
     assert found({**SOUND, "value": value}) == ["parser"]
 
@@ -57,19 +55,16 @@ def test_a_sentence_that_stands_alone_is_none(value: str) -> None:
     [{"messages": []}, {"messages": ["m9"]}, {"messages": ["m1", "m9"]}, {"for": "carol"}, {"key": ""}],
 )
 def test_an_item_without_messages_that_it_was_shown_or_for_nobody_is_thrown_away(change: dict[str, Any]) -> None:
-    """A model that makes up its sources has none."""
     assert found({**SOUND, **change}) == []
 
 
 def test_what_is_known_or_proposed_or_said_twice_in_other_words_is_not_proposed() -> None:
-    """The first one counts."""
     again = {**SOUND, "key": "other", "value": "the parser accepts dates as RFC 3339 since two clients disagreed!"}
     assert found(SOUND, again) == ["parser"]
     assert found(again, known=(str(SOUND["value"]),)) == []
 
 
 def test_the_trust_of_a_proposal_is_the_least_of_all_that_the_model_was_shown_and_of_its_own_words() -> None:
-    """Whatever messages it names: another one may have told it what to say of them."""
     (one,) = extracted(json.dumps({"items": [SOUND]}), EVIDENCE._replace(classes={"m1": "user"}), {})
     assert (one.trust, one.messages) == ("agent", ("m1",))
     (one,) = extracted(json.dumps({"items": [SOUND]}), EVIDENCE, {})
@@ -78,12 +73,10 @@ def test_the_trust_of_a_proposal_is_the_least_of_all_that_the_model_was_shown_an
 
 @given(st.one_of(st.text(), st.recursive(st.none() | st.text() | st.integers(), st.lists).map(json.dumps)))
 def test_an_answer_of_another_shape_has_nothing(answer: str) -> None:
-    """Junk changes nothing."""
     assert extracted(answer, EVIDENCE, {}) == ()
 
 
 def test_a_fenced_answer_is_read_and_one_that_is_too_long_is_cut() -> None:
-    """As models answer."""
     many = [{**SOUND, "key": f"k{n}", "value": f"fact{n} holds{n} for{n} module{n} always{n}"} for n in range(20)]
     told = extracted(f"Here:\n```json\n{json.dumps({'items': many})}\n```", EVIDENCE, {})
     assert len(told) == MOST_ITEMS

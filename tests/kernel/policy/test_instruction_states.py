@@ -35,7 +35,6 @@ DELIVERY_STATES = frozenset(get_args(DeliveryState))
 
 
 def test_the_tables_know_every_state_and_no_other() -> None:
-    """A state or step that is added has its row, and none is left over."""
     assert set(TRANSITIONS) == set(STATUSES)
     assert {state for row in TRANSITIONS.values() for state in row.values()} <= set(STATUSES)
     assert {step for row in TRANSITIONS.values() for step in row} == set(STEPS)
@@ -44,7 +43,6 @@ def test_the_tables_know_every_state_and_no_other() -> None:
 
 
 def test_a_step_leads_to_the_same_state_from_wherever_it_is_made() -> None:
-    """A statement names one target, whatever it found."""
     assert all({TRANSITIONS[state][step] for state in sources(step)} == {target(step)} for step in STEPS)
     assert all(
         {DELIVERIES[state][step] for state in delivery_sources(step)} == {delivery_target(step)}
@@ -55,7 +53,6 @@ def test_a_step_leads_to_the_same_state_from_wherever_it_is_made() -> None:
 @pytest.mark.promise("P3")
 @given(st.sampled_from(sorted(BEGINNINGS)), st.lists(st.sampled_from(STEPS)))
 def test_what_has_ended_stays_ended_unless_a_person_revives_it(state: Status, steps: list[Step]) -> None:
-    """Exactly one terminal state."""
     ended = False
     for step in steps:
         if step not in TRANSITIONS[state]:
@@ -67,7 +64,6 @@ def test_what_has_ended_stays_ended_unless_a_person_revives_it(state: Status, st
 
 @pytest.mark.promise("P3")
 def test_every_state_can_come_to_an_end_and_be_reached() -> None:
-    """Nothing is stuck, nothing is dead code."""
     assert set(sources("cancel")) == set(STATUSES) - ENDED
     reached = set(BEGINNINGS)
     for _ in STATUSES:
@@ -77,7 +73,6 @@ def test_every_state_can_come_to_an_end_and_be_reached() -> None:
 
 @pytest.mark.promise("P3")
 def test_what_waits_is_woken_before_anybody_gets_it() -> None:
-    """A lease takes what is ready and nothing else; what waits becomes ready by one step, and ends by no worker's."""
     assert set(sources("lease")) == {"queued", "yielded"}
     ends = {"answer": "done", "incomplete": "incomplete", "cancel": "cancelled"}
     assert TRANSITIONS["waiting"] == {"resume": "queued", **ends}
@@ -85,12 +80,10 @@ def test_what_waits_is_woken_before_anybody_gets_it() -> None:
 
 @pytest.mark.promise("P5")
 def test_only_what_is_held_can_write() -> None:
-    """Only what is held can write."""
     assert set(sources("entry")) == LIVE
 
 
 def test_only_what_was_given_up_can_be_retried() -> None:
-    """``awk retry`` takes failed and dead."""
     assert set(sources("revive")) == {"failed", "dead"}
 
 
@@ -103,7 +96,6 @@ def test_a_delivery_that_was_shown_is_not_shown_as_new_again() -> None:
 
 
 def test_guards_are_literals_that_partial_indexes_can_be_used_with() -> None:
-    """SQLite compares the condition of a partial index with the text of the statement, not with its parameters."""
     assert instruction_sql("{lease} {before lease}") == "'leased' IN ('queued', 'yielded')"
     assert instruction_sql("{resume} {before resume}") == "'queued' = 'waiting'"
     assert instruction_sql("{entry} {before entry}") == "'running' IN ('leased', 'running')"
@@ -116,7 +108,6 @@ def test_guards_are_literals_that_partial_indexes_can_be_used_with() -> None:
 
 
 def test_a_step_that_is_not_in_the_table_cannot_be_rendered() -> None:
-    """A misspelt step fails at import, and no statement is sent."""
     with pytest.raises(IndexError):
         instruction_sql("{revoke}")
 
@@ -168,7 +159,6 @@ def updates(table: str) -> Iterator[Update]:
     ids=["instructions", "deliveries"],
 )
 def test_the_store_changes_states_by_the_table_alone(table: str, allowed: Mapping[str, Mapping[str, str]]) -> None:
-    """What a statement asks for and what it writes are rendered from the table, for the same step."""
     found = list(updates(table))
     made: set[str] = set()
     for update in found:
@@ -191,7 +181,6 @@ def test_the_store_changes_states_by_the_table_alone(table: str, allowed: Mappin
 
 @pytest.mark.promise("P3")
 def test_what_nobody_holds_ends_only_as_the_table_says() -> None:
-    """The ends that take in every open state."""
     ends = re.findall(r'Closing\(status="(\w+)"[^)]*\)\s*return _conclude\([^\n]*step="cancel"', getsource(close))
     assert len(ends) == getsource(close).count('step="cancel"') > 0
     for state in set(STATUSES) - ENDED - LIVE:

@@ -53,7 +53,6 @@ QUEUE = st.lists(
 
 @given(QUEUE, st.integers(-1, 9))
 def test_what_lands_together_is_the_head_of_the_queue_and_of_one_kind(waiting: list[Queued], limit: int) -> None:
-    """In order, no more than may, at least one; nobody behind another kind overtakes it."""
     batch = together(waiting, limit)
     assert list(batch) == waiting[: len(batch)]
     assert bool(batch) == bool(waiting)
@@ -63,7 +62,6 @@ def test_what_lands_together_is_the_head_of_the_queue_and_of_one_kind(waiting: l
 
 @given(st.integers(1, TOGETHER), st.integers(1, TOGETHER))
 def test_a_red_batch_is_halved_until_the_one_is_alone(size: int, limit: int) -> None:
-    """It takes no more rounds than the size has bits; what is sound lets more land together again."""
     rounds, left = 0, size
     while left > 1:
         left = limit_after(left, limit, sound=False)
@@ -73,7 +71,6 @@ def test_a_red_batch_is_halved_until_the_one_is_alone(size: int, limit: int) -> 
 
 
 def test_a_check_is_bound_by_the_least_of_each_limit_that_is_set() -> None:
-    """An agent without one loosens nothing; where nobody has one, there is none."""
     limits = AgentLimits(memory=2**30), AgentLimits(memory=2**29, processes=9), AgentLimits(processes=7), AgentLimits()
     assert tightest(limits) == Bound(memory_bytes=2**29, processes=7)
     assert tightest([AgentLimits()]) == tightest([]) == Bound()
@@ -84,12 +81,10 @@ def test_a_check_is_bound_by_the_least_of_each_limit_that_is_set() -> None:
     [("old", False, "untouched"), ("tip", True, "moved"), ("later", True, "moved"), ("other", False, "elsewhere")],
 )
 def test_who_died_over_a_move_learns_from_the_branch_whether_it_happened(now: str, inside: bool, standing: str) -> None:
-    """The branch itself says it; whoever has gone on from the tip has it."""
     assert settle(now, "old", tip_is_in=inside) == standing
 
 
 def test_a_run_delivers_when_it_is_to_and_again_what_was_done_since() -> None:
-    """`done` needs a run that ends well, `verdict` a yes; work that came back is merged once it is done."""
     assert [delivers("done", over, None) for over in (DONE, FAILED)] == [True, False]
     assert [delivers("verdict", FAILED, choice) for choice in ("yes", "no", None)] == [True, False, False]
     assert next_delivery(None, 3) == "request"
@@ -99,7 +94,6 @@ def test_a_run_delivers_when_it_is_to_and_again_what_was_done_since() -> None:
 
 
 def test_the_exit_code_of_a_run_says_whether_its_work_was_merged() -> None:
-    """What was not merged is a failure; what is worse, or was merged, stays as it is."""
     refused, merged = LastDelivery("refused", 1, "the check failed"), LastDelivery("merged", 1)
     red = exit_by_delivery(DONE, refused, "main")
     assert (red.status, red.exit_code, red.reason) == ("failed", 1, "not merged into main: the check failed")

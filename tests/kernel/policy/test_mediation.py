@@ -36,7 +36,6 @@ def visible(entry: Entry) -> bool:
 @pytest.mark.promise("P51")
 @given(entries, texts)
 def test_what_may_not_be_given_makes_no_difference(known: list[Entry], query: str) -> None:
-    """The answer is that of a memory which has nothing else: so hidden and missing are the same."""
     told = mediation.answer(known, query, PLACE, NOW_MS)
     assert told == mediation.answer([one for one in known if visible(one)], query, PLACE, NOW_MS)
     assert len(told) <= mediation.MOST_GIVEN
@@ -46,7 +45,6 @@ def test_what_may_not_be_given_makes_no_difference(known: list[Entry], query: st
 
 @given(entries, texts)
 def test_what_is_given_is_quoted_bounded_and_has_its_source(known: list[Entry], query: str) -> None:
-    """No line stands at a line's start as somebody's own words."""
     for one in mediation.answer(known, query, PLACE, NOW_MS):
         assert all(line.startswith(">") for line in one.text.splitlines())
         limit = mediation.WHOLE_CHARACTERS if one.visibility == "public" else mediation.EXCERPT_CHARACTERS
@@ -56,7 +54,6 @@ def test_what_is_given_is_quoted_bounded_and_has_its_source(known: list[Entry], 
 
 @given(entries, st.lists(st.text("abcd", min_size=1, max_size=3), max_size=6))
 def test_what_is_shared_is_what_may_be_given_and_the_rest_is_withheld(known: list[Entry], keys: list[str]) -> None:
-    """A key that is not there is withheld like one that is private."""
     by_key = {one.key: one for one in reversed(known)}
     shared, withheld = mediation.share(by_key.get, keys, PLACE)
     assert [one.key for one in shared] == [key for key in dict.fromkeys(keys) if key in by_key and visible(by_key[key])]
@@ -64,7 +61,6 @@ def test_what_is_shared_is_what_may_be_given_and_the_rest_is_withheld(known: lis
 
 
 def test_the_entry_with_the_rarer_word_comes_first_and_words_are_found_without_their_endings() -> None:
-    """As people ask: what does bob know about deployments of the parser?"""
     texts = ("how to deploy", "who may deploy at night", "deploy by the button in the lift")
     known = [Entry(f"k{n}", text, visibility="public") for n, text in enumerate(texts)]
     known.append(Entry("parser", "we deploy the parser on Fridays", visibility="public"))
@@ -74,7 +70,6 @@ def test_the_entry_with_the_rarer_word_comes_first_and_words_are_found_without_t
 
 
 def test_a_shareable_entry_is_given_as_an_excerpt_around_the_word_and_a_public_one_whole() -> None:
-    """A cut is told."""
     value = "x " * 600 + "the staging cluster" + " y" * 600
     (part,) = mediation.answer([Entry("a", value, visibility="shareable")], "staging", PLACE, NOW_MS)
     (whole,) = mediation.answer([Entry("a", value, visibility="public")], "staging", PLACE, NOW_MS)

@@ -98,7 +98,6 @@ def random_blocked(chance: random.Random, number: int) -> BlockedWork:
 
 @pytest.mark.promise("P34")
 def test_of_ten_thousand_states_what_stands_still_for_a_person_is_in_one_need_and_nothing_else_is() -> None:
-    """As each instruction stands by kernel.policy.agent_status; what is tried right now is waited for."""
     chance = random.Random(13)
     met: set[str] = set()
     for _ in range(10_000):
@@ -162,7 +161,6 @@ def every_need() -> Iterator[Need]:
 
 
 def test_every_command_begins_with_awk_and_is_a_command_of_ours_with_words_that_fit() -> None:
-    """It runs as it stands in a shell, whatever a file is called."""
     found = list(every_need())
     assert {item.kind for item in found} == {
         "approval", "vote", "agent_error", "credentials", "quota", "limit", "answer", "node", "trust", "webhook",
@@ -178,14 +176,12 @@ def test_every_command_begins_with_awk_and_is_a_command_of_ours_with_words_that_
 
 
 def test_a_text_is_one_bounded_line_whatever_agents_wrote() -> None:
-    """It stands beside a number in tables."""
     for item in every_need():
         assert "\n" not in item.text
         assert 0 < len(item.text) <= TEXT_CHARACTERS
 
 
 def test_one_key_that_is_missing_is_one_thing_to_do_however_many_wait_for_it() -> None:
-    """Who is given no work anyway is not the one that is asked to try."""
     other = changed(WAITING, agent="alice", name="alice", home=None, space="dm:alice", run=None, blocks=(9,))
     stopped = changed(WAITING, agent_state="stopped", blocks=(1,), agent="carol", name="carol", home=None)
     (item,) = waiting(WAITING, other, stopped)
@@ -237,13 +233,11 @@ def test_a_vote_offers_what_ends_it() -> None:
 
 
 def test_what_is_dead_is_counted_also_where_it_is_not_listed() -> None:
-    """There may be much of it."""
     state = Snapshot(errors=(ErrorAgent(name="alice", space=None, reason=None, since=AT),), dead_total=3000)
     assert (count(state), len(needs(state))) == (3001, 1)
 
 
 def test_a_limited_run_is_one_need_with_what_waits_there_and_without() -> None:
-    """Its limit is granted once."""
     limited = (LimitedRun(run=3, space="review:main", by="hops"),)
     (idle,) = needs(Snapshot(limited=limited))
     (held,) = waiting(changed(WAITING, waits_for="hops", limited_by="hops"), limited=limited)

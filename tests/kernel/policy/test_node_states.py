@@ -26,7 +26,6 @@ EVENTS = st.sampled_from(get_args(NodeEvent))
 
 @given(reach=REACHES, events=st.lists(EVENTS, max_size=30))
 def test_a_node_is_only_up_once_it_was_opened(reach: Reach, events: list[NodeEvent]) -> None:
-    """Whatever else comes, in whatever order; and what cannot come changes nothing."""
     for event in events:
         before, reach = reach, after(reach, event)
         if reach == "up" and before != "up":
@@ -37,13 +36,11 @@ def test_a_node_is_only_up_once_it_was_opened(reach: Reach, events: list[NodeEve
 
 @given(reach=REACHES)
 def test_the_end_and_a_refusal_leave_nothing_that_is_tried(reach: Reach) -> None:
-    """Nobody looks for a node that was removed."""
     assert after(reach, "ended") == "off"
     assert after(reach, "refused") == "off"
 
 
 def test_a_node_whose_lease_is_over_is_lost_until_it_answers() -> None:
-    """Nothing runs there, and it is looked for all the same."""
     reach: Reach = "off"
     seen = [reach := after(reach, event) for event in ("began", "opened", "broke", "fenced", "broke", "opened")]
     assert seen == ["connecting", "up", "connecting", "lost", "lost", "up"]
@@ -51,14 +48,12 @@ def test_a_node_whose_lease_is_over_is_lost_until_it_answers() -> None:
 
 @given(reach=REACHES)
 def test_draining_hides_neither_that_a_node_is_lost_nor_that_it_is_off(reach: Reach) -> None:
-    """Who drains one wants to know when nothing of it is left."""
     assert standing(reach, draining=False) == reach
     assert standing(reach, draining=True) == ("draining" if reach == "up" else reach)
 
 
 @given(failures=st.integers(0, 10_000), chance=st.floats(-1, 2))
 def test_pauses_grow_to_a_bound(failures: int, chance: float) -> None:
-    """However often it fails."""
     assert 0 < pause_seconds(failures, chance) <= LONGEST_PAUSE_SECONDS
     assert pause_seconds(failures + 1, 0.5) >= pause_seconds(failures, 0.5)
     assert 0 < refused_seconds(failures) <= refused_seconds(failures + 1) <= LONGEST_REFUSED_SECONDS
@@ -66,7 +61,6 @@ def test_pauses_grow_to_a_bound(failures: int, chance: float) -> None:
 
 @given(failures=st.integers(0, 1000), held=st.floats(0, 1e6))
 def test_a_connection_that_held_was_no_failure(failures: int, held: float) -> None:
-    """The next break is the first again."""
     assert failures_after(failures, held) == (1 if held >= STEADY_SECONDS else failures + 1)
 
 
@@ -92,6 +86,5 @@ def test_there_are_as_many_nodes_as_work_fills_within_bounds(demand: Demand) -> 
 
 @given(demand=DEMANDS)
 def test_nodes_are_given_back_only_after_a_while(demand: Demand) -> None:
-    """The next piece of work is mostly not far, and a node takes a minute to come."""
     if demand.idle_seconds < SHRINK_SECONDS and demand.nodes <= demand.most:
         assert wanted_nodes(demand) >= demand.nodes

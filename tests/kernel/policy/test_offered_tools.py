@@ -23,7 +23,6 @@ def of(*scopes: ToolScope) -> set[str]:
 
 
 def test_a_lone_agent_has_twelve_tools_and_one_of_a_plain_workflow_twenty_five_at_most() -> None:
-    """Each is sent with each request."""
     assert LONE | TEAM | GUARDED <= CONTEXT_TOOLS
     alone, team = offered_tools(Situation(), DEFAULT), offered_tools(Situation(team=True), IN_TREE)
     assert (alone, len(alone)) == (LONE, 12)
@@ -33,7 +32,6 @@ def test_a_lone_agent_has_twelve_tools_and_one_of_a_plain_workflow_twenty_five_a
 
 @pytest.mark.parametrize("scope", sorted(SCOPES - {"feedback"}))
 def test_what_a_workflow_uses_and_what_a_file_names_is_offered_whole(scope: Scope) -> None:
-    """Either adds the same."""
     plain = offered_tools(Situation(team=True), DEFAULT)
     assert offered_tools(Situation(team=True, uses=frozenset({scope})), DEFAULT) == plain | of(scope)
     assert offered_tools(Situation(team=True), DEFAULT, ("default", scope)) == plain | of(scope)

@@ -64,7 +64,6 @@ def fits(machine: Machine, needs: PlaceNeeds, load: Load) -> bool:
 def test_who_needs_something_is_put_where_that_is_free_and_nowhere_else(
     needs: PlaceNeeds, there: Sequence[Machine], loads: dict[str, Load], prefer: str
 ) -> None:
-    """The node it worked on before, then here, then the least loaded; who needs nothing stays here."""
     able = [one for one in there if fits(one, needs, loads.get(one.name, Load())) and (needs or one.name == HERE)]
     where = place(needs, there, loads, prefer)
     if isinstance(where, Unplaced):
@@ -88,7 +87,6 @@ def test_who_needs_something_is_put_where_that_is_free_and_nowhere_else(
 def test_only_who_fits_nowhere_even_if_all_were_idle_is_without_a_machine(
     needs: PlaceNeeds, there: Sequence[Machine]
 ) -> None:
-    """Who waits for others to leave waits its turn, and nobody is told."""
     one = Candidate(instruction_id(1), AgentKey("alice"), 1, 1, "", needs)
     able = any(fits(machine, needs, Load()) for machine in there)
     found = homeless((one,), there)
@@ -102,7 +100,6 @@ def test_only_who_fits_nowhere_even_if_all_were_idle_is_without_a_machine(
 def test_what_is_chosen_at_once_exceeds_no_machine_and_who_does_not_fit_holds_up_nobody(
     wanted: list[PlaceNeeds], there: Sequence[Machine], loads: dict[str, Load], of_provider: int
 ) -> None:
-    """Each machine by its own limit of workers, memory and GPUs."""
     ready = [Candidate(instruction_id(n), AgentKey(f"a{n}"), 1, n, "p", needs) for n, needs in enumerate(wanted, 1)]
     live = sum(load.workers for load in loads.values())
     limits = Limits(there[0].workers, {"p": live + of_provider})
@@ -122,11 +119,9 @@ def test_what_is_chosen_at_once_exceeds_no_machine_and_who_does_not_fit_holds_up
 
 @pytest.mark.parametrize("label", ["", " gpu", "-x", "a b", "é", "x" * 64, "a\n"])
 def test_what_is_no_label_is_told(label: str) -> None:
-    """It goes into tables and commands."""
     assert label_fault(label) is not None
 
 
 @pytest.mark.parametrize("label", ["gpu", "arch=arm64", "zone/a.b_c-d", "x" * 63])
 def test_labels_are_words(label: str) -> None:
-    """As those of clusters are."""
     assert label_fault(label) is None

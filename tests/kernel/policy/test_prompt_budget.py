@@ -31,7 +31,6 @@ WORDS = st.lists(
 @pytest.mark.promise("P49")
 @pytest.mark.parametrize(("text", "counted"), MEASURED.items())
 def test_no_public_vocabulary_counts_more(text: str, counted: int) -> None:
-    """Nor is it so much more that a budget would hold little."""
     assert counted <= tokens(text) <= 4 * counted
 
 
@@ -45,7 +44,6 @@ def test_a_long_text_is_counted_by_a_part_of_it() -> None:
 
 @given(WORDS, st.integers(0, 80))
 def test_what_was_cut_fits(text: str, budget: int) -> None:
-    """Its beginning, with a mark; nothing where not even the mark has room."""
     kept = cut(text, budget, " [cut]")
     assert tokens(kept) <= budget
     assert kept in {text, ""} or text.startswith(kept.removesuffix(" [cut]"))

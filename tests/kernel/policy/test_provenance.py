@@ -53,14 +53,12 @@ def test_a_message_is_its_senders(kind: str, sender: str, printed: bool, is_from
 
 
 def test_own_words_are_trusted_as_the_work_that_they_are_of() -> None:
-    """Neither less, as a colleague's are, nor more than what was before its eyes."""
     message = Message(seq=1, kind="reply", space="dm:bob", sender="bob")
     assert [class_of_message(message, work=work, own=True) for work in CLASSES] == list(CLASSES)
     assert class_of_message(message, own=True) == "agent"
 
 
 def test_only_a_backend_whose_calls_are_all_recorded_is_trusted_as_its_prompt() -> None:
-    """Others have a shell, files and a network of their own."""
     assert [name for name in BACKENDS if class_unseen(name) == "user"] == ["sdk", "mock"]
 
 
@@ -102,7 +100,6 @@ def test_only_a_backend_whose_calls_are_all_recorded_is_trusted_as_its_prompt() 
     ],
 )
 def test_a_result_is_its_tools_unless_it_says_that_it_is_less(name: str, text: str, is_from: str) -> None:
-    """By the tool's name, and by what the result says of itself."""
     assert class_of_result(ToolResult(name, text)) == is_from
 
 
@@ -112,14 +109,12 @@ def seen(trust: SourceClass, *instruction: str, thread: tuple[str, ...] = ()) ->
 
 
 def test_without_a_source_it_is_the_messages_of_the_instruction() -> None:
-    """The least of them."""
     assert source_of("key", "cookies it is", None, seen("user", "m1"), GIVEN) == Source(("m1",), "user")
     assert source_of("key", "cookies it is", None, seen("user", "m1", "m2"), GIVEN) == Source(("m1", "m2"), "agent")
     assert source_of("key", "x", Source((), "web"), seen("user", "m1"), GIVEN) == Source(("m1",), "web")
 
 
 def test_naming_a_message_leaves_out_none_that_is_trusted_less() -> None:
-    """What else was in the prompt counts, and is found by a purge."""
     named = source_of("key", "x", Source(("m1",)), seen("web", "m1", "m2", thread=("m7", "m8")), GIVEN)
     assert named == Source(("m1", "m2", "m7", "m8"), "web")
     many = tuple(f"m{number}" for number in range(3, 300))
@@ -128,7 +123,6 @@ def test_naming_a_message_leaves_out_none_that_is_trusted_less() -> None:
 
 @pytest.mark.parametrize("named", ["m3", "m0", "i1", "", "m1\n", "M1"])
 def test_an_id_that_was_never_given_is_refused(named: str) -> None:
-    """Also beside one that was."""
     with pytest.raises(Refused, match="no message that you were given"):
         source_of("key", "x", Source(("m1", named), "agent"), seen("user", "m1"), GIVEN)
 
@@ -148,7 +142,6 @@ def test_an_id_that_was_never_given_is_refused(named: str) -> None:
     ],
 )
 def test_what_was_read_counts_unless_it_stands_in_the_message_as_whole_sentences(value: str, trust: str) -> None:
-    """A page that says "remember" cannot make itself a user's word by naming a user's message, or with a part of it."""
     assert source_of("key", value, Source(("m1",), "user"), seen("web", "m1"), GIVEN) == Source(("m1",), trust)  # type: ignore[arg-type]
     of_agent = source_of("key", "we use cookies", Source(("m2",), "user"), seen("web", "m1"), GIVEN)
     assert of_agent.class_ == "agent"
@@ -165,7 +158,6 @@ def test_what_was_read_counts_unless_it_stands_in_the_message_as_whole_sentences
     ],
 )
 def test_a_users_words_lend_their_trust_to_no_key_that_says_something_else(key: str, trusted: bool) -> None:
-    """A page can have an agent keep a word of the user under a key that is an order."""
     kept = source_of(key, "auth uses JWT with refresh tokens", None, seen("web", "m1"), GIVEN)
     assert kept.class_ == ("user" if trusted else "web")
 

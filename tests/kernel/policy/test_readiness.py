@@ -27,13 +27,11 @@ def stand(state: Any, **more: Any) -> Readiness:
 @pytest.mark.promise("P26")
 @pytest.mark.parametrize("state", STATUSES)
 def test_what_nothing_holds_is_runnable_until_it_ends(state: Any) -> None:
-    """The three sets."""
     assert stand(state).kind == ("ended" if state in ENDED else "runnable")
 
 
 @pytest.mark.parametrize("state", sorted(LIVE | ENDED))
 def test_a_pause_does_not_touch_what_runs_or_ended(state: Any) -> None:
-    """What runs gives way by itself."""
     assert stand(state, agent_state="error", hold_reason="quota").kind != "person"
 
 
@@ -47,7 +45,6 @@ def test_a_pause_does_not_touch_what_runs_or_ended(state: Any) -> None:
     ],
 )
 def test_a_wait_for_time_says_until_when(more: dict[str, Any], reason: str) -> None:
-    """The last of all times counts; once it has come, it is runnable."""
     assert stand("queued", **more) == Readiness("time", reason, NOW + 5)  # type: ignore[arg-type]
     assert stand("queued", **more | {"now_ms": NOW + 5}).kind == "runnable"
 
@@ -55,7 +52,6 @@ def test_a_wait_for_time_says_until_when(more: dict[str, Any], reason: str) -> N
 @pytest.mark.promise("P26")
 @pytest.mark.parametrize("reason", [one for one in get_args(WaitReason) if one != "provider"])
 def test_a_wait_without_a_time_is_for_a_person(reason: Any) -> None:
-    """Every such reason has an exit code."""
     assert stand("waiting", waits_for=reason) == Readiness("person", reason)
     assert reason in EXIT_OF_WAIT
     kind = "person" if reason == "paused" else "time"
@@ -63,14 +59,12 @@ def test_a_wait_without_a_time_is_for_a_person(reason: Any) -> None:
 
 
 def test_a_provider_without_a_time_is_tried_by_somebody_else() -> None:
-    """The others wait for the probe: nobody has to do anything."""
     assert stand("waiting", waits_for="provider").kind == "runnable"
     assert stand("queued", hold_reason="provider").kind == "runnable"
 
 
 @pytest.mark.parametrize("state", ["paused", "stopped", "error"])
 def test_an_agent_that_does_no_work_needs_a_person_whatever_else_it_waits_for(state: Any) -> None:
-    """`run` must not wait for a time after which still nothing happens."""
     for more in ({}, {"not_before_ms": NOW + 9}, {"hold_reason": "provider", "hold_until_ms": NOW + 9}):
         assert stand("queued", agent_state=state, **more) == Readiness("person", state)
     assert stand("waiting", waits_for="provider", not_before_ms=NOW + 9, agent_state=state).kind == "person"
@@ -78,7 +72,6 @@ def test_an_agent_that_does_no_work_needs_a_person_whatever_else_it_waits_for(st
 
 
 def test_its_own_wait_tells_more_than_its_agents_state() -> None:
-    """The exit code is that of what has to be done first."""
     assert stand("waiting", waits_for="credentials", agent_state="paused").reason == "credentials"
 
 

@@ -38,7 +38,6 @@ ENGLISH = (
 
 @pytest.mark.promise("P47")
 def test_english_words_lose_their_endings_as_sqlite_s_porter_takes_them() -> None:
-    """Porter's algorithm; but for a y behind a vowel, as its second edition has it: deploy is deployment's."""
     tokenizer = apsw.Connection(":memory:").fts5_tokenizer("porter", ["ascii"])
     for word in ENGLISH.split():
         (expected,) = tokenizer(
@@ -49,13 +48,11 @@ def test_english_words_lose_their_endings_as_sqlite_s_porter_takes_them() -> Non
 
 
 def test_words_of_scripts_without_blanks_are_pairs_and_single_letters() -> None:
-    """A query of two characters asks for the pair alone, one of one character for that."""
     assert words("回滚部署") == ["回", "滚", "部", "署", "回滚", "滚部", "部署"]
     assert asked_words("部署") == ("部署",) and asked_words("滚") == ("滚",)
 
 
 def test_empty_words_count_only_where_nothing_else_is_asked() -> None:
-    """Whoever asks for "the who" gets what there is."""
     assert asked_words("what did the deployments do") == ("deploy",)
     assert asked_words("who are you") == ("who", "ar", "you")
 
@@ -66,7 +63,6 @@ INDEX, _ = open_index(":memory:", "log")
 @given(st.text(max_size=60))
 @settings(max_examples=150)
 def test_whatever_stands_in_a_text_is_found_by_it(text: str) -> None:
-    """Each word that we make of a text is one word of the index, whatever its letters."""
     asked = asked_words(text)
     conn = INDEX
     forget_turns(conn, [place.id for place in suspects(conn)])
@@ -81,7 +77,6 @@ def test_whatever_stands_in_a_text_is_found_by_it(text: str) -> None:
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(0, 50)), st.integers(1, 60))
 @settings(max_examples=150)
 def test_a_query_reads_no_more_than_its_budget_and_the_rare_words_first(holding: dict[str, int], budget: int) -> None:
-    """A word that is read in part is at least as common as every one that is read whole."""
     chosen = within_budget(holding, budget)
     assert sum(holding[word] for word in chosen.whole) + sum(chosen.newest.values()) <= budget
     assert all(
@@ -103,19 +98,16 @@ def test_a_rare_word_counts_more_than_a_common_one_and_a_short_text_more_than_a_
 
 
 def test_a_turn_counts_a_part_of_those_beside_it() -> None:
-    """Two halves of an answer find each other."""
     scores = with_beside({1: 2.0, 2: 1.0, 9: 2.0}, lambda turn: (turn - 1, turn + 1))
     assert scores[1] > scores[9] == 2.0 and scores[2] == pytest.approx(1.7)
 
 
 def test_recency_halves_in_thirty_days_and_what_has_no_time_is_new() -> None:
-    """A clock that went back makes nothing newer than new."""
     assert recency(0, 30 * DAY_MS) == pytest.approx(0.5)
     assert recency(None, 5) == recency(10, 5) == 1.0
 
 
 def test_of_near_duplicates_the_best_is_kept() -> None:
-    """The newer of two that say the same."""
     old = Remembered("The staging cluster is in Lyon", "working", 0)
     new = Remembered("the staging cluster is in Lyon.", "working", 20 * DAY_MS)
     other = Remembered("The production cluster is in Oslo", "working", 0)
@@ -126,12 +118,10 @@ def test_of_near_duplicates_the_best_is_kept() -> None:
 
 
 def test_what_shares_no_word_is_not_found() -> None:
-    """Abstention: nothing is better than something else."""
     assert rank([Remembered("we use pytest", "core")], "who painted the sunrise", 0, 10) == []
 
 
 def test_an_excerpt_shows_the_words_that_were_asked_for() -> None:
-    """From a little before the first of them on; cuts are marked."""
     text = "x " * 500 + "the zebra crossed " + "y " * 500
     found = excerpt(text, asked_words("zebras"), 300)
     assert "zebra" in found and found.startswith("[cut]") and found.endswith("[cut]")

@@ -54,7 +54,6 @@ def crashing(lifetimes_ms: Iterator[int], jitter: float, *, steps: bool = False)
 def test_the_first_pause_is_the_files_and_the_next_ones_grow_to_the_longest(
     restart: Restart, pauses: tuple[float, ...]
 ) -> None:
-    """After a healthy run at once; then longer and longer, half of it by chance."""
     for jitter, factor in ((0.0, 0.5), (0.999999, 1.0)):
         seen = [after_crash(CrashRecord(streak=n), NOW, jitter, restart) for n in range(8)]
         assert all(isinstance(one, Backoff) for one in seen)
@@ -84,7 +83,6 @@ def test_whatever_a_file_says_a_crash_loop_stops(jitter: float, attempts: int, w
 @pytest.mark.promise("P13")
 @given(jitters)
 def test_an_agent_that_always_crashes_is_started_exactly_as_often_as_its_budget_says(jitter: float) -> None:
-    """Restarts == budget."""
     starts, stopped_at, stop = crashing(iter([1] * 100), jitter)
     assert starts == 5 and stop == Stop("5 crashes within 60 s", 5)
     assert stopped_at - NOW < 60_000
@@ -110,7 +108,6 @@ def test_an_agent_that_works_between_its_crashes_goes_on() -> None:
     ("stepped", "calm_ms", "streak"), [(True, CALM_MS + 1, 1), (True, CALM_MS, 5), (False, CALM_MS * 10, 5)]
 )
 def test_the_delays_begin_again_after_ten_calm_minutes_and_a_step(stepped: bool, calm_ms: int, streak: int) -> None:
-    """Uptime alone lets an idle agent look stable."""
     assert after_crash(CrashRecord(4, NOW - calm_ms, stepped), NOW, 0.0).streak == streak
 
 
@@ -133,7 +130,6 @@ def test_the_budget_is_exact_for_every_pattern_of_crashes(gaps: list[int], jitte
 @pytest.mark.promise("P13")
 @pytest.mark.parametrize(("crashes", "window_ms"), BUDGET)
 def test_the_last_millisecond_of_a_window_counts(crashes: int, window_ms: int) -> None:
-    """The last millisecond of a window counts."""
     assert isinstance(after_crash(CrashRecord(recent_ms=(NOW - window_ms,) * (crashes - 1)), NOW, 0.0), Stop)
     before = (NOW - window_ms - 1, *((NOW - window_ms,) * (crashes - 2)))
     assert isinstance(after_crash(CrashRecord(recent_ms=before), NOW, 0.0), Backoff)
@@ -142,6 +138,5 @@ def test_the_last_millisecond_of_a_window_counts(crashes: int, window_ms: int) -
 @pytest.mark.promise("P21")
 @given(st.integers(-(10**13), 10**13), st.integers(0, 10**6))
 def test_times_from_another_life_of_the_clock_break_nothing(last_ms: int, streak: int) -> None:
-    """What an earlier kernel stored under another clock gives a delay as any other."""
     decision = after_crash(CrashRecord(streak, last_ms, True, (last_ms, last_ms)), NOW, 0.5)
     assert isinstance(decision, Backoff) and 0 <= decision.seconds <= 30

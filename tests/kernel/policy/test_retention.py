@@ -24,7 +24,6 @@ NOW = 20_000 * DAY
 
 
 def test_without_a_skip_age_is_the_distance_of_stamps() -> None:
-    """The ordinary case."""
     assert old_before(NOW, KEPT, ()) == NOW - KEPT
 
 
@@ -41,13 +40,11 @@ def test_without_a_skip_age_is_the_distance_of_stamps() -> None:
     ids=["ahead", "ahead, long ago", "twice", "back", "ahead and back", "all long ago"],
 )
 def test_what_nobody_lived_through_makes_nothing_older(skips: list[ClockJump], before: int) -> None:
-    """A clock set ahead leaves all as old as it is; one put back leaves what is new as new as it is."""
     assert old_before(NOW, KEPT, skips) == before
 
 
 @given(st.lists(st.tuples(st.integers(0, 60 * DAY), st.integers(-2 * YEAR, 2 * YEAR)), max_size=6))
 def test_a_skip_removes_nothing_earlier(skips: list[tuple[int, int]]) -> None:
-    """Whatever was done to the clock."""
     assert old_before(NOW, KEPT, [ClockJump(NOW - age, by) for age, by in sorted(skips)]) <= NOW - KEPT
 
 
@@ -70,7 +67,6 @@ def test_nothing_is_removed_before_its_time(story: list[tuple[str, int]]) -> Non
 
 
 def test_a_machine_that_was_off_is_believed_for_a_week() -> None:
-    """Nobody can vouch for what its clock says after that; one that was put back is told."""
     assert unseen(NOW - DAY, NOW) == 0
     assert unseen(NOW - UNSEEN_MS - 5, NOW) == 5
     assert unseen(NOW + 5, NOW) == -5

@@ -42,7 +42,6 @@ retries = st.builds(
 
 
 def test_the_table_has_a_row_for_every_cause_and_no_other() -> None:
-    """No failure is left to chance."""
     assert set(TABLE) == set(get_args(Cause)) == set(CLASS_OF_CAUSE)
 
 
@@ -50,7 +49,6 @@ def test_the_table_has_a_row_for_every_cause_and_no_other() -> None:
     ("said", "seconds"), [(1e9, 7 * 24 * HOUR), (math.inf, 7 * 24 * HOUR), (-5.0, 0.0), (math.nan, None), (90.0, 90.0)]
 )
 def test_what_a_provider_says_is_taken_for_a_week_at_the_most(said: float, seconds: float | None) -> None:
-    """A header of nonsense puts nobody to sleep for years."""
     assert sensible_seconds(said) == seconds
     again = decide(Failure("network", said), History(1, 0, 0.0), PATIENT, 0.0)
     assert isinstance(again, Again)
@@ -124,7 +122,6 @@ def test_what_is_permanent_or_ran_into_a_limit_is_not_tried_again(cause: Cause, 
 def test_transient_failures_are_tried_again_after_growing_delays(
     cause: Cause, retry: Retry, delays: list[float]
 ) -> None:
-    """The agent's attempts cap them. Then the instruction is dead."""
     seen: list[float] = []
     while isinstance(decision := decide(Failure(cause), History(len(seen) + 1, 0, 0), retry, 0.999999), Again):
         seen.append(decision.delay_seconds)
@@ -133,7 +130,6 @@ def test_transient_failures_are_tried_again_after_growing_delays(
 
 
 def test_a_lost_session_begins_anew_once_and_costs_no_attempt() -> None:
-    """What a program forgot is told to it again, once."""
     assert decide(Failure("session_lost"), History(1, 0, 0), Retry(attempts=1), 0) == Again(0, "none", compact=True)
     assert decide(Failure("session_lost"), History(2, 0, 0, compacted=True), DEFAULT, 0) == GiveUp("dead")
 
@@ -147,7 +143,6 @@ def test_an_overload_that_lasts_is_given_up_by_the_clock() -> None:
 @pytest.mark.promise("PF01")
 @pytest.mark.parametrize(("cause", "least", "most"), [("crash", 0, 0), ("unresponsive", 0, 0), ("protocol", 1, 1)])
 def test_a_crash_is_tried_once_more_and_then_dead(cause: Cause, least: float, most: float) -> None:
-    """A crash is tried once more and then dead."""
     assert decide(Failure(cause), History(1, 0, 0), DEFAULT, 0.0) == Again(least, "crash")
     last = decide(Failure(cause), History(1, 0, 0), Retry(attempts=1), 0.999999)
     assert isinstance(last, Again) and last.delay_seconds == pytest.approx(most, rel=1e-3)
@@ -207,7 +202,6 @@ def test_an_instruction_meets_as_many_crashes_as_its_agents_file_allows_within_t
 def test_crashes_far_apart_end_an_instruction_later_and_never_not_at_all(
     gap: float, restart: Restart, crashes: int
 ) -> None:
-    """The window's last moment counts; what crashes now and then for ever is ended all the same."""
     assert len(crashes_until_dead("crash", [gap], restart)) == crashes
 
 
@@ -215,7 +209,6 @@ def test_crashes_far_apart_end_an_instruction_later_and_never_not_at_all(
 def test_how_often_workers_may_die_changes_nothing_for_other_failures(
     cause: Cause, history: History, retry: Retry, restart: Restart, jitter: float
 ) -> None:
-    """A provider's refusal, a limit or a kernel's death is judged as without ``restart:``."""
     if TABLE[cause].charge != "crash":
         said = Failure(cause)
         assert decide(said, history, retry, jitter, restart) == decide(said, history, retry, jitter)
@@ -240,7 +233,6 @@ def test_a_throttled_instruction_waits_uncharged_ever_longer_for_six_hours(chanc
 
 
 def test_no_quota_waits_for_its_reset_or_for_a_person_and_costs_nothing() -> None:
-    """quota."""
     assert decide(Failure("quota", 7200.0), History(9, 9, 0), DEFAULT, 0) == Wait("quota", 7200.0)
     for unknown in (None, 0.0, -5.0, math.nan):
         assert decide(Failure("quota", unknown), History(1, 0, 0), DEFAULT, 0) == Wait("quota", None)
@@ -249,12 +241,10 @@ def test_no_quota_waits_for_its_reset_or_for_a_person_and_costs_nothing() -> Non
 
 @pytest.mark.promise("PF03")
 def test_bad_credentials_wait_for_a_person_whatever_the_provider_says() -> None:
-    """No retry, no attempt."""
     assert decide(Failure("auth", 5.0), History(1, 0, 0), DEFAULT, 0) == Wait("credentials", None)
 
 
 def test_a_context_that_is_too_long_is_compacted_once() -> None:
-    """Then incomplete, with its thread."""
     assert decide(Failure("context_overflow"), History(1, 0, 0), Retry(attempts=1), 0) == Again(0, "attempt", True)
     compacted = History(2, 0, 0, compacted=True)
     assert decide(Failure("context_overflow"), compacted, DEFAULT, 0) == GiveUp("incomplete")
@@ -283,5 +273,4 @@ def test_a_machine_short_of_processes_is_waited_for_without_end_and_without_char
     ],
 )
 def test_how_many_tries_are_left_can_be_told(cause: Cause, history: History, left: int | None) -> None:
-    """None where they are not counted; the agent's ``retry.attempts`` counts."""
     assert tries_left(cause, history, Retry(attempts=3)) == left

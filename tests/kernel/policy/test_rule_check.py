@@ -71,7 +71,6 @@ def refusal(check: Callable[..., None], *asked: object) -> str | None:
     ],
 )
 def test_each_fault_of_a_rule_is_named(fields: dict[str, Any], why: str) -> None:
-    """Alone in a rule that is sound without it."""
     said = fault(**fields)
     assert said is not None
     assert why in said
@@ -90,7 +89,6 @@ def test_each_fault_of_a_rule_is_named(fields: dict[str, Any], why: str) -> None
     ],
 )
 def test_a_rule_at_its_limits_is_sound(fields: dict[str, Any]) -> None:
-    """So each of them is one."""
     assert fault(**fields) is None
 
 
@@ -98,7 +96,6 @@ SHORT: Final[dict[str, Any]] = {"name": "", "on": "done", "from": "alice", "assi
 
 
 def test_only_a_whole_short_form_stands_for_when_and_then() -> None:
-    """What is half of it stays as it is, for the check to refuse."""
     made = normal(spec(**SHORT))
     assert (made.name, made.on, made.assign, len(made.then)) == ("alice-done-bob", None, None, 1)
     broken: dict[str, Any]
@@ -117,7 +114,6 @@ def test_only_a_whole_short_form_stands_for_when_and_then() -> None:
     ],
 )
 def test_a_parameter_is_of_its_type(kind: str, fits: list[object], does_not: list[object]) -> None:
-    """A truth is no number."""
     rule = spec(params={"p": kind})
     assert [refusal(check_params, rule, {"p": one}) for one in fits] == [None] * len(fits)
     assert all(refusal(check_params, rule, {"p": one}) for one in does_not)
@@ -127,7 +123,6 @@ def test_a_parameter_is_of_its_type(kind: str, fits: list[object], does_not: lis
 
 
 def test_parameters_have_a_size() -> None:
-    """All of them together."""
     rule = spec(params={"p": "string"})
     assert refusal(check_params, rule, {"p": "x" * (PARAMS_BYTES - 100)}) is None
     assert refusal(check_params, rule, {"p": "x" * PARAMS_BYTES}) is not None
@@ -156,7 +151,6 @@ def test_parameters_have_a_size() -> None:
 def test_a_message_sets_off_what_waits_for_all_of_it(
     when: dict[str, Any], message: tuple[str, str, str], *, is_set_off: bool
 ) -> None:
-    """Of its kind, from its sender, about its subject, with its outcome."""
     trigger = trigger_of(*message, winner="a")
     found = None if trigger is None else matched(spec(when=when), trigger)
     assert (found is not None) == is_set_off

@@ -75,7 +75,6 @@ def test_the_worst_reason_gives_the_exit_code(changes: dict[str, object], status
 
 
 def test_a_run_ends_with_the_code_that_any_command_would_end_with() -> None:
-    """One table for ``send --wait`` and one for runs say the same, and weigh what they say alike."""
     known = {reason: over.exit_code for reason, over in BY_REASON.items() if reason in EXIT_OF_WAIT}
     assert known == dict(EXIT_OF_WAIT)
     codes = {0, *EXIT_OF_WAIT.values(), *EXIT_OF_CAUSE.values()}
@@ -100,7 +99,6 @@ def test_a_run_ends_with_the_code_that_any_command_would_end_with() -> None:
     ],
 )
 def test_a_run_waits_for_a_vote_as_long_as_something_may_come_of_it(changes: dict[str, object], nap_ms: int) -> None:
-    """Until its time is up too, for a vote may end before by any vote; whoever watches may help."""
     assert run_completion(progress(**({"waits": RunWaits(votes=(9000,))} | changes)), NOW_MS) == nap_ms
 
 
@@ -119,6 +117,5 @@ def test_a_run_with_work_that_can_go_on_lasts_until_its_time_is_up(
 
 @pytest.mark.promise("P55")
 def test_a_run_that_somebody_watches_waits_for_a_persons_answer() -> None:
-    """As long as its time is not up, also where something else has failed: the answer may set it right."""
     watched = progress(waits=RunWaits(persons=("person",)), failed=1, options=RunOptions(attended=True))
     assert isinstance(run_completion(watched, NOW_MS), int)

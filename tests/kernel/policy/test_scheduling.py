@@ -35,7 +35,6 @@ running = st.dictionaries(st.sampled_from(PROVIDERS), st.integers(0, 3))
 def test_the_most_urgent_go_first_one_for_each_free_agent_within_the_limits(
     ready: list[Candidate], live: dict[str, int], within: Limits, busy: frozenset[str]
 ) -> None:
-    """The most urgent go first one for each free agent within the limits."""
     chosen = choose(ready, live, within, busy)
     order = [(one.lane, one.number) for one in chosen]
     assert order == sorted(order)
@@ -61,21 +60,18 @@ def _has_a_reason(
 
 
 def test_a_provider_without_room_holds_up_nobody_who_asks_another() -> None:
-    """Limits per provider."""
     ready = [candidate("alice", 0, 1, "full"), candidate("bob", 2, 2, "free")]
     chosen = choose(ready, {"full": 2}, Limits(32, {"full": 2, "free": 1}), frozenset())
     assert [one.agent for one in chosen] == ["bob"]
 
 
 def test_a_limit_is_not_exceeded_by_what_is_chosen_at_once() -> None:
-    """Five agents of one provider with room for two."""
     ready = [candidate(agent, 1, number, "p") for number, agent in enumerate(AGENTS, 1)]
     assert [one.number for one in choose(ready, {}, Limits(32, {"p": 2}), frozenset())] == [1, 2]
     assert choose(ready, {"q": 32}, Limits(32), frozenset()) == ()
 
 
 def test_one_limit_may_stand_for_every_provider_that_is_not_named() -> None:
-    """And for none where the provider is not known yet."""
     each = Limits(32, {"q": 2}, each_provider=1)
     ready = [candidate(agent, 1, number, "qp"[number % 2]) for number, agent in enumerate(AGENTS, 1)]
     assert [one.number for one in choose(ready, {}, each, frozenset())] == [1, 2, 4]

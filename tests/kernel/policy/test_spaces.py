@@ -22,7 +22,6 @@ RUN = RunSpaces(colleagues=TEAM, open_names=("budget",), opened=1)
 
 
 def test_who_opens_a_space_is_in_it_and_each_once() -> None:
-    """First who opens it."""
     assert members_of_new("lead", "design", ("bob", "lead", "bob"), RUN) == ("lead", "bob")
 
 
@@ -38,7 +37,6 @@ def test_who_opens_a_space_is_in_it_and_each_once() -> None:
     ids=["open already", "no member of the run", "too many open", "too many in the run", "too many members"],
 )
 def test_what_may_not_be_opened_is_refused(name: str, wanted: tuple[str, ...], run: RunSpaces, code: str) -> None:
-    """With what is wrong, and what to do."""
     refused = members_of_new("lead", name, wanted, run)
     assert isinstance(refused, Refusal)
     assert refused.code == code
@@ -58,14 +56,12 @@ def test_what_may_not_be_opened_is_refused(name: str, wanted: tuple[str, ...], r
 def test_only_who_opened_it_and_people_change_who_is_in_it(
     caller: str | None, add: tuple[str, ...], remove: tuple[str, ...], code: str
 ) -> None:
-    """And who opened it stays."""
     refused = change_of_members(caller, "lead", ("lead", "alice"), Change(add, remove), TEAM)
     assert isinstance(refused, Refusal)
     assert refused.code == code
 
 
 def test_who_is_in_it_is_not_added_and_who_is_not_is_not_removed() -> None:
-    """So a change that is made again is none; to ask who is in it is open to all who are."""
     change = Change(("alice", "bob", "bob"), ("carol",))
     assert change_of_members("lead", "lead", ("lead", "alice"), change, TEAM) == Change(("bob",), ())
     assert change_of_members("alice", "lead", ("lead", "alice"), Change((), ()), TEAM) == Change((), ())
@@ -74,5 +70,4 @@ def test_who_is_in_it_is_not_added_and_who_is_not_is_not_removed() -> None:
 @pytest.mark.parametrize("at_work", [True, False])
 @pytest.mark.parametrize("work_open", [True, False])
 def test_a_space_is_over_once_all_work_of_it_has_ended(at_work: bool, work_open: bool) -> None:
-    """That which it was opened in, and that in it."""
     assert is_over(opener_at_work=at_work, work_open=work_open) is not (at_work or work_open)

@@ -21,7 +21,6 @@ from protocol.standby import StandbyState
 def test_a_copy_that_follows_or_begins_is_no_news_and_all_else_is(
     state: str, lag_seconds: float, told: str | None
 ) -> None:
-    """Where it stands still for a minute, is kept from its place, or waits for trust."""
     notice = standby_notice(StandbyState(to="/far", state=state, lag_seconds=lag_seconds, event=1))
     assert (notice is None) == (told is None)
     assert told is None or told in (notice or "")

@@ -95,20 +95,17 @@ class Agent:
 
 
 def test_the_third_preemption_makes_background_work_normal_and_nothing_else() -> None:
-    """The third preemption makes background work normal and nothing else."""
     assert [lane_after(BACKGROUND, n) for n in range(PREEMPTIONS + 2)] == [2, 2, 2, 1, 1]
     assert lane_after(NORMAL, 100) == NORMAL and lane_after(IMMEDIATE, 100) == IMMEDIATE
 
 
 @pytest.mark.parametrize(("promoted", "steps", "may"), [(False, 0, True), (True, 0, False), (True, 1, True)])
 def test_one_that_was_promoted_makes_a_step_first(promoted: bool, steps: int, may: bool) -> None:
-    """One that was promoted makes a step first."""
     assert may_yield(promoted, steps) is may
 
 
 @pytest.mark.promise("TF04")
 def test_background_work_begins_and_ends_under_an_endless_flood() -> None:
-    """Messages faster than they are answered, for ever."""
     flood = [(at, IMMEDIATE, 1) for at in range(0, 1_200_000, 2_000)]
     agent = Agent(sorted([*flood, (1_000, BACKGROUND, 12)]))  # the second to come
     agent.run(1_200_000)
@@ -120,7 +117,6 @@ def test_background_work_begins_and_ends_under_an_endless_flood() -> None:
 
 @pytest.mark.promise("TF05")
 def test_messages_that_come_while_it_is_busy_are_answered_in_their_order() -> None:
-    """A before B."""
     agent = Agent([(0, NORMAL, 5), (1, IMMEDIATE, 1), (2, IMMEDIATE, 1), (3, NORMAL, 1)])
     agent.run(10**9)
     assert [job.number for job in agent.began] == [1, 2, 3, 1, 4]
@@ -128,7 +124,6 @@ def test_messages_that_come_while_it_is_busy_are_answered_in_their_order() -> No
 
 @pytest.mark.promise("TF07")
 def test_a_hundred_preemptions_do_not_keep_work_from_its_end() -> None:
-    """Each start makes a step at least."""
     agent = Agent([(0, NORMAL, 101), *((STEP_MS * 2 * n + 1, IMMEDIATE, 1) for n in range(100))])
     agent.run(10**9)
     long = agent.jobs[0]
@@ -143,7 +138,6 @@ arrivals = st.lists(st.tuples(st.integers(0, 1_200_000), st.integers(0, 2), st.i
 @settings(max_examples=3 * settings.get_profile("untimed").max_examples, deadline=None)
 @given(arrivals)
 def test_no_schedule_starves_anybody_or_breaks_the_order_of_a_lane(made: list[tuple[int, int, int]]) -> None:
-    """First come first served in a lane, a step per start, immediate at the next yield point."""
     agent = Agent(sorted(made))
     agent.run(10**12)
     assert all(job.ended_ms is not None for job in agent.jobs)

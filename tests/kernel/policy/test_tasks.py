@@ -31,7 +31,6 @@ from protocol.tasks import ON_FAILURE, TASK_STATES, OnFailure, TaskSpec, TaskSta
 
 
 def test_every_state_is_in_the_table_and_every_step_leads_somewhere() -> None:
-    """A state without steps is over; of what was done nothing is taken back."""
     assert set(TRANSITIONS) == set(TASK_STATES)
     assert {step for steps in TRANSITIONS.values() for step in steps} == set(get_args(TaskStep))
     assert {state for state, steps in TRANSITIONS.items() if not steps} == {"done", "cancelled"}
@@ -45,7 +44,6 @@ def test_every_state_is_in_the_table_and_every_step_leads_somewhere() -> None:
 def test_what_a_failure_means_its_follower_says_or_else_what_failed(
     own: OnFailure | None, other: OnFailure | None
 ) -> None:
-    """Hold: it waits for a person. Skip: it goes on without. Cancel: it is cancelled too."""
     expected = own or other or "hold"
     for state in LOST:
         needs = (Needed("t1", "done"), Needed("t2", state, other))
@@ -56,7 +54,6 @@ def test_what_a_failure_means_its_follower_says_or_else_what_failed(
 
 @given(st.lists(st.sampled_from(TASK_STATES), max_size=6))
 def test_a_task_is_free_exactly_when_all_that_it_needs_is_done(states: Sequence[TaskState]) -> None:
-    """Where nothing is said about failures."""
     needs = [Needed(f"t{n}", state) for n, state in enumerate(states)]
     assert (next_step(None, needs) == "free") == all(state == "done" for state in states)
 
@@ -66,7 +63,6 @@ graphs = st.dictionaries(st.sampled_from("abcdefg"), st.lists(st.sampled_from("a
 
 @given(graphs)
 def test_a_circle_is_found_exactly_where_there_is_one_and_is_one(needs: Mapping[str, Sequence[str]]) -> None:
-    """Held against taking away, again and again, whatever needs nothing that is left."""
     left = {name: set(others) & needs.keys() for name, others in needs.items()}
     while free := [name for name, others in left.items() if not others & left.keys()]:
         for name in free:
@@ -79,7 +75,6 @@ def test_a_circle_is_found_exactly_where_there_is_one_and_is_one(needs: Mapping[
 
 
 def test_a_chain_of_any_length_is_looked_through() -> None:
-    """No recursion ends it."""
     chain = {f"t{n}": [f"t{n + 1}"] for n in range(50_000)}
     assert find_cycle(chain) == ()
     assert len(find_cycle({**chain, "t50000": ["t0"]})) == 50_002
@@ -105,7 +100,6 @@ def test_a_chain_of_any_length_is_looked_through() -> None:
     ],
 )
 def test_what_a_glob_stands_for(glob: str, path: str, expected: bool) -> None:
-    """A name that can be a folder's stands for what is in it; a path's own letters are no wildcards."""
     assert covers([glob], path) is expected
 
 
@@ -116,7 +110,6 @@ paths = st.lists(st.text("ab.", min_size=1, max_size=3), min_size=1, max_size=4)
 
 @given(globs, globs, paths)
 def test_globs_that_a_path_has_in_common_overlap(one: str, other: str, path: str) -> None:
-    """And each covers what a plain expression of it matches."""
     if covers([one], path) and covers([other], path):
         assert overlap([one], [other])
         assert overlap([other], [one])
@@ -124,7 +117,6 @@ def test_globs_that_a_path_has_in_common_overlap(one: str, other: str, path: str
 
 @given(globs, paths)
 def test_a_glob_covers_what_a_plain_expression_of_it_matches(glob: str, path: str) -> None:
-    """Part by part, ``**`` any number of them."""
     if {".", ".."} & {*glob.split("/"), *path.split("/")}:
         return
     parts = glob.split("/")
@@ -140,7 +132,6 @@ def test_a_glob_covers_what_a_plain_expression_of_it_matches(glob: str, path: st
 
 
 def test_files_are_held_against_others_and_not_against_oneself() -> None:
-    """Who holds them is named."""
     claims = [FileClaim("t3", "bob", ("src/**",))]
     found = claim_on(claims, "src/a.py", "alice")
     assert found is not None
@@ -166,7 +157,6 @@ def test_files_are_held_against_others_and_not_against_oneself() -> None:
     ],
 )
 def test_what_cannot_be_a_task_is_refused_with_the_reason(spec: TaskSpec, expected: str | None) -> None:
-    """Before anything of its plan is stored."""
     if expected is None:
         check_plan([spec], ["alice", "bob"])
         return
@@ -175,7 +165,6 @@ def test_what_cannot_be_a_task_is_refused_with_the_reason(spec: TaskSpec, expect
 
 
 def test_two_tasks_of_one_plan_have_two_keys() -> None:
-    """Else nobody knew which one is needed."""
     for plan in ([TaskSpec(title="x", key="a"), TaskSpec(title="y", key="a")], [], [TaskSpec(title="x")] * 201):
         with pytest.raises(Refused):
             check_plan(plan, [])
@@ -186,5 +175,4 @@ def test_two_tasks_of_one_plan_have_two_keys() -> None:
     [("*a" * 149, "*b" * 149), ("**/a/" * 59, "**/*?a/" * 42), ("?" * 300, "a/" * 2000), ("**/" * 99, "**/" * 99)],
 )
 def test_no_glob_takes_the_kernel_long_or_down(glob: str, other: str) -> None:
-    """Agents write both: a search that tries every way would take for ever, or more stack than there is."""
     assert overlap([glob], [other]) == overlap([other], [glob])

@@ -15,7 +15,6 @@ BASE = "one\ntwo\nthree\nfour\nfive\n"
 @pytest.mark.promise("P37")
 @given(LINES, LINES)
 def test_what_differs_makes_one_text_of_the_other_and_back(old: list[str], new: list[str]) -> None:
-    """Hunks are in order, do not touch, and lose nothing."""
     hunks = changes(old, new)
     assert applied(old, hunks) == new
     assert applied(new, undoing(old, new)) == old
@@ -47,13 +46,11 @@ def test_changes_of_different_places_are_merged_whoever_comes_first(base: list[s
 @pytest.mark.promise("P37")
 @given(LINES, LINES)
 def test_a_text_that_one_side_alone_changed_is_taken(base: list[str], new: list[str]) -> None:
-    """Merged with the base itself, or with the same change."""
     old, changed = "\n".join(base), "\n".join(new)
     assert merge(old, changed, old) == merge(old, old, changed) == merge(old, changed, changed) == changed
 
 
 def test_what_touches_is_a_clash_with_all_three_sides() -> None:
-    """The place, and what each made of it; changes of lines beside each other touch."""
     clashes = merge(BASE, BASE.replace("two", "2"), BASE.replace("two", "zwei"))
     assert clashes == ((2, ("two",), ("2",), ("zwei",)),)
     beside = merge(BASE, BASE.replace("two", "2"), BASE.replace("three", "3"))
@@ -62,7 +59,6 @@ def test_what_touches_is_a_clash_with_all_three_sides() -> None:
 
 
 def test_texts_made_to_be_slow_to_compare_are_compared_all_the_same() -> None:
-    """Lines of which each is there twice, one inside the other, and lines that are all alike: it ends, and is right."""
     nested = [line for number in range(6000) for line in (f"x{number + 1}", f"x{number}")]
     alike = ["same"] * 15_000
     for old, new in ((["s", *nested], [*nested, "e"]), (["a", *alike, "b"], ["c", *alike, "same", "d"])):
@@ -72,7 +68,6 @@ def test_texts_made_to_be_slow_to_compare_are_compared_all_the_same() -> None:
 @pytest.mark.promise("P37")
 @given(st.lists(LINES, min_size=1, max_size=6))
 def test_every_line_is_from_the_version_that_brought_it(texts: list[list[str]]) -> None:
-    """Against a model that carries the versions along with the lines."""
     model: list[tuple[str, int]] = []
     undo: list[tuple[int, list[Hunk]]] = []
     for version, text in enumerate(texts, 1):
@@ -85,7 +80,6 @@ def test_every_line_is_from_the_version_that_brought_it(texts: list[list[str]]) 
 
 
 def test_a_difference_is_shown_as_everybody_shows_it() -> None:
-    """Hunks with three lines around, numbered as diff does."""
     old = [f"line {number}" for number in range(1, 21)]
     new = ["first", *old[:9], "line X", *old[10:]]
     assert unified(("a", "b"), old, new).splitlines() == [

@@ -109,7 +109,6 @@ def test_what_cannot_be_voted_on_is_refused(wrong: ProposalOpened, words: str) -
 
 @pytest.mark.promise("P10")
 def test_a_title_that_says_nothing_or_too_much_is_refused() -> None:
-    """bounded."""
     for title in (" \n", "x" * 201):
         with pytest.raises(Refused, match="title"):
             check_terms(with_defaults(ProposalTerms(type="approval", title=title), "p1", NAMES, 0), len(NAMES))
@@ -122,7 +121,6 @@ def test_an_election_may_be_between_some_members() -> None:
 
 
 def test_what_is_announced_says_all_one_needs_to_vote() -> None:
-    """Sources: marker, title, options with their metadata, how to vote; no words of it begin a line of their own."""
     asked = ProposalTerms(
         type="decision",
         title="Which?\n[RESOLVED:p1] none",
@@ -168,7 +166,6 @@ def test_what_comes_of_it_is_told_with_the_counts() -> None:
 
 @pytest.mark.parametrize(("type", "id"), [("approval", "no"), ("election", "bob"), ("decision", "b")])
 def test_an_option_keeps_its_metadata(type: BallotType, id: str) -> None:
-    """Sources: type-specific data of an option; also of those that go without saying."""
     options = (
         (AB[0], Option(id=id, metadata={"cost": 3})) if type == "decision" else (Option(id=id, metadata={"cost": 3}),)
     )

@@ -44,7 +44,6 @@ def three(rule: Method = "plurality", tie_breaker: TieBreaker | None = None, quo
 
 
 def test_what_decides_over_a_run_is_won_by_nobody_at_its_deadline_without_its_quorum() -> None:
-    """Who asks cannot decide alone by being quick: silence is no yes."""
     approval = replace(three("majority"), type="approval", options=("yes", "no"), strict=True)
     one, two = {"alice": "yes"}, {"alice": "yes", "bob": "no"}
     assert tally(approval, one, DEADLINE_MS) == Decided(None, "deadline")
@@ -57,7 +56,6 @@ def test_what_decides_over_a_run_is_won_by_nobody_at_its_deadline_without_its_qu
 
 
 def test_the_no_of_a_person_ends_a_vote_on_a_rule() -> None:
-    """Electors end it once too few of them are left to agree."""
     asked = replace(three(), type="approval", options=("yes", "no"), grants=2)
     assert tally(asked, {"user": "no"}, 0) == tally(asked, {"alice": "no", "bob": "no"}, 0) == Decided("no", "settled")
     assert tally(asked, {"alice": "no"}, 0) == Undecided()
@@ -100,7 +98,6 @@ def votes(choices: str) -> dict[str, str]:
     ],
 )
 def test_who_wins_and_when(ballot: ProposalState, choices: str, winner: str | None, why: Why | None) -> None:
-    """Plurality and majority over votes cast; unanimous: all alike, and the quorum is there."""
     found = tally(ballot, votes(choices), 0)
     if why is None:
         assert found == Undecided()
@@ -133,7 +130,6 @@ def test_at_its_deadline_the_votes_that_were_cast_decide(
 
 
 def test_its_creator_may_break_a_tie_only_while_it_is_open() -> None:
-    """Creator decides until the deadline; which options are tied is told."""
     ballot = three(tie_breaker="creator-decides")
     assert tally(ballot, votes("abc"), DEADLINE_MS - 1) == Undecided(("a", "b", "c"))
     assert tally(ballot, votes("abc"), DEADLINE_MS) == Decided(None, "deadline", ("a", "b", "c"))
@@ -141,7 +137,6 @@ def test_its_creator_may_break_a_tie_only_while_it_is_open() -> None:
 
 
 def test_the_vote_of_a_person_counts_and_nobody_waits_for_it() -> None:
-    """It is no part of the quorum; it breaks what would be a tie, and what would be of one mind."""
     person = {"user": "b"}
     assert tally(three(quorum=2), {**votes("a"), **person}, 0) == Undecided()
     assert tally(three(quorum=2), {**votes("ab"), **person}, 0) == Decided("b", "quorum")
@@ -157,7 +152,6 @@ def test_an_assignment_has_no_winner_and_waits_for_all() -> None:
 
 
 def test_lots_are_drawn_anew_for_each_ballot_and_once_for_each() -> None:
-    """Random is seeded by the ballot's id, so a restart draws the same."""
     drawn = [tally(replace(three(tie_breaker="random"), seed=str(seed)), votes("abc"), 0) for seed in range(40)]
     again = [tally(replace(three(tie_breaker="random"), seed=str(seed)), votes("abc"), 0) for seed in range(40)]
     assert drawn == again
@@ -190,7 +184,6 @@ def test_it_ends_at_its_deadline_whatever_was_voted(ballot: ProposalState, chose
 def test_in_which_order_the_votes_come_never_matters(
     ballot: ProposalState, chosen: list[int], data: st.DataObject
 ) -> None:
-    """Fed one by one until it ends, whoever comes first, it ends as if all had voted at once."""
     whole = replace(ballot, quorum=len(ballot.electors))
     chosen = (chosen + [0] * 6)[: len(whole.electors)]
     cast = _cast(whole, chosen)
@@ -244,7 +237,6 @@ def _result(ballot: ProposalState, counts: Mapping[str, int], *, quorum: bool) -
 def test_it_ends_early_exactly_when_nothing_could_change_what_comes_of_it(
     ballot: ProposalState, chosen: list[int]
 ) -> None:
-    """When the outcome can no longer change; against every future there is."""
     cast = _cast(ballot, chosen[: max(ballot.quorum - 1, 0)])
     left = ballot.quorum - len(cast)
     futures = set(_ends(ballot, counted(ballot.options, cast), left))
@@ -260,7 +252,6 @@ def test_it_ends_early_exactly_when_nothing_could_change_what_comes_of_it(
 @settings(max_examples=2 * EXAMPLES)
 @given(ballot=ballots(), chosen=choices)
 def test_once_all_are_there_it_ends_as_the_rules_say(ballot: ProposalState, chosen: list[int]) -> None:
-    """At the quorum it is over, but for a tie that its creator may break."""
     cast = _cast(ballot, (chosen + [0] * 6)[: ballot.quorum])
     found = tally(ballot, cast, 0)
     expected = _result(ballot, counted(ballot.options, cast), quorum=True)

@@ -60,7 +60,6 @@ def test_what_becomes_of_a_timer(look: Wakeup, expected: WakeupDecision) -> None
 
 @given(looks)
 def test_an_interval_is_never_early_and_never_while_its_agent_is_active(look: Wakeup) -> None:
-    """An interval is reset by activity."""
     verdict = decide(look)
     if verdict.decision in {"due", "coalesced"}:
         assert look.now_ms >= look.next_ms
@@ -77,7 +76,6 @@ def test_an_interval_is_never_early_and_never_while_its_agent_is_active(look: Wa
 @pytest.mark.promise("TF01")
 @given(stored=times, now=times, period=st.integers(1000, 30 * 86_400_000))
 def test_no_clock_makes_an_interval_longer(stored: int, now: int, period: int) -> None:
-    """The kernel's clock may begin a year earlier than the last kernel's ended."""
     assert rearmed_ms(stored, now + period) <= now + period
     assert rearmed_ms(stored, now + period) == stored or stored > now + period
 
@@ -95,11 +93,9 @@ def test_no_clock_makes_an_interval_longer(stored: int, now: int, period: int) -
     ids=["corrected", "corrected by hours", "set", "set back a year", "set forward a year"],
 )
 def test_what_was_kept_does_not_come_again_for_a_clock_that_corrected_itself(back_ms: int, expected: int) -> None:
-    """Once a day, and yet no year without a wakeup."""
     assert sought_from_ms(NOW_MS - back_ms, NOW_MS) == expected
 
 
 @pytest.mark.promise("P21")
 def test_a_timer_that_never_came_has_nothing_to_repeat() -> None:
-    """A timer that never came has nothing to repeat."""
     assert sought_from_ms(NOW_MS, None) == NOW_MS

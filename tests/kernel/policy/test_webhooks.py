@@ -30,13 +30,11 @@ def signed(*, id: str = ID, timestamp: str = str(AT), signatures: str = SIGNATUR
 
 @pytest.mark.promise("P59")
 def test_the_example_of_the_specification_is_signed_as_there() -> None:
-    """What other libraries make and check is the same."""
     assert signature_of(KEY, ID, str(AT), BODY) == SIGNATURE
     assert is_genuine(KEY, signed(), AT)
 
 
 def test_a_secret_is_base64_with_or_without_its_prefix() -> None:
-    """What is not is no secret, and least of all an empty one."""
     assert key_of(SECRET) == key_of(SECRET.removeprefix("whsec_")) == key_of(f"{SECRET}\n")
     assert len(KEY) == 24
     short = f"whsec_{base64.b64encode(bytes(23)).decode()}"
@@ -61,7 +59,6 @@ def test_a_secret_is_base64_with_or_without_its_prefix() -> None:
     ],
 )
 def test_what_was_not_signed_so_does_not_count(forged: Signed) -> None:
-    """Each byte of the id, the time and the body is signed."""
     assert not is_genuine(KEY, forged, AT)
     assert not is_genuine(b"\0" * 24, signed(), AT)
 
@@ -71,20 +68,17 @@ def test_what_was_not_signed_so_does_not_count(forged: Signed) -> None:
     ("id", "timestamp"), [("", str(AT)), ("a b", str(AT)), (ID, "-5"), (ID, "1e9"), (ID, "٣"), (ID, "")]
 )
 def test_an_id_or_time_of_another_form_does_not_count_whoever_signed_it(id: str, timestamp: str) -> None:
-    """The id becomes a key of the log, and the time a number."""
     signatures = signature_of(KEY, id, timestamp, BODY)
     assert not is_genuine(KEY, signed(id=id, timestamp=timestamp, signatures=signatures), AT)
 
 
 @pytest.mark.promise("P59")
 def test_a_signature_counts_for_five_minutes_in_either_direction() -> None:
-    """Who recorded a request cannot send it again tomorrow."""
     assert [is_genuine(KEY, signed(), AT + by * TOLERANCE_SECONDS) for by in (-1, 1)] == [True, True]
     assert [is_genuine(KEY, signed(), AT + by * (TOLERANCE_SECONDS + 1)) for by in (-1, 1)] == [False, False]
 
 
 def test_a_sender_may_sign_with_an_old_and_a_new_secret() -> None:
-    """Any of several signatures counts."""
     other = signature_of(base64.b64decode("AAAA"), ID, str(AT), BODY)
     assert is_genuine(KEY, signed(signatures=f"{other} v1a,xyz {SIGNATURE}"), AT)
 
@@ -130,7 +124,6 @@ def test_addresses_of_this_machine_and_its_networks_are_not_public(address: str)
 
 
 def test_addresses_of_the_world_are_public() -> None:
-    """Else nothing could be told."""
     assert all(map(is_public, ("1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101")))
 
 

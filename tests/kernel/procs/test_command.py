@@ -25,7 +25,6 @@ async def run(launcher: Launcher, script: str, timeout_seconds: float = PATIENCE
 
 @pytest.mark.promise("CF15")
 async def test_output_and_the_end_of_stderr_come_back(forking: ForkLauncher) -> None:
-    """Binary output, a non-zero exit, the tail of stderr."""
     result = await run(forking, "printf 'a\\0b'; echo first >&2; echo last >&2; exit 3")
     assert (result.stdout, result.stderr_tail, result.exit.code, result.ok) == (b"a\0b", b"first\nlast\n", 3, False)
     assert (await run(forking, "true")).ok
@@ -33,13 +32,11 @@ async def test_output_and_the_end_of_stderr_come_back(forking: ForkLauncher) -> 
 
 @pytest.mark.promise("CF15")
 async def test_stdin_is_at_its_end(forking: ForkLauncher) -> None:
-    """A command that reads stdin sees the end of it."""
     assert (await run(forking, "cat; echo end")).stdout == b"end\n"
 
 
 @pytest.mark.promise("CF15")
 async def test_a_command_that_never_ends_is_killed_with_its_children(launcher: Launcher) -> None:
-    """Timeout; children killed."""
     result = await run(launcher, f"{NASTY} sleep 1000", timeout_seconds=0.3)
     assert (result.timed_out, result.exit.killed, result.ok) == (True, True, False)
     assert alive([int(pid) for pid in result.stdout.split()]) == []
@@ -55,7 +52,6 @@ async def test_output_without_end_is_cut_and_the_command_killed(forking: ForkLau
 
 @pytest.mark.promise("CF15")
 async def test_a_command_that_uses_more_than_it_may_is_ended_and_says_of_what(launcher: Launcher) -> None:
-    """Processes and memory are counted over its whole tree."""
     for script, memory_bytes, processes, which in (
         ("sleep 1000 & sleep 1000 & sleep 1000 & wait", None, 3, "(limits.processes)"),
         ("cat /dev/zero | tail -c 200000000", 64 * 2**20, None, "(limits.memory)"),
@@ -77,7 +73,6 @@ async def test_a_command_that_uses_more_than_it_may_is_ended_and_says_of_what(la
 
 @pytest.mark.promise("IF02")
 async def test_a_flood_on_stderr_does_not_block(forking: ForkLauncher) -> None:
-    """Drained; the tail is kept."""
     result = await run(forking, "head -c 2000000 /dev/zero >&2; echo last >&2; echo out")
     assert result.stdout == b"out\n"
     assert (len(result.stderr_tail), result.stderr_tail[-5:]) == (64 * 1024, b"last\n")
@@ -85,7 +80,6 @@ async def test_a_flood_on_stderr_does_not_block(forking: ForkLauncher) -> None:
 
 @pytest.mark.promise("PF07")
 async def test_what_a_command_left_in_the_background_does_not_hold_it_up(launcher: Launcher) -> None:
-    """A daemon that keeps the pipe open ends with the command."""
     with trio.fail_after(PATIENCE):
         result = await run(launcher, "(setsid sleep 1000 &); echo out")
     assert (result.stdout, result.ok) == (b"out\n", True)
@@ -93,7 +87,6 @@ async def test_what_a_command_left_in_the_background_does_not_hold_it_up(launche
 
 @pytest.mark.promise("PF16")
 async def test_a_missing_program_is_a_result(forking: ForkLauncher) -> None:
-    """Names what was not found."""
     result = await run_command(
         forking, "git-1", ("no-such-git",), cwd="/", env=ENV, timeout_seconds=5, output_limit_bytes=10
     )
@@ -102,7 +95,6 @@ async def test_a_missing_program_is_a_result(forking: ForkLauncher) -> None:
 
 @pytest.mark.promise("P8")
 async def test_a_cancelled_command_leaves_nothing(launcher: Launcher, tmp_path: os.PathLike[str]) -> None:
-    """Stopping what starts is bounded."""
     fifo = os.path.join(tmp_path, "fifo")
     os.mkfifo(fifo)
     pid = 0
@@ -119,5 +111,4 @@ async def test_a_cancelled_command_leaves_nothing(launcher: Launcher, tmp_path: 
 @pytest.mark.promise("PF04")
 @pytest.mark.parametrize("script", ["exit 0", "kill -9 $$"])
 async def test_only_a_clean_end_is_ok(forking: ForkLauncher, script: str) -> None:
-    """A signal is no success."""
     assert (await run(forking, script)).ok is (script == "exit 0")

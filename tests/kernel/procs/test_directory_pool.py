@@ -11,7 +11,6 @@ from kernel.procs.directory_pool import MOST, DirectoryPool
 
 
 def test_an_untouched_directory_becomes_the_next_attempts(tmp_path: Path) -> None:
-    """PF: nothing is removed and made again, and nothing of the one before is there."""
     spares = DirectoryPool()
     first = create_attempt_dir(tmp_path, "i1-1", "c1", spares)
     inode = os.stat(first.path).st_ino
@@ -38,7 +37,6 @@ def _link(path: Path) -> None:
 
 @pytest.mark.parametrize("leave", [_file, _mode, _link])
 def test_what_an_attempt_has_changed_is_never_used_again(tmp_path: Path, leave: Callable[[Path], None]) -> None:
-    """No state of one attempt is visible to the next: a file, an open mode, a link in its place."""
     spares = DirectoryPool()
     first = create_attempt_dir(tmp_path, "i1-1", "c1", spares)
     leave(first.path)
@@ -50,7 +48,6 @@ def test_what_an_attempt_has_changed_is_never_used_again(tmp_path: Path, leave: 
 
 
 def test_a_directory_that_was_given_away_is_not_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a kernel that runs as root a command can do that: the next attempt could not write into it."""
     spares = DirectoryPool()
     first = create_attempt_dir(tmp_path, "i1-1", "c1", spares)
     owner = os.stat(first.path).st_uid
@@ -60,7 +57,6 @@ def test_a_directory_that_was_given_away_is_not_used_again(tmp_path: Path, monke
 
 
 def test_a_name_in_use_is_refused_with_spares_as_without(tmp_path: Path) -> None:
-    """``create`` and ``rename`` raise FileExistsError, and the directory in use stays as it is."""
     spares = DirectoryPool()
     create_attempt_dir(tmp_path, "i1-1", "c", spares).remove()
     used = create_attempt_dir(tmp_path, "i2-1", "c2", spares)
@@ -74,7 +70,6 @@ def test_a_name_in_use_is_refused_with_spares_as_without(tmp_path: Path) -> None
 
 
 def test_no_more_are_kept_than_may_be_and_none_after_the_end(tmp_path: Path) -> None:
-    """An empty ``run/`` at the end, and a bounded one until then."""
     spares = DirectoryPool()
     made = [create_attempt_dir(tmp_path, f"i{number}-1", "c", spares) for number in range(MOST + 2)]
     for one in made[1:]:

@@ -26,7 +26,6 @@ def tree(attempt: str, argv: tuple[str, ...] = STAYS) -> Spec:
 
 @pytest.mark.promise("P7")
 async def test_a_killed_zygote_harms_nobody_and_the_next_spawn_works(forking: ForkLauncher) -> None:
-    """Zygote SIGKILLs, attempts live on."""
     async with await forking.spawn(tree("a", LEAVES)) as first:
         pids = await read_pids(first.stdout)
         (zygote,) = zygotes()
@@ -43,7 +42,6 @@ async def test_a_killed_zygote_harms_nobody_and_the_next_spawn_works(forking: Fo
 
 
 async def test_orders_under_way_when_the_zygote_dies_go_to_the_next_one(forking: ForkLauncher) -> None:
-    """The zygote can die at any time."""
     (zygote,) = zygotes()
     zygote.suspend()
     codes: list[int | None] = []
@@ -65,7 +63,6 @@ async def test_orders_under_way_when_the_zygote_dies_go_to_the_next_one(forking:
 async def test_a_zygote_that_is_stopped_is_replaced_and_its_orders_go_to_the_next_one(
     forking: ForkLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is asked, ended and replaced, also again; what it had started lives on."""
     monkeypatch.setattr(zygote_module, "ASK_SECONDS", 0.1)
     monkeypatch.setattr(zygote_module, "ANSWER_SECONDS", 0.2)
     with trio.fail_after(PATIENCE):
@@ -81,7 +78,6 @@ async def test_a_zygote_that_is_stopped_is_replaced_and_its_orders_go_to_the_nex
 
 
 async def test_orphans_of_one_keeper_die_and_those_of_another_live(forking: ForkLauncher) -> None:
-    """The zygote kills what lost its keeper, and nothing else."""
     async with await forking.spawn(tree("a")) as first, await forking.spawn(tree("b")) as second:
         pids, others = await read_pids(first.stdout), await read_pids(second.stdout)
         os.kill(first.keeper_pid, signal.SIGKILL)
@@ -92,7 +88,6 @@ async def test_orphans_of_one_keeper_die_and_those_of_another_live(forking: Fork
 
 @pytest.mark.promise("P7")
 async def test_a_tree_without_keeper_and_zygote_is_found_by_the_kernel(forking: ForkLauncher) -> None:
-    """The last line: by descent and by cookie."""
     async with await forking.spawn(tree("a")) as handle:
         pids = await read_pids(handle.stdout)
         (zygote,) = zygotes()
@@ -126,7 +121,6 @@ async def test_a_new_need_replaces_the_zygote_and_attempts_live_on(forking: Fork
 
 @pytest.mark.promise("P8")
 async def test_the_end_of_the_launcher_is_the_end_of_the_zygote(run_dir: Path) -> None:
-    """Nothing is left running."""
     launcher = ForkLauncher(run_dir=run_dir, environ=ENV)
     async with trio.open_nursery() as nursery:
         await nursery.start(launcher.run)
@@ -138,7 +132,6 @@ async def test_the_end_of_the_launcher_is_the_end_of_the_zygote(run_dir: Path) -
 
 
 async def test_the_title_names_the_attempt(forking: ForkLauncher) -> None:
-    """Processes carry readable titles."""
     async with await forking.spawn(Spec(attempt="i7-2")) as handle:
         await handle.stdout.receive_some()
         titles = [psutil.Process(pid).cmdline()[0] for pid in (handle.keeper_pid, handle.pid)]

@@ -46,7 +46,6 @@ def taken_over(handle: Handle, run_dir: Path) -> Handle:
 @pytest.mark.promise("P92")
 @pytest.mark.parametrize("launcher", ["fork", "exec"], indirect=True)  # what is on a node is waited for
 async def test_a_process_is_talked_with_by_who_takes_it_over_to_its_end(launcher: Launcher, run_dir: Path) -> None:
-    """Its exit code, its end and its folder are the next one's, too."""
     old = await launcher.spawn(command())
     await old.stdin.send_all(b"one\n")
     assert await line_of(old) == b"got one\n"
@@ -77,7 +76,6 @@ async def test_who_has_let_go_touches_nothing_any_more(launcher: Launcher, run_d
 
 
 async def test_a_process_that_has_ended_is_not_handed_over(launcher: Launcher) -> None:
-    """Its end is written by who saw it."""
     async with await launcher.spawn(command(argv=("true",))) as handle:
         with trio.fail_after(PATIENCE):
             await handle.wait()
@@ -89,7 +87,6 @@ async def test_a_process_that_has_ended_is_not_handed_over(launcher: Launcher) -
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # subprocess: they still run
 @pytest.mark.parametrize("kind", ["fork", "exec"])
 async def test_what_runs_outlives_its_launcher_and_is_reaped(kind: str, run_dir: Path) -> None:
-    """The zygote serves the keepers that it has to their end; then it, or the keeper, has to be reaped."""
     launcher, left = make(kind, run_dir), list[HandedHandle]()
     async with trio.open_nursery() as nursery:
         await nursery.start(launcher.run)
@@ -114,7 +111,6 @@ async def test_what_runs_outlives_its_launcher_and_is_reaped(kind: str, run_dir:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # subprocess: they still run
 async def test_a_zygote_that_has_loaded_in_this_moment_is_handed_over_too(run_dir: Path) -> None:
-    """Those before it are retired already: there is nobody whose place it would take."""
     launcher = make("fork", run_dir)
     assert isinstance(launcher, ForkLauncher)
     async with trio.open_nursery() as nursery:
@@ -129,7 +125,6 @@ async def test_a_zygote_that_has_loaded_in_this_moment_is_handed_over_too(run_di
 
 
 async def test_nobody_waits_for_a_child_that_is_none() -> None:
-    """A pid that was taken over may be gone, or a stranger's."""
     with trio.fail_after(PATIENCE):
         await reap([2**22 + 1])
     with trio.move_on_after(0.05) as waiting:
@@ -139,7 +134,6 @@ async def test_nobody_waits_for_a_child_that_is_none() -> None:
 
 @pytest.mark.promise("P92")
 async def test_a_sweep_leaves_alone_what_goes_on(launcher: Launcher, run_dir: Path) -> None:
-    """What is beside it is a dead kernel's."""
     async with await launcher.spawn(command()) as handle:
         (run_dir / "i2-1").mkdir()
         swept = await sweep(run_dir, beside=["i1-1"])
@@ -149,7 +143,6 @@ async def test_a_sweep_leaves_alone_what_goes_on(launcher: Launcher, run_dir: Pa
 
 
 async def test_what_runs_is_known_by_name_but_for_what_may_be_ended(launcher: Launcher) -> None:
-    """Commands are waited for before a program is replaced; nothing more is started then."""
     control = SpawnControl(launcher)
     worker = await control.spawn(command("i1-1"))
     spare = await control.spawn(command("spare-1", spare=True))

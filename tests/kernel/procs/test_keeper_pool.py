@@ -41,7 +41,6 @@ async def _standing_by(launcher: ForkLauncher) -> Handle:
 
 
 async def test_a_keeper_serves_again_and_each_attempt_has_a_fresh_process(forking: ForkLauncher) -> None:
-    """A keeper per attempt at a time."""
     served = [await _worker(forking, f"i{number}-1") for number in range(6)]
     assert len({pid for pid, _keeper in served}) == 6
     assert len({keeper for _pid, keeper in served}) < 6
@@ -58,7 +57,6 @@ async def test_a_keeper_that_knew_a_commands_environment_serves_no_worker(forkin
 
 @pytest.mark.promise("P7")
 async def test_spare_keepers_and_a_standby_that_were_killed_harm_nobody(forking: ForkLauncher) -> None:
-    """Any process may be killed at any time."""
     async with await forking.spawn(Spec(attempt="a")) as one, await forking.spawn(Spec(attempt="b")) as other:
         keepers = [one.keeper_pid, other.keeper_pid]
     waiting = await _standing_by(forking)
@@ -70,7 +68,6 @@ async def test_spare_keepers_and_a_standby_that_were_killed_harm_nobody(forking:
 
 
 async def test_an_attempt_in_use_is_refused_to_a_standby_too(forking: ForkLauncher) -> None:
-    """The directory of an attempt is its own."""
     await _worker(forking, "i1-1")
     await _standing_by(forking)
     async with await forking.spawn(Spec(attempt="i2-1")):
@@ -79,7 +76,6 @@ async def test_an_attempt_in_use_is_refused_to_a_standby_too(forking: ForkLaunch
 
 
 async def test_a_standby_carries_its_attempts_name_once_it_has_one(forking: ForkLauncher, run_dir: Path) -> None:
-    """The lock that proves an attempt's end is found under its name."""
     await _worker(forking, "i1-1")
     waiting = await _standing_by(forking)
     before = waiting.directory
@@ -93,7 +89,6 @@ async def test_a_standby_carries_its_attempts_name_once_it_has_one(forking: Fork
 
 
 async def test_a_retired_zygote_keeps_no_spares(forking: ForkLauncher) -> None:
-    """The zygote can be replaced at any time."""
     await _worker(forking, "i1-1")
     await _standing_by(forking)
     (old,) = psutil.Process().children()
@@ -105,7 +100,6 @@ async def test_a_retired_zygote_keeps_no_spares(forking: ForkLauncher) -> None:
 async def test_spares_are_bounded_and_end_when_there_is_nothing_to_do(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
-    """What waits is bounded, and an idle kernel holds nothing it does not need."""
     spares = KeeperPool()
     nursery.start_soon(spares.thin_out)
     pairs = [socket.socketpair() for _ in range(MOST + 1)]
@@ -121,7 +115,6 @@ async def test_spares_are_bounded_and_end_when_there_is_nothing_to_do(
 
 
 async def test_who_asks_first_while_a_standby_is_made_gets_that_one() -> None:
-    """That takes no longer than another fork would; whoever else asks does not wait for it."""
     standby, made, taken = StandbyWorker(), trio.Event(), list[object]()
     worker = SimpleNamespace(is_quiet=lambda: True)
 

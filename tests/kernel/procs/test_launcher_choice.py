@@ -23,12 +23,10 @@ from kernel.procs.launcher import LauncherUnknown, choose_launcher
 async def test_fork_where_it_is_safe_and_exec_elsewhere_or_on_demand(
     asked: str | None, platform: str, kind: type, tmp_path: Path
 ) -> None:
-    """macOS cannot fork after frameworks are loaded."""
     assert isinstance(choose_launcher(asked, platform=platform, run_dir=tmp_path, environ={}), kind)
 
 
 @pytest.mark.parametrize(("asked", "platform"), [("ray", "linux"), ("fork", "darwin")])
 def test_what_is_not_possible_says_what_to_do(asked: str, platform: str, tmp_path: Path) -> None:
-    """Errors say what, where, what to do."""
     with pytest.raises(LauncherUnknown, match="unset it, or set it to exec"):
         choose_launcher(asked, platform=platform, run_dir=tmp_path, environ={})

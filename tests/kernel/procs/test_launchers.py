@@ -47,7 +47,6 @@ async def test_a_command_talks_on_three_streams_and_its_exit_code_comes_back(lau
 
 @pytest.mark.promise("PF04")
 async def test_an_end_by_signal_is_told_as_a_signal(launcher: Launcher) -> None:
-    """A crash names its signal."""
     async with await launcher.spawn(command("kill -SEGV $$")) as handle:
         exited = await handle.wait()
     assert (exited.code, exited.signal, exited.killed) == (None, signal.SIGSEGV, False)
@@ -57,7 +56,6 @@ async def test_an_end_by_signal_is_told_as_a_signal(launcher: Launcher) -> None:
 async def test_a_command_that_cannot_be_executed_says_so_and_names_the_path(
     launcher: Launcher, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """Missing, wrong architecture, no interpreter, a folder, nowhere to work: a permanent error naming the path."""
     folder, gone = str(tmp_path), str(tmp_path / "gone")
     foreign, orphan = tmp_path / "foreign", tmp_path / "orphan"
     for path, content in ((foreign, "\x7fELF"), (orphan, "#!/nowhere/sh")):
@@ -80,7 +78,6 @@ async def test_a_command_that_cannot_be_executed_says_so_and_names_the_path(
 
 @pytest.mark.promise("P7", "PF05")
 async def test_a_kill_leaves_nothing_of_the_tree(launcher: Launcher) -> None:
-    """Setsid, double fork, SIGTERM ignored, stopped: gone within two seconds."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         assert alive(pids) == pids
@@ -93,7 +90,6 @@ async def test_a_kill_leaves_nothing_of_the_tree(launcher: Launcher) -> None:
 
 @pytest.mark.promise("PF07", "PF22")
 async def test_what_a_command_leaves_behind_ends_with_it(launcher: Launcher) -> None:
-    """Leftovers are killed before the exit is told, and do not change it."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=LEAVES, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         await handle.stdin.send_all(b"go\n")
@@ -118,7 +114,6 @@ async def test_sigterm_comes_first_and_a_polite_tree_ends_by_itself(launcher: La
 
 @pytest.mark.promise("PF05")
 async def test_sigkill_follows_for_those_that_ignore_sigterm(launcher: Launcher) -> None:
-    """The tree is killed when the grace is over."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         await handle.kill(after_seconds=0.05)
@@ -128,7 +123,6 @@ async def test_sigkill_follows_for_those_that_ignore_sigterm(launcher: Launcher)
 
 @pytest.mark.promise("P7")
 async def test_closing_a_handle_ends_the_tree_even_when_cancelled(launcher: Launcher, run_dir: Path) -> None:
-    """No attempt outlives its owner."""
     pids: list[int] = []
     with trio.CancelScope() as scope:
         async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
@@ -141,7 +135,6 @@ async def test_closing_a_handle_ends_the_tree_even_when_cancelled(launcher: Laun
 
 
 async def test_many_may_wait_for_one_end(launcher: Launcher) -> None:
-    """Wait is asked by the attempt and by the stop ladder."""
     ends = []
 
     async def wait(handle: Handle) -> None:
@@ -156,7 +149,6 @@ async def test_many_may_wait_for_one_end(launcher: Launcher) -> None:
 
 
 async def test_the_lock_is_held_until_the_tree_is_gone(launcher: Launcher, run_dir: Path) -> None:
-    """The released flock is the proof of death."""
     async with await launcher.spawn(command("read line")) as handle:
         with (run_dir / "i1-1" / "alive").open() as lock:
             with pytest.raises(BlockingIOError):
@@ -168,7 +160,6 @@ async def test_the_lock_is_held_until_the_tree_is_gone(launcher: Launcher, run_d
 
 @pytest.mark.promise("P7")
 async def test_a_killed_keeper_takes_its_tree_along(launcher: Launcher) -> None:
-    """Keeper SIGKILLs; the end is reported as a kill nobody asked for."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         os.kill(handle.keeper_pid, signal.SIGKILL)
@@ -180,7 +171,6 @@ async def test_a_killed_keeper_takes_its_tree_along(launcher: Launcher) -> None:
 
 @pytest.mark.promise("P8")
 async def test_a_stopped_keeper_cannot_keep_its_tree_alive(launcher: Launcher) -> None:
-    """Stop is bounded, whatever a worker does to its keeper."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         os.kill(handle.keeper_pid, signal.SIGSTOP)
@@ -191,14 +181,12 @@ async def test_a_stopped_keeper_cannot_keep_its_tree_alive(launcher: Launcher) -
 
 
 async def test_a_tool_that_signals_its_group_reaches_nothing_of_ours(launcher: Launcher) -> None:
-    """The child has its own session, so the keeper lives to tell its end."""
     async with await launcher.spawn(command("kill 0")) as handle:
         exited = await handle.wait()
     assert (exited.signal, exited.killed) == (signal.SIGTERM, False)
 
 
 async def test_a_worker_leads_a_group_of_its_own(launcher: Launcher) -> None:
-    """What signals its own group reaches no keeper and no other worker."""
     async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
         await handle.stdout.receive_some()  # it is ready
         assert os.getpgid(handle.pid) == handle.pid != os.getpgid(handle.keeper_pid)
@@ -220,7 +208,6 @@ async def test_a_command_inherits_three_descriptors_and_no_signal_settings(launc
 
 @pytest.mark.promise("XF22")
 async def test_a_command_has_exactly_the_environment_it_was_given(launcher: Launcher) -> None:
-    """Nothing of the caller's environment leaks in; the cookie is ours."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=("/usr/bin/env",), cwd="/", env={"A": "b"})) as handle:
         lines = (await text_of(handle)).splitlines()
         cookie = handle.cookie or lines[-1].partition("=")[2]  # a node keeps its own to itself
@@ -248,7 +235,6 @@ def test_an_attempt_id_is_a_plain_directory_name(attempt: str) -> None:
 @pytest.mark.promise("PF17")
 @pytest.mark.parametrize("launcher", ["fork", "exec"], indirect=True)
 async def test_short_of_descriptors_is_transient_and_leaves_nothing(launcher: Launcher, run_dir: Path) -> None:
-    """EMFILE is backpressure, not a failure of the command."""
     async with await launcher.spawn(command("true")) as handle:
         await handle.wait()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -275,7 +261,6 @@ async def test_short_of_descriptors_is_transient_and_leaves_nothing(launcher: La
 @pytest.mark.long("tests/kernel/procs/test_sweep.py")
 async def test_nothing_accumulates(launcher: Launcher, run_dir: Path) -> None:
     """No zombie is left; descriptors, tasks and directories are back where they were."""
-
     async def once(number: int) -> None:
         async with await launcher.spawn(command("true", attempt=f"i{number}-1")) as handle:
             await handle.wait()

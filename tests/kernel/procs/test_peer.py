@@ -42,14 +42,12 @@ def connection(*, nested: bool) -> Generator[tuple[int, int, int]]:
 @pytest.mark.promise("P6", "XF19")
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_connection_of_a_process_below_ours_is_known_for_one(*, nested: bool) -> None:
-    """However deep below, and the process itself too."""
     with connection(nested=nested) as (client_port, port, child):
         assert is_own_child(client_port, port, os.getpid())
         assert is_own_child(client_port, port, child)
 
 
 def test_a_connection_of_anybody_else_is_not() -> None:
-    """A person's command line; below a process that is gone; where no table says who listens, and so who connects."""
     with connection(nested=False) as (client_port, port, child), socket.create_connection(("127.0.0.1", port)) as mine:
         assert not is_own_child(mine.getsockname()[1], port, child)
         assert not is_own_child(client_port, port, 2**22 + 1)
@@ -58,7 +56,6 @@ def test_a_connection_of_anybody_else_is_not() -> None:
 
 @pytest.mark.promise("XF19")
 def test_who_asks_and_lets_go_at_once_may_be_ours() -> None:
-    """A closed connection is nobody's any more, though what was asked by it is still there to be read."""
     with connection(nested=False) as (_, port, child):
         with socket.create_connection(("127.0.0.1", port)) as gone:
             gone.sendall(b"x")
@@ -69,7 +66,6 @@ def test_who_asks_and_lets_go_at_once_may_be_ours() -> None:
 
 @pytest.mark.promise("XF19")
 def test_a_process_that_hides_what_it_has_open_may_have_it() -> None:
-    """What cannot be read below us counts as theirs."""
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
     hide = "import ctypes, sys; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print(flush=True); sys.stdin.read()"
@@ -149,7 +145,6 @@ def server() -> Generator[socket.socket]:
 @pytest.mark.promise("P56")
 @pytest.mark.parametrize("code", [STAYS, SETSID])
 def test_the_caller_is_the_tree_that_has_the_connection(server: socket.socket, code: str) -> None:
-    """Of two at the same time each is told; a process in a session of its own is still of its tree."""
     with Caller(server, code) as one, Caller(server, code) as two:
         assert one.of(one.root, two.root) == one.root
         assert two.of(one.root, two.root) == two.root
@@ -159,14 +154,12 @@ def test_the_caller_is_the_tree_that_has_the_connection(server: socket.socket, c
 
 @pytest.mark.promise("P56")
 def test_a_process_that_left_the_tree_is_nobodys(server: socket.socket) -> None:
-    """Its parent has gone, and whoever took it in is no root."""
     with Caller(server, LEAVES) as left:
         assert left.of(left.root) is None
 
 
 @pytest.mark.promise("P56")
 def test_a_pid_that_was_given_to_another_is_not_the_root(server: socket.socket) -> None:
-    """A root is a process, not a number."""
     with Caller(server, STAYS) as one:
         assert one.of(ProcessId(one.root.pid, one.root.start_time + 1)) is None
         assert one.of(ProcessId(one.root.pid, one.root.start_time - 1)) is None
@@ -174,7 +167,6 @@ def test_a_pid_that_was_given_to_another_is_not_the_root(server: socket.socket) 
 
 @pytest.mark.promise("P56")
 def test_a_connection_that_two_trees_have_is_nobodys(server: socket.socket, tmp_path: Path) -> None:
-    """Handed over a local socket, and kept by both; also where the other is a process of the kernel's own."""
     place = str(tmp_path / "s")
     gives = (
         f"local = socket.socket(socket.AF_UNIX); local.connect({place!r}); "
@@ -196,7 +188,6 @@ def test_a_connection_that_two_trees_have_is_nobodys(server: socket.socket, tmp_
 @pytest.mark.promise("P56")
 @pytest.mark.parametrize("let_go", ["wire.shutdown(1)", "wire.close()"])
 def test_who_lets_go_of_the_connection_is_nobody(server: socket.socket, let_go: str) -> None:
-    """Also half of it: what asks has to stand there for the answer."""
     with Caller(server, f"wire.sendall(b'x'); {let_go}; sys.stdin.read()") as one:
         assert one.socket.recv(1) == b""
         assert one.of(one.root) is None
@@ -204,7 +195,6 @@ def test_who_lets_go_of_the_connection_is_nobody(server: socket.socket, let_go: 
 
 @pytest.mark.promise("P56")
 def test_whoever_gets_the_port_of_a_connection_does_not_answer_for_it(server: socket.socket) -> None:
-    """One asks and resets its connection, another connects from the same port: it did not ask."""
     resets = (
         "wire.sendall(b'x'); sys.stdin.read(1); wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, "
         "struct.pack('ii', 1, 0)); wire.close(); print(flush=True); sys.stdin.read()"

@@ -23,7 +23,6 @@ def program(folder: Path, script: str) -> str:
 async def test_a_program_is_asked_once_and_again_when_it_was_replaced(
     forking: ForkLauncher, run_dir: Path, tmp_path: Path
 ) -> None:
-    """The version is probed once per binary and cached."""
     probes = VersionProbes(forking, run_dir)
     tool = program(tmp_path, f"echo asked >>{tmp_path}/asked; echo 1.0; echo noise >&2")
     async with trio.open_nursery() as nursery:
@@ -36,7 +35,6 @@ async def test_a_program_is_asked_once_and_again_when_it_was_replaced(
 
 
 async def test_it_finds_an_empty_home_and_leaves_nothing(forking: ForkLauncher, run_dir: Path, tmp_path: Path) -> None:
-    """No file of the user is read or written, nothing is left."""
     tool = program(tmp_path, 'ls -A "$HOME"; pwd; mkdir -p "$HOME/.cache/deep"; echo "$HOME"')
     alive, here, home = (await VersionProbes(forking, run_dir).ask(tool, "--version", ENV)).text.split()
     assert (alive, here, Path(home).parent) == ("alive", home, run_dir)

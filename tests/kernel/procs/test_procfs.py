@@ -21,13 +21,11 @@ ROWS = {one.id.pid: one for one in (row(1, 0), row(10, 1), row(11, 10), row(12, 
 
 @pytest.mark.promise("P7")
 def test_a_family_is_a_root_and_all_below_it() -> None:
-    """Trees of any depth, and nothing beside them."""
     assert procfs.descendants([ProcessId(10, 1)], ROWS) == {ProcessId(10, 1), ProcessId(11, 1), ProcessId(12, 1)}
 
 
 @pytest.mark.promise("PF11")
 def test_a_root_whose_pid_was_given_away_has_no_family() -> None:
-    """Start time mismatch."""
     assert procfs.descendants([ProcessId(10, 2), ProcessId(99, 1)], ROWS) == set()
 
 
@@ -69,7 +67,6 @@ async def test_only_the_very_process_is_killed(sleeper: trio.Process) -> None:
 
 @pytest.mark.promise("P7")
 def test_a_dead_process_that_nobody_reaped_counts_as_gone() -> None:
-    """A zombie runs nothing."""
     pid = os.posix_spawn("/bin/true", ["true"], {})
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

@@ -14,7 +14,6 @@ from tests.kernel.procs.trees import PATIENCE
 async def test_a_folder_named_protocol_cannot_shadow_ours(
     kind: str, tmp_path: Path, run_dir: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stranger's code must not run in zygote, keeper or worker."""
     project = tmp_path / "project"
     for name in ("protocol", "worker", "kernel", "trio"):
         (project / name).mkdir(parents=True)

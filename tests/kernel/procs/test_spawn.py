@@ -21,7 +21,6 @@ pytestmark = pytest.mark.skipif(not procfs.table(), reason="nobody can be named 
 
 @pytest.mark.promise("PF11")
 async def test_a_worker_is_found_also_where_its_keeper_cannot_name_itself(run_dir: Path) -> None:
-    """One of two start times that could not be read (a system out of files) says nothing of the other."""
     child = await trio.lowlevel.open_process(["sleep", "1000"])
     named = procfs.identify(child.pid)
     assert named is not None
@@ -44,7 +43,6 @@ async def test_a_worker_is_found_also_where_its_keeper_cannot_name_itself(run_di
 
 
 async def test_a_pipe_that_is_always_full_leaves_the_others_their_turn() -> None:
-    """What is there is read at once, and whoever writes without end has the loop not to himself."""
     ours, theirs = open_pipes()
     os.write(theirs.stdout, b"x" * 40)
     turns = 0
@@ -75,7 +73,6 @@ async def test_a_pipe_that_is_always_full_leaves_the_others_their_turn() -> None
 
 
 async def test_what_a_pipe_cannot_take_at_once_is_sent_whole() -> None:
-    """More than its buffer holds, to a reader that takes its time."""
     ours, theirs = open_pipes()
     data = os.urandom(300_000)
     heard = bytearray()

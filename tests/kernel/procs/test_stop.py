@@ -21,7 +21,6 @@ async def start(launcher: ForkLauncher, *argv: str) -> Handle:
 
 
 async def test_who_leaves_in_time_is_not_signalled(forking: ForkLauncher) -> None:
-    """The grace period comes first."""
     async with await start(forking, "sh", "-c", "read line; exit 3") as handle:
         await handle.stdin.aclose()
         with trio.fail_after(5):
@@ -30,7 +29,6 @@ async def test_who_leaves_in_time_is_not_signalled(forking: ForkLauncher) -> Non
 
 
 async def test_sigterm_follows_the_grace(forking: ForkLauncher) -> None:
-    """SIGTERM follows the grace period."""
     async with await start(forking, "sh", "-c", "trap 'exit 4' TERM; echo $$; while :; do read x; done") as handle:
         await read_pids(handle.stdout, 1)
         with trio.fail_after(5):
@@ -40,7 +38,6 @@ async def test_sigterm_follows_the_grace(forking: ForkLauncher) -> None:
 
 @pytest.mark.promise("PF05")
 async def test_sigkill_follows_sigterm(forking: ForkLauncher) -> None:
-    """Who ignores SIGTERM is killed with its tree."""
     async with await start(forking, *STAYS) as handle:
         pids = await read_pids(handle.stdout)
         with trio.fail_after(5):

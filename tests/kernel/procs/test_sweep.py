@@ -65,7 +65,6 @@ async def a_kernel(kind: str, run_dir: Path, count: int) -> AsyncGenerator[Kerne
 @pytest.mark.promise("P7", "PF09")
 @pytest.mark.parametrize(("kind", "count"), [("fork", 20), ("exec", 3)])
 async def test_no_tree_outlives_its_kernel_and_every_lock_is_free(kind: str, count: int, run_dir: Path) -> None:
-    """Kernel SIGKILL with running trees: all dead within two seconds."""
     async with a_kernel(kind, run_dir, count) as kernel:
         assert alive(kernel.pids) == kernel.pids
         assert len(kernel.pids) == 5 * count
@@ -79,7 +78,6 @@ async def test_no_tree_outlives_its_kernel_and_every_lock_is_free(kind: str, cou
 
 
 async def test_a_stuck_keeper_is_found_by_what_it_signed(run_dir: Path) -> None:
-    """After the patience, kill by pid and start time and by cookie."""
     async with a_kernel("fork", run_dir, 1) as kernel:
         (keeper,) = kernel.keepers
         os.kill(keeper, signal.SIGSTOP)
@@ -95,7 +93,6 @@ async def test_a_stuck_keeper_is_found_by_what_it_signed(run_dir: Path) -> None:
 
 @pytest.mark.promise("P7")
 async def test_a_zygote_alone_ends_a_tree_whose_keeper_is_stuck(run_dir: Path) -> None:
-    """A worker that stops its keeper gains a second, no more."""
     async with a_kernel("fork", run_dir, 1) as kernel:
         (keeper,) = kernel.keepers
         os.kill(keeper, signal.SIGSTOP)
@@ -105,7 +102,6 @@ async def test_a_zygote_alone_ends_a_tree_whose_keeper_is_stuck(run_dir: Path) -
 
 @pytest.mark.promise("PF11")
 async def test_a_stranger_that_got_the_pid_is_never_signalled(run_dir: Path) -> None:
-    """Pid, start time and boot must all match."""
     async with _sleeper() as stranger:
         lock = trio.Path(create_attempt_dir(run_dir, "i1-1", "no-such-cookie").lock)
         started = procfs.identify(stranger.pid)
@@ -127,7 +123,6 @@ async def _sleeper() -> AsyncGenerator[trio.Process]:
 
 
 def test_a_signature_of_another_boot_is_not_believed() -> None:
-    """A process is known by pid, start time and boot id."""
     signed = "cookie c\nkeeper 10 20\nchild 11 21\n"
     assert read_signature(f"boot elsewhere\n{signed}").processes == ()
     assert read_signature(f"boot {boot_id()}\n{signed}").processes == ((10, 20), (11, 21))
@@ -135,20 +130,17 @@ def test_a_signature_of_another_boot_is_not_believed() -> None:
 
 @pytest.mark.parametrize("torn", ["", "boot", "\0\0\0", "keeper x y\nchild 1\n"])
 def test_a_torn_signature_is_not_believed(torn: str) -> None:
-    """A file cut short by a power cut says nothing."""
     assert read_signature(torn).processes == ()
 
 
 @pytest.mark.promise("P20")
 async def test_a_kernel_that_left_nothing_is_swept_at_once(tmp_path: Path) -> None:
-    """The first start has no run directory."""
     with trio.fail_after(1):
         assert await sweep(tmp_path / "run") == SweepResult((), ())
 
 
 @pytest.mark.promise("P7")
 async def test_a_spare_directory_is_removed_and_is_no_attempt(tmp_path: Path) -> None:
-    """What the log says was swept are attempts; a kernel that was killed leaves the spare ones too."""
     spares = DirectoryPool()
     create_attempt_dir(tmp_path, "i1-1", "no-such-cookie", spares).remove()
     create_attempt_dir(tmp_path, "i3-1", "no-such-cookie")

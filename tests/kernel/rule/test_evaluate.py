@@ -31,7 +31,6 @@ def ended(status: Status, text: str = "") -> ViewDouble:
 
 
 def test_what_an_agent_says_at_the_end_is_its_reply_and_is_routed() -> None:
-    """contracts 9: what an agent says at the end is its reply and is routed."""
     view = ended("done", "@bob your turn")
     assert [(fact.draft.kind, fact.draft.sender, fact.hops, fact.cause) for fact, _ in view.recorded] == [
         ("done", "alice", 3, 7),
@@ -57,7 +56,6 @@ def test_a_failure_is_announced_by_the_system(status: Status) -> None:
 
 
 def test_a_cancelled_instruction_is_not_announced() -> None:
-    """Who cancelled knows."""
     assert [fact.draft.kind for fact, _ in ended("cancelled").recorded] == ["failed"]
 
 
@@ -75,7 +73,6 @@ def started(**changes: object) -> Fact:
 
 
 def test_a_workflow_starts_with_its_members_before_its_kickoff() -> None:
-    """A workflow starts with its members before its kickoff."""
     view = ViewDouble(runs=False)
     with pytest.raises(Refused, match="not running"):
         # The stage does not apply rows, so the kickoff that follows still finds nothing running.
@@ -106,7 +103,6 @@ def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:
 
 
 def test_proposals_are_asked_in_the_order_of_the_table() -> None:
-    """Core proposals in table order."""
     assert [one.name for one in CORE] == [
         "workflow",
         "routing",

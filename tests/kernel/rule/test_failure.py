@@ -25,7 +25,6 @@ def told(before: EndedInstruction | None, status: Status = "failed", cause: Caus
 
 
 def test_a_wakeup_that_fails_as_the_last_one_did_is_not_told_again() -> None:
-    """Once; an agent without trust would fill its own conversation."""
     assert not told(EndedInstruction("failed", "untrusted"))
     assert not told(EndedInstruction("dead", "network"), "dead", "network")
     assert not told(EndedInstruction("incomplete", "max_steps"), "incomplete", "max_steps")
@@ -41,10 +40,8 @@ def test_a_wakeup_that_fails_as_the_last_one_did_is_not_told_again() -> None:
     ],
 )
 def test_a_failure_that_is_new_is_told(before: EndedInstruction | None) -> None:
-    """Whatever is no wakeup, the first one, and one that fails for another cause than the last."""
     assert told(before)
 
 
 def test_two_failures_of_which_nobody_knows_the_cause_are_both_told() -> None:
-    """They need not be the same."""
     assert told(EndedInstruction("failed", None), cause=None)

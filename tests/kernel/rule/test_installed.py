@@ -40,7 +40,6 @@ def told(rules: InstalledRules, text: str = "hello", sender: str = USER) -> list
 
 
 def test_a_rule_of_a_package_answers_as_the_system() -> None:
-    """Whoever it says that it is; with a hook's words maybe in it as the hook."""
     echo = rule("echo", lambda fact: (say(f"heard {fact.draft.text}", sender="alice"),))
     rules = InstalledRules([echo])
     assert told(rules) == [("said", "system", "heard hello")]
@@ -50,7 +49,6 @@ def test_a_rule_of_a_package_answers_as_the_system() -> None:
 
 
 def test_what_it_answers_ends_and_is_bounded() -> None:
-    """It is not asked about what rules make, and says so much about one message."""
     rules = InstalledRules([rule("chat", lambda _fact: tuple(say(f"{place}") for place in range(FUEL)))])
     said = told(rules)
     assert len(said) == MOST + 1
@@ -58,7 +56,6 @@ def test_what_it_answers_ends_and_is_bounded() -> None:
 
 
 def test_one_that_raises_is_told_and_left_out_after_a_few_times() -> None:
-    """What was said is kept, and other rules are asked as before."""
     logged: list[str] = []
 
     def broken(_fact: Fact) -> tuple[Effect, ...]:
@@ -86,20 +83,17 @@ def test_one_that_raises_is_told_and_left_out_after_a_few_times() -> None:
     ],
 )
 def test_it_appends_messages_to_its_space_and_nothing_else(effect: Effect) -> None:
-    """Rows are the kernel's own."""
     (note,) = told(InstalledRules([rule("odd", lambda _fact: (effect,))]))
     assert note[2].startswith("[RULE:odd] not done: TypeError: ")
 
 
 def test_it_may_refuse_what_is_said() -> None:
-    """Who says it is told why."""
     rules = InstalledRules([rule("quiet", lambda _fact: (Refuse("forbidden", "not on a Sunday"),))])
     with pytest.raises(Refused, match="not on a Sunday"):
         told(rules)
 
 
 def test_the_project_switches_one_off_by_its_name() -> None:
-    """At any time."""
     off: set[str] = set()
     rules = InstalledRules([rule("echo", lambda _fact: (say("x"),))], is_off=off.__contains__)
     assert len(told(rules)) == 1
@@ -109,7 +103,6 @@ def test_the_project_switches_one_off_by_its_name() -> None:
 
 
 def test_without_any_the_table_is_that_of_the_core() -> None:
-    """And costs nothing."""
     assert InstalledRules().table() is CORE_TABLE
 
 
@@ -139,7 +132,6 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_packages_offer_rules_by_an_entry_point(packages: Path) -> None:
-    """What is none is listed as broken, and no core rule is replaced."""
     rules = InstalledRules(find_installed([str(packages)]))
     assert told(rules, "a ticket") == [("said", "system", "noted")]
     assert told(rules) == []

@@ -44,7 +44,6 @@ def test_only_members_of_the_workspace_can_be_asked() -> None:
 
 
 def test_nobody_asks_itself_under_whatever_name() -> None:
-    """The agent counts, not what it is called here."""
     for name in ("alice", "critic"):
         with pytest.raises(Refused) as caught:
             asked(ViewDouble({"alice": "alice", "critic": "alice"}), name)
@@ -52,7 +51,6 @@ def test_nobody_asks_itself_under_whatever_name() -> None:
 
 
 def test_who_waits_for_the_asker_is_not_asked() -> None:
-    """Cycles are refused by causation, however long they are; others may be asked."""
     view = ViewDouble(team("alice", "bob", "carol"), asking=("carol@review:main", "bob@review:main"))
     for name in ("carol", "bob"):
         with pytest.raises(Refused) as caught:
@@ -65,12 +63,10 @@ def test_who_waits_for_the_asker_is_not_asked() -> None:
 
 @pytest.mark.promise("P27")
 def test_a_question_over_the_hop_limit_waits_like_any_work() -> None:
-    """Nothing is lost, and nothing goes round for ever."""
     assert asked(ViewDouble(team("alice", "bob"), hops=3), "bob", hops=4).held_back() == [("bob@review:main", "hops")]
 
 
 def test_an_answer_does_not_wake_who_has_it_anyway() -> None:
-    """The asker gets it in its own thread; whoever else is mentioned is woken."""
     view = ViewDouble(team("alice", "bob", "carol"), asking=("alice@review:main", "carol@review:main"))
     outcome = InstructionOutcome(instruction=InstructionId("i2"), status="done", text="@alice @carol it is 42")
     fact = Fact(

@@ -53,7 +53,6 @@ def test_an_unknown_agent_is_refused_before_anything_is_recorded() -> None:
 
 
 def test_a_direct_send_to_a_member_waits_its_turn() -> None:
-    """Lane normal."""
     assert said(ViewDouble(team("alice")), "hi", to=("alice",)).woken() == [("alice@review:main", "normal")]
 
 
@@ -66,7 +65,6 @@ def test_a_mention_is_urgent_whatever_its_case() -> None:
 @pytest.mark.parametrize(("text", "lane"), [("@alice hi", "immediate"), ("hi", "normal")])
 @pytest.mark.parametrize("shout", ["URGENT ", "lane: background, priority 0! ", "[IMMEDIATE] "])
 def test_no_word_changes_the_lane(shout: str, text: str, lane: str) -> None:
-    """How a message is sent decides, whatever an agent writes into it."""
     to = () if "@" in text else ("alice",)
     for words in (text, shout + text):
         view = said(ViewDouble(team("alice", "bob")), words, sender="bob", to=to, cause=1)
@@ -74,14 +72,12 @@ def test_no_word_changes_the_lane(shout: str, text: str, lane: str) -> None:
 
 
 def test_who_is_addressed_and_mentioned_is_woken_once() -> None:
-    """One delivery for each recipient."""
     view = said(ViewDouble(team("alice", "bob")), "@alice @bob hi", to=("alice",))
     assert view.woken() == [("alice@review:main", "normal"), ("bob@review:main", "immediate")]
     assert view.delivered() == ["alice@review:main", "bob@review:main"]
 
 
 def test_a_member_is_found_by_its_name_in_the_workflow() -> None:
-    """A ref may have another name there than its file."""
     view = ViewDouble({"critic": "bob"})
     assert said(view, "@critic and @bob").woken() == [("bob", "immediate")]
 
@@ -94,14 +90,12 @@ def test_without_a_mention_nobody_is_woken() -> None:
 
 @pytest.mark.promise("TF13")
 def test_nobody_wakes_itself() -> None:
-    """Nobody wakes itself, also under another name."""
     view = ViewDouble({"alice": "a", "twin": "a", "bob": "b"})
     said(view, "@alice @twin @bob", sender="alice", cause=1)
     assert view.woken() == [("b", "immediate")]
 
 
 def test_a_ninth_mention_is_delivered_and_not_woken() -> None:
-    """contracts 2: a ninth mention is delivered and not woken."""
     names = [f"m{number}" for number in range(10)]
     view = said(ViewDouble(team(*names)), " ".join(f"@{name}" for name in names))
     assert len(view.woken()) == 8
@@ -109,7 +103,6 @@ def test_a_ninth_mention_is_delivered_and_not_woken() -> None:
 
 
 def test_a_final_reply_does_not_wake_again_whom_its_work_addressed() -> None:
-    """contracts 9: a final reply does not wake again whom its work addressed."""
     view = ViewDouble(team("alice", "bob", "carol"), addressed=frozenset({"bob@review:main"}))
     said(view, "@bob @carol done", kind="reply", sender="alice", cause=1)
     assert view.woken() == [("carol@review:main", "immediate")]
@@ -117,7 +110,6 @@ def test_a_final_reply_does_not_wake_again_whom_its_work_addressed() -> None:
 
 @pytest.mark.promise("CF16")
 def test_mentions_that_were_given_replace_those_in_the_text() -> None:
-    """What setup printed wakes nobody."""
     view = said(ViewDouble(team("alice", "bob")), "@alice and @bob", kind="kickoff", mentions=("alice",))
     assert view.woken() == [("alice@review:main", "immediate")]
 
@@ -131,7 +123,6 @@ def test_mentions_that_were_given_replace_those_in_the_text() -> None:
     ],
 )
 def test_a_limit_wakes_nobody_says_so_once_and_keeps_the_work(view: ViewDouble, hops: int, waits_for: str) -> None:
-    """What it holds back waits for a person, and is not lost."""
     said(view, "@bob go", hops=hops)
     view.limited = True
     said(view, "@bob go", hops=hops)
@@ -143,13 +134,11 @@ def test_a_limit_wakes_nobody_says_so_once_and_keeps_the_work(view: ViewDouble, 
 @pytest.mark.promise("P27")
 @pytest.mark.parametrize(("by", "waits_for"), [("budget", "budget"), ("wall_time", "hops")])
 def test_where_the_budget_is_used_up_nobody_is_woken_whatever_is_said(by: str, waits_for: str) -> None:
-    """Also the user's own message waits; it was told when the budget ended. Time is not called money."""
     view = said(ViewDouble(team("bob"), limited=True, limited_by=by), "@bob go")
     assert (view.woken(), view.held_back()) == ([], [("bob@review:main", waits_for)])
 
 
 def test_under_the_hop_limit_of_one_chain_another_goes_on() -> None:
-    """The guard is for the chain: what the user says is a chain of its own."""
     view = said(ViewDouble(team("bob"), hops=3, limited=True, limited_by="hops"), "@bob go")
     assert view.woken() == [("bob@review:main", "immediate")]
 
@@ -167,7 +156,6 @@ def test_a_refusal_says_what_to_do(runs: bool, code: str, hint: str) -> None:
 
 
 def test_a_message_that_no_worker_could_be_given_is_refused() -> None:
-    """Bad input changes nothing: what was accepted can be delivered."""
     view = ViewDouble()
     with pytest.raises(Refused) as caught:
         said(view, "é" * TEXT_LIMIT_BYTES, space="dm:alice")
@@ -188,14 +176,12 @@ def test_a_message_that_no_worker_could_be_given_is_refused() -> None:
 def test_the_users_word_takes_up_what_was_left_incomplete(
     text: str, sender: str, kind: MessageKind, expected: int | None
 ) -> None:
-    """`awk send alice continue` picks up from the saved thread."""
     view = ViewDouble(members=team("alice"), left_incomplete={(SPACE, f"alice@{SPACE}"): 7, ("dm:alice", "alice"): 8})
     said(view, text, sender=sender, kind=kind, to=("alice",))
     assert view.taken_up() == [expected]
 
 
 def test_without_a_channel_agents_do_not_hear_each_other_and_the_user_reaches_all() -> None:
-    """workspace: false: a final answer wakes nobody, nothing else can be said; the user's words go where they say."""
     view = ViewDouble(team("alice", "bob"), has_channel=False)
     said(view, "done, @bob", kind="reply", sender="alice", cause=1)
     assert (view.woken(), view.delivered()) == ([], [])

@@ -48,7 +48,6 @@ def opened(type: BallotType = "decision", options: tuple[Option, ...] = AB, **mo
 
 
 def test_everybody_but_its_creator_is_woken_as_by_a_mention() -> None:
-    """The electorate is snapshotted; lane immediate, and it may join."""
     where = said(view(), "proposal", opened())
     assert where.woken() == [(f"bob@{SPACE}", "immediate"), (f"carol@{SPACE}", "immediate")]
     (row,) = rows(where)
@@ -58,7 +57,6 @@ def test_everybody_but_its_creator_is_woken_as_by_a_mention() -> None:
 
 
 def test_what_a_person_puts_to_the_vote_wakes_all() -> None:
-    """REST: nobody is left out."""
     assert len(said(view(), "proposal", opened(), "user").woken()) == 3
 
 
@@ -73,7 +71,6 @@ def test_what_a_person_puts_to_the_vote_wakes_all() -> None:
     ],
 )
 def test_where_nobody_can_vote_nothing_is_put_to_the_vote(where: ViewDouble, space: str, code: str) -> None:
-    """A refusal says what to do."""
     with pytest.raises(Refused) as caught:
         said(where, "proposal", opened(), "user", space)
     assert (caught.value.code, bool(caught.value.hint)) == (code, True)
@@ -88,12 +85,10 @@ def test_its_creator_is_woken_as_by_a_mention(payload: Payload) -> None:
 
 @pytest.mark.promise("P27")
 def test_a_limit_holds_back_who_would_be_woken_by_the_end() -> None:
-    """A limit of the workflow holds for the creator too."""
     where = said(view(assigned=1000), "resolved", ALICE, "system")
     assert (where.woken(), where.held_back()) == ([], [(f"alice@{SPACE}", "hops")])
 
 
 def test_a_result_that_its_creator_has_seen_wakes_nobody() -> None:
-    """The answer to its call says so; nor is anybody woken where the run has ended."""
     assert said(view(), "resolved", ProposalEnded(name="p1", winner="a", wakes=None)).woken() == []
     assert said(view(runs=False), "resolved", ALICE, "system").woken() == []

@@ -29,7 +29,6 @@ def places(view: ViewDouble) -> list[tuple[str, str, str]]:
 
 
 def test_it_wakes_its_agent_alone_in_the_background() -> None:
-    """A wakeup yields to everything else; names in its words wake nobody."""
     view = ViewDouble(members=team("bob"))
     come(view)
     [(fact, effects)] = view.recorded
@@ -60,7 +59,6 @@ def test_it_wakes_at_home_where_the_workspace_does_not_run_or_is_not_its_own() -
 
 
 def test_the_schedule_of_a_workflow_wakes_in_its_workspace_and_nowhere_else() -> None:
-    """An inline agent has no other place."""
     view = ViewDouble(members=team("helper"))
     come(view, agent=f"helper@{SPACE}", home=SPACE)
     assert places(view) == [(SPACE, f"helper@{SPACE}", "helper")]
@@ -71,7 +69,6 @@ def test_the_schedule_of_a_workflow_wakes_in_its_workspace_and_nowhere_else() ->
 
 @pytest.mark.promise("P13")
 def test_a_workspace_that_a_limit_holds_is_left_alone_and_told_once() -> None:
-    """Work that nobody asked for does not pile up behind a limit."""
     view = ViewDouble(members=team("helper"), instructions=3, assigned=3)
     come(view, agent=f"helper@{SPACE}", home=SPACE)
     (_, effects), (notice, _) = view.recorded
@@ -84,7 +81,6 @@ def test_a_workspace_that_a_limit_holds_is_left_alone_and_told_once() -> None:
 
 
 def test_an_agent_that_is_gone_is_not_woken() -> None:
-    """The timer comes too late: nothing happens."""
     view = ViewDouble(agents=frozenset())
     come(view)
     assert places(view) == []
@@ -95,7 +91,6 @@ def test_an_agent_that_is_gone_is_not_woken() -> None:
     [(WakeupDue(agent=AgentKey("alice")), True), (Wakes(agent=AgentKey("alice"), name="a"), False)],
 )
 def test_a_rule_about_schedules_is_set_off_by_a_schedule_alone(payload: Payload, *, fires: bool) -> None:
-    """``when: due``: that a space below was closed is told by the same kind of message."""
     spec = msgspec.convert({"name": "late", "when": {"due": {}}, "then": [{"say": "now"}]}, RuleSpec)
     rule = ActiveRule(number=1, version=1, author="user", author_key=None, scopes=frozenset(), fired=0, spec=spec)
     view = ViewDouble(members=team("alice"), active=(rule,))

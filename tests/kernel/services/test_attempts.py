@@ -81,7 +81,6 @@ class _SlowToFinish(NoPreparation):
 
 
 async def test_no_limit_of_time_takes_back_a_reply_that_was_there(tmp_path: Path) -> None:
-    """It was paid for: while its tree is committed, ``timeouts.total`` ends nothing, and usage and entry are booked."""
     async with core(tmp_path, PlayedLauncher()) as it:
         text = "backend: mock\nmock:\n  - text: hi\ntimeouts:\n  total: 0.1s\n"
         (tmp_path / ".agents/alice.yaml").write_text(text)
@@ -103,7 +102,6 @@ def _booked(conn: apsw.Connection) -> list[tuple[object, ...]]:
 
 
 async def test_the_last_entry_and_the_end_are_one_commit(tmp_path: Path) -> None:
-    """Nobody ever sees the one without the other, and what follows from it is there with it."""
     async with core(tmp_path, PlayedLauncher()) as it:
         commits: list[list[str]] = []
         publish = it.writer._publish  # pyright: ignore[reportPrivateUsage]
@@ -130,7 +128,6 @@ async def test_the_last_entry_and_the_end_are_one_commit(tmp_path: Path) -> None
 async def test_a_message_to_an_agent_that_has_replied_is_leased_at_once_and_begun_when_its_worker_has_left(
     tmp_path: Path,
 ) -> None:
-    """Neither waits for the other: the commit not for the process, and the process not for the commit."""
     async with core(tmp_path, PlayedLauncher()) as it:
         first = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
         worker = await it.launcher.next()
@@ -166,7 +163,6 @@ async def test_work_that_was_leased_for_a_place_not_yet_left_can_be_cancelled(tm
 
 
 async def test_a_message_to_an_agent_that_may_not_begin_waits_and_takes_nobodys_place(tmp_path: Path) -> None:
-    """Paused, or busy: it is queued, and begun when its agent may."""
     async with core(tmp_path, PlayedLauncher()) as it:
         await it.writer.commit(pause_agent, ALICE)
         await trio.testing.wait_all_tasks_blocked()
@@ -186,7 +182,6 @@ async def test_a_message_to_an_agent_that_may_not_begin_waits_and_takes_nobodys_
 async def test_an_attempt_that_leaves_has_the_queue_looked_at_only_where_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A message that came before such a look would wait for it to be leased, in a commit of its own."""
     async with core(tmp_path, PlayedLauncher()) as it:
         looks: list[str] = []
         look = it.dispatcher.run_once
@@ -215,7 +210,6 @@ async def test_an_attempt_that_leaves_has_the_queue_looked_at_only_where_there_i
 
 @pytest.mark.promise("P11")
 async def test_with_a_message_what_is_first_in_the_queue_is_leased(tmp_path: Path) -> None:
-    """Work that was there before goes first, though its dispatcher has not looked yet."""
     async with core(tmp_path, PlayedLauncher()) as it:
         older = await it.writer.commit(append, it.draft())
         place = Place(ALICE, None, None, lambda _place: None)
@@ -228,7 +222,6 @@ async def test_with_a_message_what_is_first_in_the_queue_is_leased(tmp_path: Pat
 async def test_a_client_that_leaves_while_its_message_is_leased_leaves_no_lease_without_an_attempt(
     tmp_path: Path,
 ) -> None:
-    """What was leased runs, whoever is there to hear of it."""
     async with core(tmp_path, PlayedLauncher()) as it:
         with trio.CancelScope() as client:
             client.cancel()
@@ -240,7 +233,6 @@ async def test_a_client_that_leaves_while_its_message_is_leased_leaves_no_lease_
 
 @pytest.mark.promise("SF03")
 async def test_a_store_that_is_full_when_an_attempt_ends_only_delays_it(tmp_path: Path) -> None:
-    """Running agents are paused, not failed, and nothing stays open."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -265,7 +257,6 @@ async def test_a_store_that_is_full_when_an_attempt_ends_only_delays_it(tmp_path
 
 @pytest.mark.promise("SF11")
 async def test_a_foreign_lock_on_the_database_only_delays_what_is_booked(tmp_path: Path) -> None:
-    """An external process holds the write lock."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -281,7 +272,6 @@ async def test_a_foreign_lock_on_the_database_only_delays_what_is_booked(tmp_pat
 
 @pytest.mark.promise("P8")
 async def test_a_stop_does_not_wait_for_a_process_that_never_starts(tmp_path: Path) -> None:
-    """The zygote hangs; the work stays queued and uncharged."""
     async with core(tmp_path, PlayedLauncher(hangs=True)) as it:
         instruction = await it.send()
         await it.launcher.arrived.wait()
@@ -292,7 +282,6 @@ async def test_a_stop_does_not_wait_for_a_process_that_never_starts(tmp_path: Pa
 
 @pytest.mark.promise("P8")
 async def test_a_stop_reaches_work_that_is_being_leased(tmp_path: Path) -> None:
-    """Whoever registers after the order to stop is stopped too."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         with trio.fail_after(10):
@@ -302,7 +291,6 @@ async def test_a_stop_reaches_work_that_is_being_leased(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P19")
 async def test_an_edit_that_needs_trust_is_not_run_for_a_message_that_was_sent_before(tmp_path: Path) -> None:
-    """What was vouched for is what was there."""
     async with core(tmp_path, PlayedLauncher()) as it:
         first = await it.send()
         worker = await it.launcher.next()
@@ -317,7 +305,6 @@ async def test_an_edit_that_needs_trust_is_not_run_for_a_message_that_was_sent_b
 
 @pytest.mark.promise("P19")
 async def test_a_program_that_was_written_anew_is_not_run_for_what_was_kept(tmp_path: Path) -> None:
-    """Consent to ``backend: exec`` is to the content of its program too."""
     async with core(tmp_path, PlayedLauncher()) as it:
         (tmp_path / ".agents/alice.yaml").write_text("backend: exec\ncommand: [./run]\n")
         (tmp_path / "run").write_text("#!/bin/sh\n")
@@ -338,7 +325,6 @@ async def test_a_program_that_was_written_anew_is_not_run_for_what_was_kept(tmp_
 
 @pytest.mark.promise("P10")
 async def test_a_program_writes_no_more_than_its_quota_of_bytes_over_all_attempts(tmp_path: Path) -> None:
-    """The entry that is too many is not kept; its worker and whoever watches are told, and its cost is booked."""
     async with core(tmp_path, PlayedLauncher()) as it:
         (tmp_path / ".agents/alice.yaml").write_text(
             "backend: exec\ncommand: [./run]\nlimits: {bytes: 2KiB}\nretry: {backoff: 0}\n"
@@ -370,7 +356,6 @@ async def test_a_program_writes_no_more_than_its_quota_of_bytes_over_all_attempt
 
 
 async def test_what_our_own_workers_write_is_in_no_quota(tmp_path: Path) -> None:
-    """They cut what they write, and their steps are bounded."""
     async with core(tmp_path, PlayedLauncher()) as it:
         (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock: [{text: hi}]\nlimits: {bytes: 1KiB}\n")
         await register(it.catalog, it.writer, it.reader)
@@ -385,7 +370,6 @@ async def test_what_our_own_workers_write_is_in_no_quota(tmp_path: Path) -> None
 async def test_what_an_agent_brings_along_is_read_beside_the_kernels_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Thousands of files of skills, or a slow disk, hold up nobody else. Nothing to read: no thread."""
     readers: list[int] = []
 
     def reading(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> AgentResources:
@@ -407,7 +391,6 @@ async def test_what_an_agent_brings_along_is_read_beside_the_kernels_loop(
 
 @pytest.mark.promise("P19")
 async def test_kept_consent_counts_for_each_attempt_until_it_is_taken_back(tmp_path: Path) -> None:
-    """A wakeup has nobody to vouch for it; what was taken back is not run again."""
     async with core(tmp_path, PlayedLauncher()) as it:
         (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - shell: make\n")
         (found,) = agent_units(it.catalog.agent("alice").definition, it.catalog.project(), NOTHING)
@@ -443,7 +426,6 @@ async def test_refused_credentials_are_asked_for_once_and_cost_nothing(tmp_path:
 
 @pytest.mark.promise("P9")
 async def test_a_provider_is_not_to_blame_where_the_kernels_own_tools_were_not_reached(tmp_path: Path) -> None:
-    """Tried again, while nobody else's calls to that provider are held back for it."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         for code, counted in ((UNREACHED, 0), (None, 1)):
@@ -457,7 +439,6 @@ async def test_a_provider_is_not_to_blame_where_the_kernels_own_tools_were_not_r
 
 
 async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Path) -> None:
-    """Retry-After is a floor."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -491,7 +472,6 @@ class Short(PlayedLauncher):
 
 @pytest.mark.promise("PF17")
 async def test_a_machine_short_of_processes_is_waited_for(tmp_path: Path) -> None:
-    """The work goes back to its place, and neither its attempts nor its agent's crashes are charged."""
     async with core(tmp_path, Short()) as it:
         instruction = await it.send()
         await it.launcher.arrived.wait()
@@ -507,7 +487,6 @@ async def test_a_machine_short_of_processes_is_waited_for(tmp_path: Path) -> Non
 
 @pytest.mark.promise("PF16")
 async def test_a_program_that_cannot_be_run_fails_at_once_and_is_no_crash(tmp_path: Path) -> None:
-    """Permanent, and the agent's restart budget is left alone."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -529,7 +508,6 @@ def charged(it: Core) -> list[tuple[object, ...]]:
 
 @pytest.mark.promise("PF25")
 async def test_who_waits_for_a_process_is_seen_to(tmp_path: Path) -> None:
-    """An attempt that is leased for long says what it waits for."""
     async with core(tmp_path, PlayedLauncher(hangs=True)) as it:
         instruction = await it.send()
         await it.launcher.arrived.wait()

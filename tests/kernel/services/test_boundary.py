@@ -41,7 +41,6 @@ async def scene(folder: Path) -> AsyncGenerator[Scene]:
 
 @pytest.mark.promise("P9")
 async def test_a_service_that_fails_is_started_again_and_the_kernel_goes_on(tmp_path: Path) -> None:
-    """It is told in the log of events, and nobody else hears of it."""
     async with scene(tmp_path) as it:
         runs = 0
 
@@ -61,7 +60,6 @@ async def test_a_service_that_fails_is_started_again_and_the_kernel_goes_on(tmp_
 
 
 async def test_a_service_that_goes_on_failing_ends_the_kernel_in_order_and_says_why(tmp_path: Path) -> None:
-    """Five times within a minute: the kernel is asked to stop, as by a person, with the reason."""
     async with scene(tmp_path) as it:
 
         async def broken() -> None:
@@ -76,7 +74,6 @@ async def test_a_service_that_goes_on_failing_ends_the_kernel_in_order_and_says_
 
 
 async def test_failures_that_are_far_apart_do_not_add_up(tmp_path: Path) -> None:
-    """A service that fails once an hour is started again for ever."""
     async with scene(tmp_path) as it:
         left = 30
 
@@ -93,7 +90,6 @@ async def test_failures_that_are_far_apart_do_not_add_up(tmp_path: Path) -> None
 
 
 async def test_who_waits_for_a_service_to_start_is_told_once_also_where_it_failed_first(tmp_path: Path) -> None:
-    """What comes after it is begun when it works, not before."""
     async with scene(tmp_path) as it:
         order: list[str] = []
 
@@ -115,7 +111,6 @@ async def test_who_waits_for_a_service_to_start_is_told_once_also_where_it_faile
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("grouped", [False, True])
 async def test_a_disk_that_failed_is_not_tried_again(tmp_path: Path, grouped: bool) -> None:
-    """Nothing that is written can be trusted to last then: the kernel has to end."""
     async with scene(tmp_path) as it:
         failed = StorageFailed("disk")
 

@@ -43,7 +43,6 @@ def told(kernel: BudgetKernel) -> list[str]:
 
 
 async def test_four_agents_in_parallel_overshoot_by_one_call_each_at_most() -> None:
-    """Budgets hold while a run is in progress; what is left decides, not what was planned."""
     async with budget_kernel() as kernel:
         ids = await kernel.start(ALL, RunBudget(tokens=10_500))
         attempts = [await kernel.begin(one, PLAIN) for one in ids]
@@ -63,7 +62,6 @@ async def test_four_agents_in_parallel_overshoot_by_one_call_each_at_most() -> N
 
 
 async def test_answers_under_way_are_cut_to_what_the_others_leave() -> None:
-    """Each ``go`` carries what is reserved; what an attempt did not use is free once it is gone."""
     async with budget_kernel() as kernel:
         ids = await kernel.start(ALL, RunBudget(tokens=1700))
         for one in ids[:2]:
@@ -76,7 +74,6 @@ async def test_answers_under_way_are_cut_to_what_the_others_leave() -> None:
 
 @pytest.mark.promise("P27")
 async def test_what_may_be_spent_yet_is_told_to_who_counts_for_itself() -> None:
-    """The least of all limits in USD, without what others have reserved; nothing where none is set."""
     async with budget_kernel() as kernel:
         ids = await kernel.start(ALL, RunBudget(usd=0.5))
         ann = await kernel.begin(ids[0], agent(usd=2.0))
@@ -93,7 +90,6 @@ async def test_what_may_be_spent_yet_is_told_to_who_counts_for_itself() -> None:
 
 @pytest.mark.promise("P27")
 async def test_a_budget_that_is_used_up_is_told_once_and_holds_the_queue() -> None:
-    """No lease, no process and no call for what cannot be paid."""
     async with budget_kernel() as kernel:
         ids = await kernel.start(ALL, RunBudget(usd=0.5), mode="start")
         attempt = await kernel.begin(ids[0], PLAIN)
@@ -111,7 +107,6 @@ async def test_a_budget_that_is_used_up_is_told_once_and_holds_the_queue() -> No
 
 
 async def test_whoever_continues_a_workflow_grants_its_budget_once_more() -> None:
-    """State waiting until a person continues it."""
     async with budget_kernel() as kernel:
         ids = await kernel.start(ALL, RunBudget(tokens=1000), mode="start")
         attempt = await kernel.begin(ids[0], PLAIN)
@@ -149,7 +144,6 @@ async def test_an_agents_budget_comes_back_when_its_window_has_passed() -> None:
 
 
 async def test_an_instruction_has_its_own_budget_of_tokens_and_of_working_time() -> None:
-    """Per instruction; what an earlier attempt worked counts, what it waited does not."""
     async with budget_kernel() as kernel:
         ids = await kernel.start("@ann go", RunBudget())
         definition = agent(instruction=InstructionBudget(tokens=2000, wall_time=60.0))
@@ -172,7 +166,6 @@ async def test_an_instruction_has_its_own_budget_of_tokens_and_of_working_time()
 
 
 async def test_an_agents_working_time_is_limited_within_its_window_over_all_its_instructions() -> None:
-    """Wall time per agent; what is under way counts, and what was worked leaves the window as it came."""
     async with budget_kernel() as kernel:
         first = await kernel.start("@ann go", RunBudget())
         definition = agent(wall_time=600.0, window=3600.0)
@@ -213,7 +206,6 @@ async def test_work_may_last_as_long_as_older_work_leaves_the_window() -> None:
 
 @pytest.mark.promise("TF14")
 async def test_the_time_in_which_a_kernel_was_dead_is_nobodys_working_time() -> None:
-    """What its agent is known to have worked is booked, not the night after."""
     async with budget_kernel() as kernel:
         ids = await kernel.start("@ann go", RunBudget())
         definition = agent(wall_time=600.0, instruction=InstructionBudget(wall_time=900.0))
@@ -231,7 +223,6 @@ async def test_the_time_in_which_a_kernel_was_dead_is_nobodys_working_time() -> 
 
 
 async def test_a_limit_in_usd_needs_a_price() -> None:
-    """An unknown model has an unknown cost; a limit that could not hold is refused, not ignored."""
     async with budget_kernel() as kernel:
         ids = await kernel.start("@ann go", RunBudget(usd=1.0))
         leased = await kernel.lease(ids[0])
@@ -263,7 +254,6 @@ async def test_a_script_that_books_tokens_without_a_price_has_none_either(booked
 
 
 async def test_who_used_what_has_no_price_makes_no_further_call_under_a_limit_in_usd() -> None:
-    """A program says what it cost, or does not: then nobody can say that the limit is not reached."""
     async with budget_kernel() as kernel:
         limited, _ = await kernel.start("@ann @bob go", RunBudget(usd=1.0))
         attempt = await kernel.begin(limited, PLAIN)
@@ -292,7 +282,6 @@ async def test_a_call_is_booked_at_its_list_price_or_at_none() -> None:
 
 
 async def test_a_started_workflow_holds_still_when_its_wall_time_is_over() -> None:
-    """Wall time of a workflow; ``continue`` grants it once more."""
     async with budget_kernel() as kernel:
         ids = await kernel.start(ALL, RunBudget(), mode="start", limits=RunLimits(wall_time=60), wall_time_ms=60_000)
         runs = Runs(log=Log(kernel.reader, kernel.writer, lambda: kernel.now_ms), wake=kernel.feed.new_wake())
@@ -314,7 +303,6 @@ async def test_a_started_workflow_holds_still_when_its_wall_time_is_over() -> No
 
 
 async def test_the_price_list_is_read_while_the_first_worker_waits_for_its_model() -> None:
-    """Nobody waits for it: not the kernel's start, not a mock, not the first reply that is priced."""
     async with budget_kernel() as kernel, trio.open_nursery() as nursery:
         nursery.start_soon(kernel.budgets.run)
         ids = await kernel.start("@ann @bob go", RunBudget())

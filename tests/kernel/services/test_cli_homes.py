@@ -39,7 +39,6 @@ def left(root: Path) -> list[str]:
 async def test_they_go_with_their_agent_and_with_their_space(
     root: Path, agent: str | None, space: str | None, kept: list[str]
 ) -> None:
-    """Deleting an agent and clearing a space leave no word of it."""
     await CliHomes(root).forget(agent, space)
     assert left(root) == kept
     assert "going" not in str(sorted(root.glob("*/*")))  # noqa: ASYNC240  (a look at a folder)
@@ -47,7 +46,6 @@ async def test_they_go_with_their_agent_and_with_their_space(
 
 @pytest.mark.promise("XF05")
 async def test_no_link_leads_out(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What an agent put there is removed, and nothing behind it."""
     outside = tmp_path_factory.mktemp("outside")
     (outside / "precious").write_text("mine")
     (root / "alice/dm+alice/claude/link").symlink_to(outside)
@@ -58,7 +56,6 @@ async def test_no_link_leads_out(root: Path, tmp_path_factory: pytest.TempPathFa
 
 @pytest.mark.promise("P10")
 async def test_old_ones_are_swept_and_those_in_use_are_not(root: Path, tmp_path: Path) -> None:
-    """Kept as long as the work they belong to could go on."""
     async with open_store(str(tmp_path / "store.db")) as store:
         await store.agents("alice")
         old = (await store.said("dm:alice", "work")).instruction_ids[0]

@@ -51,7 +51,6 @@ async def confinement(
 
 @pytest.mark.promise("XF19")
 async def test_a_tree_is_free_to_change_and_the_project_is_only_seen(tmp_path: Path) -> None:
-    """With a tree of its own an agent cannot write the project, nor the repository's git directory."""
     tree = Worktree(
         run=1, agent="alice", name="alice", space="w:main", state="made", repository="/repo/.git", base="0" * 40,
         branch="awk/w/main/alice", path="/state/trees/w/main/alice", folder="sub",
@@ -75,7 +74,6 @@ async def test_a_tree_is_free_to_change_and_the_project_is_only_seen(tmp_path: P
 
 @pytest.mark.promise("XF19")
 async def test_a_sandbox_that_does_not_work_is_none(tmp_path: Path) -> None:
-    """Where the system lets nobody make namespaces, bubblewrap's own words are told; asked again each time."""
     broken = program(tmp_path, "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     async with confinement(tmp_path, broken) as confine:
         with pytest.raises(CauseError, match="No permissions to create new namespace"):
@@ -86,7 +84,6 @@ async def test_a_sandbox_that_does_not_work_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.promise("XF19")
 async def test_what_cannot_be_confined_is_refused(tmp_path: Path) -> None:
-    """Nobody runs unconfined who asked to be confined."""
     async with confinement(tmp_path, "no-such-bwrap") as confine:
         with pytest.raises(CauseError, match="bwrap is not on the kernel's PATH"):
             confine.of(ALICE, WorkingDirectory("/t", "/t"), start(tmp_path))
@@ -96,7 +93,6 @@ async def test_what_cannot_be_confined_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_relative_folder_of_the_path_brings_no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program of that name in the project would run outside of any sandbox, and be the sandbox."""
     program(tmp_path, "exit 0")
     monkeypatch.chdir(tmp_path)
     for path in (".", "./", "../" + tmp_path.name, ":/nowhere", ""):
@@ -106,7 +102,6 @@ def test_a_relative_folder_of_the_path_brings_no_bubblewrap(tmp_path: Path, monk
 @pytest.mark.promise("P6", "P18", "XF19")
 @pytest.mark.parametrize("home", [".", "sub/home", "link"])
 async def test_a_project_that_holds_the_home_confines_nobody(tmp_path: Path, home: str) -> None:
-    """The home is the project, in it, or a link to it: keys would be open, dot files writable."""
     (tmp_path / "sub/home").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path)
     async with confinement(tmp_path, program(tmp_path, "exit 0"), str(tmp_path / home)) as confine:
@@ -121,7 +116,6 @@ async def test_a_project_that_holds_the_home_confines_nobody(tmp_path: Path, hom
 @pytest.mark.promise("P19", "XF19")
 @pytest.mark.parametrize("name", [".git", ".agents", ".envrc"])
 async def test_what_is_a_link_cannot_be_protected(tmp_path: Path, name: str) -> None:
-    """A mount would stand where the link leads, and the link could be replaced."""
     (tmp_path / name).symlink_to(tmp_path / "elsewhere")
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
         with pytest.raises(CauseError, match=f"{name} is a symbolic link"):
@@ -132,7 +126,6 @@ async def test_what_is_a_link_cannot_be_protected(tmp_path: Path, name: str) -> 
 async def test_what_the_user_runs_by_itself_is_there_to_be_protected_and_goes_when_nobody_needs_it(
     tmp_path: Path,
 ) -> None:
-    """What is not there yet could be made by the agent; what the user has stays as it is."""
     (tmp_path / ".vscode").mkdir()
     (tmp_path / ".vscode/settings.json").write_text("{}")
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
@@ -152,7 +145,6 @@ async def test_what_the_user_runs_by_itself_is_there_to_be_protected_and_goes_wh
 
 @pytest.mark.promise("P19", "XF19")
 async def test_contexts_of_agents_are_protected_wherever_they_are_also_before_they_are_there(tmp_path: Path) -> None:
-    """What stands there stands in prompts as a person's words. The folders above can be written, and not moved."""
     (tmp_path / "docs").mkdir()
     directory = WorkingDirectory(str(tmp_path), str(tmp_path))
     async with confinement(tmp_path, program(tmp_path, "exit 0"), contexts=("ctx", "docs/a/b", "new/c")) as confine:
@@ -204,7 +196,6 @@ def left_in(root: Path) -> set[str]:
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("name", RUN_OUTSIDE)
 async def test_something_empty_of_the_user_stays(tmp_path: Path, name: str) -> None:
-    """What was there before is not ours, however empty."""
     users_own(tmp_path / name)
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
         box = confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path))
@@ -217,7 +208,6 @@ async def test_something_empty_of_the_user_stays(tmp_path: Path, name: str) -> N
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("name", RUN_OUTSIDE)
 def test_what_the_user_has_made_instead_stays(tmp_path: Path, name: str) -> None:
-    """It has the place of one of ours, and perhaps its inode."""
     placeholders = Placeholders(tmp_path, tmp_path / "record")
     placeholders.hold("i1-1", RUN_OUTSIDE)
     replace(tmp_path / name)
@@ -227,7 +217,6 @@ def test_what_the_user_has_made_instead_stays(tmp_path: Path, name: str) -> None
 
 @pytest.mark.promise("P14")
 def test_what_a_killed_kernel_made_goes_and_what_the_user_made_since_stays(tmp_path: Path) -> None:
-    """The record outlives the process; it names what was made, and not a name."""
     record = tmp_path / "record"
     Placeholders(tmp_path, record).hold("i1-1", RUN_OUTSIDE)
     replace(tmp_path / ".idea")
@@ -239,7 +228,6 @@ def test_what_a_killed_kernel_made_goes_and_what_the_user_made_since_stays(tmp_p
 
 @pytest.mark.parametrize("text", ["", "[]", '{".idea": 1}', '{".vscode": {"inode": 1, "changed_ns": 1}, "../x": null}'])
 def test_a_record_that_is_damaged_has_nothing_removed_that_it_does_not_prove(tmp_path: Path, text: str) -> None:
-    """What cannot be read names nothing."""
     record = tmp_path / "record"
     record.write_text(text)
     (tmp_path / ".vscode").mkdir()
@@ -251,7 +239,6 @@ def test_a_record_that_is_damaged_has_nothing_removed_that_it_does_not_prove(tmp
 
 
 def test_a_record_that_cannot_be_kept_holds_nothing_up(tmp_path: Path) -> None:
-    """A full disk: what was made is removed all the same while this kernel lives."""
     placeholders = Placeholders(tmp_path, tmp_path / "nowhere/record")
     placeholders.hold("i1-1", RUN_OUTSIDE)
     placeholders.release("i1-1")

@@ -25,7 +25,6 @@ async def delta_batch() -> AsyncGenerator[tuple[DeltaBatch, Seen]]:
 
 
 async def test_the_first_word_comes_at_once_and_the_next_ones_together(autojump_clock: trio.testing.MockClock) -> None:
-    """A reader sees life immediately, and ten events a second at most."""
     async with delta_batch() as (it, seen):
         it.add(Delta(text="a"))
         assert seen == [("delta", {"text": "a"})]

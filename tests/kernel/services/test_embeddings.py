@@ -115,7 +115,6 @@ async def ground(tmp_path: Path) -> AsyncGenerator[Ground]:
 async def test_a_process_asks_again_and_again_and_another_where_it_died(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel has no client of a model; the key is in no environment and on no command line."""
     folder = ground.folder / "run"
     folder.mkdir()
     monkeypatch.setattr(service, "ENDPOINT_SECONDS", 60.0)
@@ -144,7 +143,6 @@ async def test_a_process_asks_again_and_again_and_another_where_it_died(
 
 
 async def test_vectors_are_off_until_a_gain_was_measured_and_until_one_was_not(ground: Ground) -> None:
-    """The endpoint hears nothing before that; what was measured outlives a restart, and a lost file means off."""
     by_words = await ground.texts()
     assert ((await ground.search()).ranked, ground.api.requests) == ("words", [])
     kept = ground.embeddings.trial(ALICE, GAIN)
@@ -169,7 +167,6 @@ async def test_vectors_are_off_until_a_gain_was_measured_and_until_one_was_not(g
 
 
 async def test_a_turn_is_sent_once_with_the_key_and_only_ones_own(ground: Ground) -> None:
-    """Its vector is kept in the index; the next question sends itself alone."""
     await ground.archive.say("bob", "bob's car race")
     await ground.search(vectors=True)
     await ground.search("a boat race", vectors=True)
@@ -205,7 +202,6 @@ FAILURES: dict[str, Callable[[EmbeddingsApi], None]] = {
 async def test_whatever_goes_wrong_the_answer_is_the_one_by_words(
     failure: str, ground: Ground, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Told once, without the key; for a minute nobody waits for the endpoint; then it is asked again."""
     by_words = await ground.texts()
     ground.embeddings.trial(ALICE, GAIN)
     FAILURES[failure](ground.api)
@@ -222,8 +218,6 @@ async def test_whatever_goes_wrong_the_answer_is_the_one_by_words(
 
 
 async def test_vectors_that_cannot_be_kept_rank_all_the_same(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk: they are asked for again next time."""
-
     def full(*_: object) -> None:
         raise apsw.FullError("database or disk is full")
 
@@ -233,7 +227,6 @@ async def test_vectors_that_cannot_be_kept_rank_all_the_same(ground: Ground, mon
 
 
 async def test_a_silent_endpoint_costs_a_bounded_time(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one who asks gives up by itself, and is killed where it does not."""
     ground.embeddings.trial(ALICE, GAIN)
     over = trio.Event()
 
@@ -260,7 +253,6 @@ async def test_a_silent_endpoint_costs_a_bounded_time(ground: Ground, monkeypatc
     ],
 )
 async def test_without_an_endpoint_a_key_or_trust_nothing_is_sent(change: str, why: str, ground: Ground) -> None:
-    """And who asks for vectors alone is told why there are none."""
     ground.embeddings.trial(ALICE, GAIN)
     if change == "no key":
         del ground.environ["EMBED_KEY"]
@@ -279,7 +271,6 @@ async def test_without_an_endpoint_a_key_or_trust_nothing_is_sent(change: str, w
 
 @pytest.mark.promise("P48")
 async def test_a_purge_leaves_no_byte_of_a_vector(ground: Ground) -> None:
-    """The numbers are made of the words."""
     await ground.search(vectors=True)
     norm = sum(one * one for one in ground.api.vector(MEANT)) ** 0.5
     vector = struct.pack(f"{len(MEANINGS) + 1}f", *(one / norm for one in ground.api.vector(MEANT)))
@@ -291,7 +282,6 @@ async def test_a_purge_leaves_no_byte_of_a_vector(ground: Ground) -> None:
 
 
 async def test_what_was_measured_for_an_agent_goes_with_it(ground: Ground) -> None:
-    """Another one of that name is measured anew."""
     ground.embeddings.trial(ALICE, GAIN)
     ground.embeddings.trial(AgentKey("bob"), GAIN)
     await ground.search()
@@ -303,7 +293,6 @@ async def test_what_was_measured_for_an_agent_goes_with_it(ground: Ground) -> No
 
 
 def test_scores_and_closeness_count_half_each_and_what_has_no_vector_is_the_least_close() -> None:
-    """Deterministic: of equals the one that is better by its words."""
     words = {"a": 4.0, "b": 4.0, "c": 2.0}
     assert fused(words, {}) == [("a", 0.5), ("b", 0.5), ("c", 0.25)]
     assert fused(words, {"a": 0.3, "b": 0.3, "c": 0.3}) == fused(words, {})
@@ -322,7 +311,6 @@ def test_scores_and_closeness_count_half_each_and_what_has_no_vector_is_the_leas
     ],
 )
 def test_a_mistake_is_told_where_it_stands(said: str, why: str, tmp_path: Path) -> None:
-    """``awk validate`` and the start say the same."""
     (tmp_path / ".agents").mkdir()
     (tmp_path / ".agents.yaml").write_text(f"conversations: true\nembeddings: {said}\n")
     with pytest.raises(BadDefinition, match=why) as told:
@@ -331,7 +319,6 @@ def test_a_mistake_is_told_where_it_stands(said: str, why: str, tmp_path: Path) 
 
 
 def test_the_demand_names_where_it_is_sent_and_with_which_key(tmp_path: Path) -> None:
-    """Also for an endpoint that is known by its name: nobody agreed yet that it hears what was said."""
     (tmp_path / ".agents").mkdir()
     (tmp_path / ".agents.yaml").write_text("embeddings: {model: openai/text-embedding-3-small}\n")
     (unit,) = trust_demands(tmp_path, ()).units

@@ -36,13 +36,11 @@ def test_a_worker_that_leaves_without_a_result_has_failed(exited: Exited, cause:
     ],
 )
 def test_a_worker_killed_by_others_as_it_is_written_to_is_a_crash(exited: Exited, cause: str) -> None:
-    """Its closed input looks like a breach of the protocol; one that the kernel had to kill did breach it."""
     unread = Ending("failed", "the worker does not read its input (BrokenResourceError)", cause="protocol")
     assert judged(unread, exited, None, "sdk", "here", reached_mcp=True).cause == cause
 
 
 def test_frames_carry_their_ending() -> None:
-    """contracts 6: frames carry their ending."""
     assert of_result(Result(status="done", text="hi", usage=Usage(input_tokens=3))).usage.input_tokens == 3
     failed = of_error(Error(cause="rate_limited", text="slow down", http_status=429, retry_after=7.0))
     assert (failed.cause, failed.retry_after_seconds, failed.text) == ("rate_limited", 7.0, "slow down (HTTP 429)")

@@ -79,7 +79,6 @@ async def test_another_backend_or_dialect_begins_anew_with_a_ledger(store: Store
 
 
 async def test_a_lost_session_begins_anew_once_with_a_ledger(store: Store) -> None:
-    """A program that no longer has its session is told what it did; the session it makes then is kept."""
     cli = {"backend": "claude", "dialect": "anthropic"}
     instruction = await begun(store)
     session = Entry(k=0, kind="session", session="s1", note="/project")
@@ -96,7 +95,6 @@ async def test_a_lost_session_begins_anew_once_with_a_ledger(store: Store) -> No
 
 
 async def test_the_model_alone_may_change(store: Store) -> None:
-    """Another model of the same dialect reads the same thread."""
     instruction = await begun(store)
     await attempt(store, instruction, 1, *ENTRIES)
     assert (await attempt(store, instruction, 2)).entries == ENTRIES
@@ -104,7 +102,6 @@ async def test_the_model_alone_may_change(store: Store) -> None:
 
 @pytest.mark.promise("P5")
 def test_a_ledger_says_what_is_known_and_what_is_not() -> None:
-    """Outcome unknown. What was said is quoted; what is asked now stands by itself."""
     unknown = Entry(k=2, kind="reply", text="# Orders\nobey", stop_reason="tool_use", calls=(CALL,))
     asked = Entry(k=3, kind="note", text="continue\nquickly")
     account = prior_work((*ENTRIES, unknown, asked))
@@ -115,7 +112,6 @@ def test_a_ledger_says_what_is_known_and_what_is_not() -> None:
 
 
 def test_a_ledger_knows_calls_that_ran_side_by_side_apart() -> None:
-    """A program runs several at once, and they come back in any order."""
     calls = (ToolCall(id="a", name="one"), ToolCall(id="b", name="two"))
     back = Entry(k=1, kind="tool", text="fine", name="two", call_id="b")
     account = prior_work((Entry(k=0, kind="reply", calls=calls), back))
@@ -125,7 +121,6 @@ def test_a_ledger_knows_calls_that_ran_side_by_side_apart() -> None:
 
 @pytest.mark.promise("P10")
 def test_a_ledger_is_bounded() -> None:
-    """The newest lines."""
     many = tuple(Entry(k=k, kind="reply", text=f"{k} {'x' * 1000}", stop_reason="pause_turn") for k in range(1000))
     account = prior_work(many)
     assert len(account) < LINES * 300

@@ -31,7 +31,6 @@ def filled(disk: Path) -> Callable[[str], os.statvfs_result]:
 async def test_a_tree_that_cannot_be_made_waits_for_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: str
 ) -> None:
-    """Of the repository and of the trees; where there is room, what is wrong is told and nothing is tried again."""
     git_project = ground_in(tmp_path / "here")
     async with launched(tmp_path) as launcher, landing_ground(git_project, launcher, Interference()) as place:
         place.branch("alice", {"alice.txt": b"x\n"})

@@ -112,7 +112,6 @@ class Adopting:
 
 
 def test_what_was_set_aside_for_an_attempt_stays_so_under_the_next_program() -> None:
-    """Else the next one that asks for memory would find it free."""
     attempts = Adopting()
     dispatcher = Dispatcher(
         reader=cast("Any", None),
@@ -129,7 +128,6 @@ def test_what_was_set_aside_for_an_attempt_stays_so_under_the_next_program() -> 
 
 @pytest.mark.promise("P92")
 def test_a_table_is_read_as_it_was_written() -> None:
-    """Bytes that are no text, JSON that is kept as it came, sets and names of processes."""
     read = decode(encode(TABLE))
     assert read == TABLE
     assert bytes(read.attempts[0].frame.start.hooks) == b'{"a":[1]}'
@@ -139,7 +137,6 @@ def test_a_table_is_read_as_it_was_written() -> None:
 
 @pytest.mark.promise("P92")
 def test_a_table_of_the_version_before_lacks_what_has_a_default_and_has_what_is_known_no_more() -> None:
-    """All that is written with a default may be missing, at every depth; what has another meaning is refused."""
     table: dict[str, Any] = json.loads(encode(TABLE))
     attempt = table["attempts"][0]
     for name in ("line", "prepared", "provider", "stderr", "steps", "probing", "warned", "doing"):
@@ -164,13 +161,11 @@ def test_a_table_of_the_version_before_lacks_what_has_a_default_and_has_what_is_
     ],
 )
 def test_a_table_that_cannot_be_read_is_refused_with_words(changes: dict[str, Any], said: str) -> None:
-    """The version that tries it says them, and nothing has happened."""
     with pytest.raises(UnreadableHandover, match=said):
         decode(json.dumps({**json.loads(encode(TABLE)), **changes}).encode())
 
 
 def test_a_new_version_gives_way_if_the_descriptor_of_a_worker_is_missing() -> None:
-    """It checks before it opens the database, while the old version can still continue."""
     nothing: Any = None
     held = Held(7, "1.0", 0, (0, None), "t", "2026-11-23T00:00:00.000Z", 0, None, descriptors=(0,))
     gone = msgspec.structs.replace(ATTEMPT, handle=msgspec.structs.replace(ATTEMPT.handle, stdin=1_000_000))
@@ -181,7 +176,6 @@ def test_a_new_version_gives_way_if_the_descriptor_of_a_worker_is_missing() -> N
 
 
 def test_the_prompt_of_a_worker_that_has_it_is_left_out() -> None:
-    """It may be megabytes, and nobody asks for it again; who it was told to is kept."""
     long = msgspec.structs.replace(START, system="s" * 10**6, entries=(Entry(k=0, kind="reply", text="t" * 10**6),))
     frame = without_prompt(msgspec.structs.replace(ATTEMPT.frame, start=long))
     assert len(encode(msgspec.structs.replace(TABLE, attempts=(msgspec.structs.replace(ATTEMPT, frame=frame),)))) < 9000
@@ -229,7 +223,6 @@ class Interrupted(Conversation):
 
 @pytest.mark.promise("P92")
 async def test_a_conversation_goes_on_in_the_middle_of_a_line() -> None:
-    """What the first session had read of a frame is not read again, and no entry is heard twice."""
     talk = Interrupted()
     whole = line_of(Entry(k=1, kind="reply", text="b" * 100))
     await talk.say(Ready(pid=7, version="1"), Entry(k=0, kind="reply", text="a"))
@@ -244,7 +237,6 @@ async def test_a_conversation_goes_on_in_the_middle_of_a_line() -> None:
 
 @pytest.mark.promise("P92")
 async def test_a_worker_that_is_not_ready_yet_is_told_its_start_by_who_goes_on() -> None:
-    """Once, whoever hears its first word."""
     talk = Interrupted()
     told = await talk.until_it_stands()
     assert not told[0].ready
@@ -285,7 +277,6 @@ async def test_what_has_come_already_is_handled_before_a_conversation_stands(
 
 @pytest.mark.promise("P92")
 async def test_limits_of_time_go_on_and_clocks_of_silence_begin_anew(autojump_clock: trio.testing.MockClock) -> None:
-    """The total limit counts what was used before; who was silent before has its time again."""
     talk = Interrupted(timeouts=Timeouts(total=100, idle=50))
     await talk.say(Ready(pid=7, version="1"))
     pause, link, session = talk.sessions()

@@ -17,7 +17,6 @@ def begun() -> Heartbeat:
 
 
 def test_nothing_is_due_before_the_worker_speaks() -> None:
-    """Until then the startup deadline judges alone."""
     heartbeat = Heartbeat()
     heartbeat.heard(START)
     assert heartbeat.due_at == float("inf")
@@ -41,7 +40,6 @@ def test_one_ping_is_under_way_at_a_time_and_an_unanswered_one_is_the_end() -> N
 
 @pytest.mark.promise("IF13")
 def test_an_answer_to_another_ping_is_passed_over() -> None:
-    """Backwards, from the future, twice, or unasked."""
     heartbeat = begun()
     heartbeat.pong(0, START + 1)
     assert heartbeat.due_at == START + EVERY_SECONDS
@@ -74,7 +72,6 @@ def test_who_only_says_that_it_lives_is_asked_once_a_minute_until_it_says_someth
 
 @given(st.floats(0, 1e6), st.booleans())
 def test_time_that_is_forgiven_counts_for_nothing(seconds: float, asked: bool) -> None:
-    """The kernel's own lateness kills no worker."""
     heartbeat = begun()
     if asked:
         heartbeat.ask(START + 5)

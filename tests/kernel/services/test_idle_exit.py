@@ -54,7 +54,6 @@ async def watched() -> AsyncIterator[Watched]:
 
 @pytest.mark.promise("P77")
 async def test_a_kernel_ends_after_the_time_in_which_nothing_was_to_be_done(watched: Watched) -> None:
-    """Not before; and whatever happens meanwhile begins that time anew."""
     assert not await watched.ends_after(ALLOWED - 60)
     watched.requests = (0, 1)
     assert not await watched.ends_after(ALLOWED - 60)
@@ -69,7 +68,6 @@ async def test_a_kernel_ends_after_the_time_in_which_nothing_was_to_be_done(watc
 
 @pytest.mark.promise("P77")
 async def test_clients_hooks_and_a_project_that_does_not_want_it_keep_a_kernel(watched: Watched) -> None:
-    """A stream is a request that is being answered. The file may be edited while the kernel runs."""
     watched.requests = (1, 1)
     assert not await watched.ends_after(ALLOWED * 3)
     watched.requests = (0, 1)
@@ -84,7 +82,6 @@ async def test_clients_hooks_and_a_project_that_does_not_want_it_keep_a_kernel(w
 
 @pytest.mark.promise("P77")
 async def test_what_is_outstanding_keeps_a_kernel_and_what_failed_does_not(watched: Watched) -> None:
-    """Each by itself, in words; rows of the log as they are."""
     nothing = Outstanding()
     assert kept_by(nothing, requests=0, hooks=False) is None
     for name in Outstanding.__struct_fields__[1:]:

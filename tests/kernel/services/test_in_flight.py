@@ -31,7 +31,6 @@ with record.working("i7"), record.working("i7"):
 
 
 def test_what_a_killed_process_was_at_is_read_by_the_next(tmp_path: Path) -> None:
-    """And nothing that it had done with."""
     place = tmp_path / "in-flight"
     killed = subprocess.run([sys.executable, "-c", _KILLED, str(place)], timeout=30, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -42,7 +41,6 @@ def test_what_a_killed_process_was_at_is_read_by_the_next(tmp_path: Path) -> Non
 
 
 def test_more_than_it_has_places_for_is_no_harm(tmp_path: Path) -> None:
-    """What is beyond is not written down; places are used again."""
     place = tmp_path / "in-flight"
     record = InFlight(place)
     for _ in range(2):
@@ -58,7 +56,6 @@ def test_more_than_it_has_places_for_is_no_harm(tmp_path: Path) -> None:
 
 
 def test_without_a_record_nobody_knows(tmp_path: Path) -> None:
-    """It keeps nothing from starting."""
     record = InFlight(tmp_path / "nowhere" / "in-flight")
     assert record.left is None
     record.begin()
@@ -67,7 +64,6 @@ def test_without_a_record_nobody_knows(tmp_path: Path) -> None:
 
 
 def test_what_somebody_else_wrote_there_is_no_instruction(tmp_path: Path) -> None:
-    """Half a place, and numbers that are none."""
     place = tmp_path / "in-flight"
     place.write_bytes(b"\xff" * 8 + b"\x05" + b"\0" * 7 + b"abc")
     assert InFlight(place).left == frozenset({instruction_id(5)})
@@ -80,8 +76,6 @@ def test_what_somebody_else_wrote_there_is_no_instruction(tmp_path: Path) -> Non
 async def test_work_is_in_flight_with_its_frames_and_commits_and_not_while_its_worker_works(
     tmp_path: Path,
 ) -> None:
-    """What kills a kernel while a model is waited for is not the fault of who waits."""
-
     def in_flight() -> object:
         return InFlight(tmp_path / "in-flight").left
 

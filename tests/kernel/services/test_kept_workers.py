@@ -56,7 +56,6 @@ def keep(workers: KeptWorkers, handle: FakeHandle, agent: str = "alice") -> Idle
 async def test_one_that_nobody_wants_is_ended_after_its_time(
     workers: KeptWorkers, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """And so is one that has died by itself, at once."""
     handle, dead = FakeHandle(), FakeHandle()
     kept, died = keep(workers, handle), keep(workers, dead, "bob")
     assert kept is not None and died is not None
@@ -71,7 +70,6 @@ async def test_one_that_nobody_wants_is_ended_after_its_time(
 
 
 async def test_one_that_is_taken_is_nobody_elses_to_end(workers: KeptWorkers) -> None:
-    """Who watched it returns, and it lives."""
     handle = FakeHandle()
     kept = keep(workers, handle)
     assert kept is not None
@@ -84,7 +82,6 @@ async def test_one_that_is_taken_is_nobody_elses_to_end(workers: KeptWorkers) ->
 
 @pytest.mark.parametrize("what", ["quiet", "bare"])
 async def test_one_that_has_ended_or_left_a_file_is_not_kept(workers: KeptWorkers, what: str) -> None:
-    """Its run directory is the next attempt's."""
     handle = FakeHandle()
     setattr(handle, what, False)
     assert keep(workers, handle) is None
@@ -92,7 +89,6 @@ async def test_one_that_has_ended_or_left_a_file_is_not_kept(workers: KeptWorker
 
 
 async def test_there_are_never_more_than_the_most(workers: KeptWorkers) -> None:
-    """The one that has waited longest makes room; after the end of all none is kept."""
     handles = [FakeHandle() for _ in range(MOST + 1)]
     async with trio.open_nursery() as nursery:
         for number, handle in enumerate(handles):

@@ -115,7 +115,6 @@ def immutable(path: Path) -> Generator[None]:
 async def test_files_that_cannot_be_written_leave_everything_as_it_was(
     tmp_path: Path, launcher: Launcher, kind: str
 ) -> None:
-    """Refused with the reason; branch, index, files and locks are untouched, and it lands once that is mended."""
     git_project = project_in(tmp_path / "here")
     (git_project.root / ".gitattributes").write_text("run.sh filter=lfs\n")
     git_project.commit()
@@ -168,7 +167,6 @@ def fails(code: int) -> Callable[[], object]:
 async def test_a_step_that_fails_takes_the_steps_before_it_back(
     place: LandingProject, subtests: pytest.Subtests
 ) -> None:
-    """Each step of the exchange, at its first files and its last: refused; bytes, modes and lock are as before."""
     place.branch("alice", FILES)
     run, refs, before = await place.run_of("alice"), place.refs(), state_of(place.git_project)
     place.interference.one_by_one = True
@@ -187,7 +185,6 @@ async def test_a_step_that_fails_takes_the_steps_before_it_back(
 async def test_a_branch_that_git_cannot_move_takes_the_files_back(
     place: LandingProject, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    """The branch is the last to move: by then files and index are the new ones."""
     place.branch("alice", FILES)
     run, before, move = await place.run_of("alice"), state_of(place.git_project), Merging.move
 
@@ -204,7 +201,6 @@ async def test_a_branch_that_git_cannot_move_takes_the_files_back(
 @pytest.mark.promise("P33")
 @pytest.mark.parametrize("point", ["aside", "file", "files", "index"])
 async def test_what_the_user_writes_meanwhile_is_neither_lost_nor_landed(place: LandingProject, point: str) -> None:
-    """A file changed, made and removed while files move: it stays as they left it, whether that lands or not."""
     root = place.git_project.root
     place.branch("alice", FILES)
 
@@ -225,7 +221,6 @@ async def test_what_the_user_writes_meanwhile_is_neither_lost_nor_landed(place: 
 
 @pytest.mark.promise("P33")
 async def test_a_program_that_still_writes_to_an_old_file_keeps_its_words(place: LandingProject) -> None:
-    """It has the file open, which is set aside: nothing lands over what it writes."""
     file = place.git_project.root / "a.txt"
     place.branch("alice", FILES)
     with file.open("a") as target:
@@ -254,7 +249,6 @@ KILLS = (
 async def test_a_kernel_killed_while_files_move_leaves_the_next_one_to_land_them(
     place: LandingProject, kill: str
 ) -> None:
-    """Whatever had moved by then: it lands once, and the lock is gone."""
     place.branch("alice", FILES)
     place.interference.dies_at = kill
     info = await place.land(await place.run_of("alice"))
@@ -265,7 +259,6 @@ async def test_a_kernel_killed_while_files_move_leaves_the_next_one_to_land_them
 
 @pytest.mark.promise("P33")
 async def test_the_lock_of_a_branch_goes_also_where_the_next_kernel_refuses_to_move_it(place: LandingProject) -> None:
-    """git was killed with its kernel as it moved the branch, and a file was changed since."""
     place.branch("alice", FILES)
     lock = place.git_project.root / ".git/refs/heads/main.lock"
 
@@ -285,7 +278,6 @@ async def test_the_lock_of_a_branch_goes_also_where_the_next_kernel_refuses_to_m
 async def test_who_removes_the_lock_of_a_dead_kernel_and_commits_takes_nothing_back(
     place: LandingProject, kill: str
 ) -> None:
-    """As git advises. All that the agents did is on the branch in the end, or named as in conflict with the commit."""
     git_project = place.git_project
     place.branch("alice", FILES)
     landing = await place.ask(await place.run_of("alice"))
@@ -318,7 +310,6 @@ async def test_who_removes_the_lock_of_a_dead_kernel_and_commits_takes_nothing_b
 
 @pytest.mark.promise("P33")
 async def test_files_that_were_taken_back_after_a_kernel_died_are_told(place: LandingProject) -> None:
-    """The branch was moved, and nobody noted it; a commit since then has old files again."""
     git_project = place.git_project
     place.branch("alice", FILES)
     landing = await place.ask(await place.run_of("alice"))
@@ -339,7 +330,6 @@ async def test_files_that_were_taken_back_after_a_kernel_died_are_told(place: La
 async def test_files_that_cannot_be_put_back_are_put_back_later(
     place: LandingProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The landing stays open, with its lock, and no other one starts; once it is possible all is as it was."""
     place.branch("alice", FILES)
     run, before = await place.run_of("alice"), state_of(place.git_project)
     landing = await place.ask(run)
@@ -371,7 +361,6 @@ async def test_files_that_cannot_be_put_back_are_put_back_later(
 async def test_a_link_in_the_place_of_the_folder_for_new_files_is_not_followed(
     place: LandingProject, tmp_path: Path
 ) -> None:
-    """A repository can bring one along."""
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "precious").write_text("precious\n")
@@ -385,7 +374,6 @@ async def test_a_link_in_the_place_of_the_folder_for_new_files_is_not_followed(
 async def test_a_folder_that_becomes_a_link_while_files_move_is_not_written_through(
     place: LandingProject, tmp_path: Path
 ) -> None:
-    """An agent that works in the project could swap it: refused, and nothing is where it leads."""
     victim, folder = tmp_path / "victim", place.git_project.root / "d"
     victim.mkdir()
     place.branch("alice", FILES)
@@ -401,7 +389,6 @@ async def test_a_folder_that_becomes_a_link_while_files_move_is_not_written_thro
 
 @pytest.mark.promise("P33")
 async def test_the_lock_of_another_kernel_is_not_taken_for_ones_own(place: LandingProject) -> None:
-    """Two projects can be in one repository: the lock of the other one, which is at work, stays."""
     lock = place.git_project.root / ".git/index.lock"
     file_exchange.lock(str(lock.parent), "0" * 40)
     place.branch("alice", FILES)
@@ -413,7 +400,6 @@ async def test_the_lock_of_another_kernel_is_not_taken_for_ones_own(place: Landi
 async def test_one_landing_whose_files_cannot_be_written_does_not_keep_the_others(
     tmp_path: Path, launcher: Launcher
 ) -> None:
-    """Those that stand side by side are tried one by one then."""
     git_project = project_in(tmp_path / "here")
     (git_project.root / ".gitattributes").write_text("run.sh filter=lfs\n")
     git_project.commit()
@@ -429,7 +415,6 @@ async def test_one_landing_whose_files_cannot_be_written_does_not_keep_the_other
 
 @pytest.mark.promise("P33")
 async def test_work_that_was_given_back_and_is_unchanged_is_not_given_back_again(place: LandingProject) -> None:
-    """What a run delivers and cannot land goes back once for each state of its branch."""
     place.branch("alice", {"a.txt": b"alice\n"})
     run, base = await place.run_of("alice"), place.git_project.git("rev-parse", "main")
     place.git_project.write("a.txt", "the user's\n")

@@ -64,7 +64,6 @@ def clean(git_project: GitProject) -> bool:
 @pytest.mark.promise("P33")
 @pytest.mark.long("tests/kernel/workflows/test_branches.py")
 async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: LandingProject) -> None:
-    """A change to a file that another one renames follows it; the checkout has all of it; other refs stay."""
     place.branch("alice", {"old name.txt": None, "new/name.txt": LINES.replace(b"line", b"row"), "gone.txt": None})
     place.branch("bob", {"old name.txt": LINES.replace(b"line", b"row").replace(b"row 7", b"row seven")})
     place.branch("carol", {"x.bin": bytes(range(256)), "näw\nfile\t\"'": b"hostile\n", "-rf": b"dash\n"})
@@ -84,7 +83,6 @@ async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: La
 
 @pytest.mark.promise("P33")
 async def test_conflicts_change_nothing_and_name_the_files(place: LandingProject, subtests: pytest.Subtests) -> None:
-    """In a text, in a binary file, of a removed one, of a name; one conflict keeps the other branches from landing."""
     kinds: dict[str, tuple[dict[str, bytes | None], dict[str, bytes | None], str]] = {
         "text": (
             {"lines.txt": LINES.replace(b"line 3\n", b"3\n")},
@@ -113,7 +111,6 @@ async def test_conflicts_change_nothing_and_name_the_files(place: LandingProject
 async def test_a_branch_that_changes_what_another_holds_for_a_task_waits_for_that(
     place: LandingProject, folder: str, files: str
 ) -> None:
-    """The file, the holder and the task are named; one's own files, and those of what is over, land."""
     place.branch("alice", {"src/a.txt": b"alice\n"})
     place.branch("bob", {"b.txt": b"bob\n"})
     run = await place.run_of("alice", "bob", folder=folder)
@@ -141,7 +138,6 @@ async def test_a_branch_that_changes_what_another_holds_for_a_task_waits_for_tha
 
 @pytest.mark.promise("P28", "P33")
 async def test_nothing_that_a_branch_or_the_repository_names_is_run(place: LandingProject, tmp_path: Path) -> None:
-    """Merge drivers, filters, hooks, text conversions and monitors, of its configuration and its attributes."""
     marker = tmp_path / "it ran"
     git_project = place.git_project
     run = f"touch '{marker}'; false"
@@ -173,7 +169,6 @@ async def test_nothing_that_a_branch_or_the_repository_names_is_run(place: Landi
 
 @pytest.mark.promise("P33")
 async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_red(place: LandingProject) -> None:
-    """A semantic conflict: each of them is green alone. The first that makes it red gets it back; nothing moved."""
     check = 'test "$(cat n*.txt | wc -l)" -le 2 || { echo too many; exit 1; }'
     for name in ("alice", "bob", "carol", "dave"):
         place.branch(name, {f"n-{name}.txt": name.encode() + b"\n"})
@@ -193,7 +188,6 @@ async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_r
 async def test_a_check_may_use_no_more_of_the_machine_than_those_whose_work_it_checks(
     place: LandingProject, subtests: pytest.Subtests
 ) -> None:
-    """What it starts is what they wrote. The tightest limit counts, and what was over it is told."""
     loose = '{"processes": 1000, "memory": 1073741824}'
     place.branch("alice", {"alice.txt": b"alice\n"})
     place.branch("bob", {"bob.txt": b"bob\n"})
@@ -213,7 +207,6 @@ async def test_a_check_may_use_no_more_of_the_machine_than_those_whose_work_it_c
 async def test_what_is_too_large_is_refused_before_git_reads_it(
     place: LandingProject, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file, one of a commit in between, all together, one content under many names, a list without end."""
     for name, limit in (("FILE_BYTES", 1000), ("BRANCH_BYTES", 20_000), ("LIST_BYTES", 10_000)):
         monkeypatch.setattr(landing, name, limit)
     place.branch("file", {"d/large\n.bin": bytes(1001)})
@@ -248,7 +241,6 @@ async def test_what_is_too_large_is_refused_before_git_reads_it(
 
 @pytest.mark.promise("P33")
 async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingProject, subtests: pytest.Subtests) -> None:
-    """Changed, staged, in the way, in the middle of something, locked: refused, and every byte is as it was."""
     root = place.git_project.root
     place.branch("alice", {"a.txt": b"alice\n", "new.txt": b"new\n"})
     run = await place.run_of("alice")
@@ -298,7 +290,6 @@ async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingProject,
 async def test_what_git_ignores_in_a_checkout_is_not_written_over(
     place: LandingProject, subtests: pytest.Subtests
 ) -> None:
-    """A file, a folder in place of a file, a file in place of a folder: refused, told beforehand, and all is there."""
     root = place.git_project.root
     place.git_project.write(".gitignore", ".env\ncache\n")
     place.git_project.commit()
@@ -331,7 +322,6 @@ async def test_what_git_ignores_in_a_checkout_is_not_written_over(
 async def test_a_folder_that_only_the_repository_calls_a_working_tree_is_not_written_to(
     place: LandingProject, tmp_path: Path
 ) -> None:
-    """It has to say so as well, as git has both say it: a real linked tree moves with its branch."""
     git_project = place.git_project
     home = tmp_path / "home"
     home.mkdir()
@@ -369,7 +359,6 @@ async def test_a_folder_that_only_the_repository_calls_a_working_tree_is_not_wri
 async def test_nothing_is_written_by_way_of_a_link_in_the_repository(
     place: LandingProject, tmp_path: Path, name: str
 ) -> None:
-    """Our files replace it; where the reflog is one there is no note of the move."""
     place.branch("alice", {"new.txt": b"new\n"})
     run = await place.run_of("alice")
     victim, link = tmp_path / "victim", place.git_project.root / ".git" / name
@@ -386,7 +375,6 @@ async def test_nothing_is_written_by_way_of_a_link_in_the_repository(
 
 @pytest.mark.promise("P33")
 async def test_a_check_does_not_run_where_a_link_of_a_branch_leads(place: LandingProject, tmp_path: Path) -> None:
-    """The project's folder in the merged files has to be a folder of theirs."""
     outside = tmp_path / "outside"
     outside.mkdir()
     place.git_project.write("sub/a.txt", "a\n")
@@ -404,7 +392,6 @@ async def test_a_check_does_not_run_where_a_link_of_a_branch_leads(place: Landin
 
 @pytest.mark.promise("P33")
 async def test_a_branch_that_somebody_moved_is_not_moved_again(place: LandingProject) -> None:
-    """It stays where they left it, until it is moved from there."""
     old, tip = place.git_project.git("rev-parse", "main"), place.branch("alice", {"a.txt": b"alice\n"})
     theirs = commit(place.git_project, "refs/heads/side", {"u.txt": b"user\n"}, "main")
     place.git_project.git("branch", "elsewhere", theirs)
@@ -419,7 +406,6 @@ async def test_a_branch_that_somebody_moved_is_not_moved_again(place: LandingPro
 async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
     place: LandingProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One agent's branch can have the work of a confined one in it, also after that one's tree was removed."""
     programs: list[str | None] = []
 
     async def check(*_args: object, sandbox: Sandbox | None) -> CheckOutcome:
@@ -487,7 +473,6 @@ async def test_a_commit_that_comes_right_before_the_branch_moves_is_not_lost(
 async def test_a_branch_that_another_git_has_locked_is_refused_and_not_tried_for_ever(
     place: LandingProject, monkeypatch: pytest.MonkeyPatch, checked_out: bool
 ) -> None:
-    """The lock is named. One that a git of ours left, which was killed with its kernel, says so and is removed."""
     monkeypatch.setattr(landing, "LOCKED_MS", 10)
     into = "main" if checked_out else "release"
     place.git_project.git("branch", "release")
@@ -513,7 +498,6 @@ async def test_a_branch_that_another_git_has_locked_is_refused_and_not_tried_for
 async def test_filters_of_the_users_own_work_on_a_checkout_that_moves_and_on_what_is_checked(
     place: LandingProject,
 ) -> None:
-    """As git's own checkout has them (Git LFS is one); what the repository says about them does not count."""
     git_project = place.git_project
     (git_project.folder / ".gitconfig").write_text('[filter "case"]\n\tsmudge = tr a-z A-Z\n\tclean = tr A-Z a-z\n')
     git_project.git("config", "filter.case.smudge", "false")
@@ -525,7 +509,6 @@ async def test_filters_of_the_users_own_work_on_a_checkout_that_moves_and_on_wha
 
 @pytest.mark.promise("P33")
 async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(place: LandingProject) -> None:
-    """Moved after the check: it is merged anew with that. Deleted meanwhile: refused."""
     place.git_project.git("checkout", "--quiet", "-b", "elsewhere")
     place.branch("alice", {"a.txt": b"alice\n"})
     run = await place.run_of("alice")
@@ -549,7 +532,6 @@ async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(pl
 async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep_the_others(
     place: LandingProject, tmp_path: Path
 ) -> None:
-    """Batches: all ten with one check and one move; the one that is red is found by halves, and is refused alone."""
     log = tmp_path / "checks"
     check = f"echo x >> '{log}'; test ! -f red.txt"
     for batch, red in (("a", None), ("b", 6)):
@@ -569,7 +551,6 @@ async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep
 
 @pytest.mark.promise("P33")
 async def test_a_conflict_with_work_that_does_not_land_is_tried_again(place: LandingProject) -> None:
-    """The landing before it fails its check; after that there is no conflict."""
     place.branch("alice", {"a.txt": b"alice\n", "red.txt": b"x\n"})
     place.branch("bob", {"a.txt": b"bob\n"})
     request = MergeRequest(check="test ! -f red.txt")
@@ -582,7 +563,6 @@ async def test_a_conflict_with_work_that_does_not_land_is_tried_again(place: Lan
 async def test_what_is_asked_for_while_others_are_merged_is_checked_with_them(
     place: LandingProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One check and one move for both; what waits for those before it is not taken up again at once."""
     log, add = tmp_path / "checks", Merging.add
     for name, files in (("alice", {"a.txt": b"alice\n"}), ("bob", {"b.txt": b"bob\n"}), ("carol", {"a.txt": b"c\n"})):
         place.branch(name, dict(files))
@@ -606,7 +586,6 @@ async def test_what_is_asked_for_while_others_are_merged_is_checked_with_them(
 async def test_a_kernel_may_die_at_every_point_of_a_landing(
     tmp_path: Path, launcher: Launcher, subtests: pytest.Subtests
 ) -> None:
-    """Each point there is, with the branch checked out and not: it lands once; ref, index and files are one."""
     points = ["begun", "kept", "checked", "locked", "staged", "files", "index", "moved", "landed"]
     for number, (point, here) in enumerate((point, here) for here in (True, False) for point in points):
         if not here and point in ("locked", "staged", "files", "index", "moved"):
@@ -629,7 +608,6 @@ async def test_a_kernel_may_die_at_every_point_of_a_landing(
 
 @pytest.mark.promise("P33")
 async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: LandingProject) -> None:
-    """The next kernel takes all else back, and refuses to land over it: it is named, and lands once it is committed."""
     root = place.git_project.root
     place.branch(
         "alice", {"a.txt": b"alice\n", "lines.txt": LINES + b"more\n", "gone.txt": None, "new.txt": b"whole\n"}
@@ -656,7 +634,6 @@ async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: 
 @pytest.mark.promise("P33")
 @pytest.mark.long("tests/e2e/test_merge.py")
 async def test_the_user_is_the_author_and_the_reflog_knows(place: LandingProject) -> None:
-    """The identity of the repository, else that of git; a squash is one commit; the tree of an earlier run is kept."""
     place.git_project.git("config", "user.name", "Ada L")
     place.git_project.git("config", "user.email", "ada@localhost")
     place.branch("alice", {"a.txt": b"alice\n"})
@@ -680,7 +657,6 @@ def histories(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.promise("P33")
 @pytest.mark.long("the other tests of this file")
 def test_generated_histories_land_whole_and_lose_nothing() -> None:
-    """Some of what ``scripts/soak landing`` tries by the thousand: conflicts, red checks, kills, others' commits."""
     tried = histories("2", "--seed", "1001")
     assert (tried.returncode, "2 histories, 0 wrong" in tried.stdout) == (0, True), tried
 
@@ -692,7 +668,6 @@ def test_generated_histories_land_whole_and_lose_nothing() -> None:
 )
 @pytest.mark.long("the other tests of this file")
 def test_the_judge_of_histories_sees_a_fault(fault: str) -> None:
-    """The same trial of a kernel that is broken must fail, or it proves nothing."""
     tried = histories("--fault", fault, "--seed", str(LIKELY.get(fault, 100)))
     assert (tried.returncode, "1 faults planted, 0 not found" in tried.stdout) == (0, True), tried
 
@@ -701,7 +676,6 @@ def test_the_judge_of_histories_sees_a_fault(fault: str) -> None:
 async def test_who_conflicts_with_a_colleague_of_its_run_is_told_to_merge_a_commit_that_is_there(
     place: LandingProject,
 ) -> None:
-    """What it is to merge has that one's work in it, which is on no branch yet."""
     place.branch("alice", {"lines.txt": LINES.replace(b"line 3\n", b"3\n")})
     place.branch("bob", {"lines.txt": LINES.replace(b"line 3\n", b"x\n")})
     info = await place.land(await place.run_of("alice", "bob"), MergeRequest(give_back=True))

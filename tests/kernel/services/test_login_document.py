@@ -53,7 +53,6 @@ def place(tmp_path: Path) -> Place:
 @pytest.mark.promise("P35")
 @pytest.mark.parametrize("backend", CASES)
 async def test_only_renewed_tokens_go_home(place: Place, backend: Any) -> None:
-    """What else an agent writes into its copy is kept from its owner's own program, which some of it would command."""
     provider, login, left, home = CASES[backend]
     kept = place.keep(backend, login)
     kernel, (leased, start) = place.kernel(), place.attempt("alice", backend, provider)
@@ -125,7 +124,6 @@ def put_a_file_for_its_folder(copy: Path) -> None:
 @pytest.mark.promise("P35")
 @pytest.mark.parametrize("spoil", [put_a_folder_there, link_its_folder, put_a_file_for_its_folder])
 async def test_an_agent_cannot_keep_a_login_from_others(place: Place, spoil: Callable[[Path], None]) -> None:
-    """Whatever it leaves where its copy was: the next one has the login, and so has it itself."""
     home = place.keep("opencode", {"anthropic": OAUTH})
     kernel = place.kernel()
     alice, bob = place.attempt("alice", "opencode"), place.attempt("bob", "opencode")
@@ -141,7 +139,6 @@ async def test_an_agent_cannot_keep_a_login_from_others(place: Place, spoil: Cal
 
 
 async def test_a_token_is_lent_to_attempts_of_one_name_in_two_projects(place: Place) -> None:
-    """Their records are in one folder; each has its own."""
     kernels = [place.kernel(CLAUDE_CODE_OAUTH_TOKEN="sk-token") for _ in range(2)]
     leased, start = place.attempt("alice")
     for number, kernel in enumerate(kernels):

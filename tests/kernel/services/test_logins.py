@@ -95,7 +95,6 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.mark.promise("P18", "P35")
 async def test_what_is_renewed_goes_home_and_nothing_else_stays(place: Place) -> None:
-    """The program has exactly that file, for this user alone; afterwards there is no copy."""
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
     before = place.home.read_bytes()
     await kernel.lend(leased, start)
@@ -108,7 +107,6 @@ async def test_what_is_renewed_goes_home_and_nothing_else_stays(place: Place) ->
 
 
 async def test_what_was_not_renewed_is_not_written(place: Place) -> None:
-    """Not even its time changes."""
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
     before = place.home.stat()
     await kernel.lend(leased, start)
@@ -120,7 +118,6 @@ async def test_what_was_not_renewed_is_not_written(place: Place) -> None:
 async def test_what_is_renewed_goes_home_while_the_program_works(
     place: Place, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Its owner's own program would be logged out else for as long as an attempt takes."""
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kernel.run)
@@ -178,7 +175,6 @@ def put_a_pipe_there(copy: Path) -> None:
     ],
 )
 async def test_what_is_no_login_does_not_go_home(place: Place, spoil: bytes | Callable[[Path], None]) -> None:
-    """The copy lies where its program, and in a sandbox whatever runs there, can write."""
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
     await kernel.lend(leased, start)
     if isinstance(spoil, bytes):
@@ -192,7 +188,6 @@ async def test_what_is_no_login_does_not_go_home(place: Place, spoil: bytes | Ca
 
 @pytest.mark.promise("P35")
 async def test_a_login_that_changed_at_home_is_left_alone(place: Place) -> None:
-    """Its owner logged in anew meanwhile: that counts, and what the program had is kept beside."""
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
     await kernel.lend(leased, start)
     anew = {"claudeAiOauth": {"accessToken": "b-1"}}
@@ -205,7 +200,6 @@ async def test_a_login_that_changed_at_home_is_left_alone(place: Place) -> None:
 
 
 async def test_a_login_that_was_removed_at_home_stays_removed(place: Place) -> None:
-    """Its owner logged out."""
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
     await kernel.lend(leased, start)
     place.home.unlink()
@@ -216,7 +210,6 @@ async def test_a_login_that_was_removed_at_home_stays_removed(place: Place) -> N
 
 @pytest.mark.promise("P35")
 async def test_a_login_is_with_one_attempt_at_a_time(place: Place, autojump_clock: trio.testing.MockClock) -> None:
-    """Of this kernel and of any other: who waits is told who has it, and holds nothing after a while."""
     kernel, other = place.kernel(), place.kernel()
     (alice, start), (bob, bobs) = place.attempt("alice"), place.attempt("bob")
     await kernel.lend(alice, start)
@@ -235,7 +228,6 @@ async def test_a_login_is_with_one_attempt_at_a_time(place: Place, autojump_cloc
 
 @pytest.mark.promise("P35")
 def test_a_login_stays_with_a_tree_that_outlives_its_kernel(place: Place) -> None:
-    """The keeper's lock says that its processes are there yet; once it is free, what they renewed goes home first."""
     (_, start), (bob, bobs) = place.attempt("alice"), place.attempt("bob")
     lend = [sys.executable, "-c", f"from {__name__} import killed; killed({str(place.folder)!r})"]
     subprocess.run(lend, env={**os.environ, AT: "login.lent:1"}, check=False)
@@ -280,7 +272,6 @@ def killed(folder: str) -> None:
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.long("tests/kernel/services/test_login_document.py")
 def test_no_kill_loses_what_was_renewed(place: Place, point: str) -> None:
-    """SIGKILL at any point; the next kernel brings it home, or finds it there, and leaves nothing behind."""
     words = [sys.executable, "-c", f"from {__name__} import killed; killed({str(place.folder)!r})"]
     ended = subprocess.run(words, env={**os.environ, AT: f"login.{point}:1"}, check=False)
     assert ended.returncode == -9
@@ -295,7 +286,6 @@ def test_no_kill_loses_what_was_renewed(place: Place, point: str) -> None:
 @pytest.mark.parametrize("point", ["lent", "safe", "beside", "home", "noted"])
 @pytest.mark.long("tests/kernel/services/test_login_document.py")
 def test_no_kill_loses_what_is_renewed_after_it(place: Place, point: str) -> None:
-    """A tree outlives its kernel, and renews again: that is no login that somebody else put there meanwhile."""
     words = [sys.executable, "-c", f"from {__name__} import killed; killed({str(place.folder)!r})"]
     subprocess.run(words, env={**os.environ, AT: f"login.{point}:1"}, check=False)
     again = {"claudeAiOauth": {"accessToken": "a-3", "refreshToken": "r-3", "expiresAt": 3}}
@@ -314,7 +304,6 @@ def settled(folder: str) -> None:
 
 
 async def test_a_token_is_lent_to_any_number_at_once(place: Place) -> None:
-    """Nothing renews it, so there is nothing to wait for and nothing to bring home."""
     kernel = place.kernel(CLAUDE_CODE_OAUTH_TOKEN="sk-token")
     names = ("alice", "bob")
     for name in names:
@@ -330,7 +319,6 @@ async def test_a_token_is_lent_to_any_number_at_once(place: Place) -> None:
 
 @pytest.mark.parametrize("held", ["[]", "no json", ""])
 async def test_a_file_that_holds_no_login_is_missing_credentials(place: Place, held: str) -> None:
-    """Told with its name; nothing is lent, and nothing is held."""
     place.home.write_text(held)
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
     with pytest.raises(CauseError, match=r"holds no login") as caught:

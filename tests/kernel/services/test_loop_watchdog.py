@@ -39,7 +39,6 @@ class Manager:
 async def test_a_service_manager_hears_ready_watchdog_and_stopping(
     tmp_path: Path, abstract: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """sd_notify, often enough for the watchdog."""
     manager = Manager(f"@awk-test-{tmp_path}" if abstract else str(tmp_path / "notify"))
     environ = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "6000000", "WATCHDOG_PID": "7"}
     watchdog = LoopWatchdog(
@@ -58,7 +57,6 @@ async def test_a_service_manager_hears_ready_watchdog_and_stopping(
 
 
 def test_without_a_service_manager_nobody_is_told_and_nothing_fails(tmp_path: Path) -> None:
-    """Nonsense in the environment included."""
     gone = str(tmp_path / "gone")
     for environ in ({}, {"NOTIFY_SOCKET": ""}, {"NOTIFY_SOCKET": "vsock:1:2"}, {"NOTIFY_SOCKET": gone}):
         notifier_from(environ, 7).tell("READY=1")
@@ -101,7 +99,6 @@ async def test_the_dump_is_put_off_as_long_as_the_loop_turns(autojump_clock: tri
 
 
 def test_a_loop_that_stands_still_is_shown_where_it_stands() -> None:
-    """The real timer, with a loop that blocks."""
     script = """
 import time, trio
 from kernel.services import health

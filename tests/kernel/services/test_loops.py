@@ -65,7 +65,6 @@ async def test_a_run_of_two_that_always_mention_each_other_halts_at_its_limit(
 
 
 async def test_a_started_workflow_waits_at_its_limit_until_somebody_continues_it() -> None:
-    """The same number of hops once more, each time."""
     async with budget_kernel() as kernel:
         await kernel.start("@ann begin", RunBudget(), mode="start", limits=TWICE)
         assert await play(kernel, OTHER) == 7
@@ -80,7 +79,6 @@ async def test_a_started_workflow_waits_at_its_limit_until_somebody_continues_it
 
 
 async def test_what_the_user_says_is_heard_while_a_chain_is_held() -> None:
-    """The guard stops a chain, not a workspace."""
     async with budget_kernel() as kernel:
         await kernel.start("@ann begin", RunBudget(), mode="start", limits=RunLimits(hops=3))
         await play(kernel, OTHER)
@@ -90,7 +88,6 @@ async def test_what_the_user_says_is_heard_while_a_chain_is_held() -> None:
 
 @pytest.mark.promise("TF13")
 async def test_who_mentions_itself_is_not_woken() -> None:
-    """Who mentions itself is not woken."""
     async with budget_kernel() as kernel:
         await kernel.start("@ann begin", RunBudget())
         assert await play(kernel, {"ann": "@ann again and again"}) == 1

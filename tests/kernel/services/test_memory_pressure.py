@@ -10,7 +10,6 @@ GIB = 1 << 30
 
 
 def test_memory_is_looked_at_once_a_second() -> None:
-    """Asked before every lease, it must cost nothing."""
     now = [0.0]
     looks: list[float] = []
 
@@ -25,7 +24,6 @@ def test_memory_is_looked_at_once_a_second() -> None:
 
 
 def test_it_sees_the_machine_it_runs_on() -> None:
-    """The real figures of /proc and /sys."""
     assert 0.0 <= free_part() <= 1.0
     assert not MemoryPressure(clock=lambda: 0.0).pressed(0.0)
 
@@ -42,7 +40,6 @@ def test_it_sees_the_machine_it_runs_on() -> None:
     ],
 )
 def test_the_limit_of_a_container_counts(limit: str, used: int, cached: int, pressed: bool, tmp_path: Path) -> None:
-    """A container dies at its own limit, long before the machine is full."""
     group = tmp_path / "outer/inner"
     group.mkdir(parents=True)
     (tmp_path / "outer/memory.max").write_text(f"{limit}\n")

@@ -30,7 +30,6 @@ def bytes_of(directory: Path) -> bytes:
 
 
 async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Path) -> None:
-    """Provider memory. The report of a run can still be read; one that runs again keeps all."""
     async with open_store(str(tmp_path / "kernel.db")) as store:
         cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
         await start(store)
@@ -66,7 +65,6 @@ async def test_what_was_said_in_memory_goes_with_the_kernel_and_at_the_start_of_
 
 
 async def test_what_is_kept_is_kept(tmp_path: Path) -> None:
-    """The default."""
     async with open_store(str(tmp_path / "kernel.db")) as store:
         cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
         await start(store, "kept")

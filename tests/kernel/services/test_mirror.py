@@ -107,7 +107,6 @@ async def test_a_workspace_is_written_as_its_channel_and_a_history_for_each_agen
 @pytest.mark.promise("P15", "CF12")
 @pytest.mark.parametrize("name", ["../../../escaped", "{}/absolute", "a/b"])
 def test_a_name_from_a_strange_database_is_the_name_of_no_file(tmp_path: Path, name: str) -> None:
-    """Neither written nor removed: who is named as an author or addressed may come from a restored backup."""
     (tmp_path / "project").mkdir()
     for path in (tmp_path / "escaped.jsonl", tmp_path / "kept.jsonl"):
         path.write_text("theirs")
@@ -145,7 +144,6 @@ async def test_what_is_said_to_an_agent_directly_is_in_its_own_folder_a_file_for
 @pytest.mark.promise("SF17")
 @pytest.mark.parametrize("torn", ["", '{"seq":7,"ki', "\0\0\0\0"])
 async def test_a_killed_kernel_leaves_no_line_out_and_none_twice(tmp_path: Path, torn: str) -> None:
-    """The cursor is behind the file, and the file's last line is whatever the crash left."""
     async with mirrored_project(tmp_path) as on:
         await on.store.said("dm:alice", "one")
         await on.mirror.write()
@@ -160,7 +158,6 @@ async def test_a_killed_kernel_leaves_no_line_out_and_none_twice(tmp_path: Path,
 
 @pytest.mark.promise("P14")
 async def test_what_somebody_else_wrote_into_a_file_is_not_cut(tmp_path: Path) -> None:
-    """A file of that name may be the user's."""
     async with mirrored_project(tmp_path) as on:
         (on.root / FOLDER).mkdir(parents=True)
         (on.root / FOLDER / "channel.jsonl").write_text("my notes")
@@ -174,7 +171,6 @@ async def test_what_somebody_else_wrote_into_a_file_is_not_cut(tmp_path: Path) -
 async def test_a_folder_that_cannot_be_written_is_told_once_and_made_up_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A link or a file in the way stops neither the kernel nor other folders; the link is not followed."""
     caplog.set_level(logging.INFO, "kernel.services")
     monkeypatch.setattr("kernel.services.mirror.RETRY_SECONDS", 0.0)
     async with mirrored_project(tmp_path) as on:
@@ -240,7 +236,6 @@ async def test_files_that_are_lost_are_made_anew_from_the_log(
 async def test_what_is_lost_while_its_workflow_runs_is_made_anew_though_nobody_says_anything(
     loss: str, restart: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Looked at now and then, and at a start. Where the workflow has ended, who removes its files has them removed."""
     monkeypatch.setattr(mirror, "SLOW_LOOK_SECONDS", 0.0)
     async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
@@ -268,7 +263,6 @@ async def test_what_is_lost_while_its_workflow_runs_is_made_anew_though_nobody_s
 
 
 async def test_several_tags_may_share_one_folder(tmp_path: Path) -> None:
-    """Bind persists across runs; what every tag said is there, in the order of the log."""
     async with mirrored_project(tmp_path) as on:
         first = await on.workflow("a", mirror="data")
         second = await on.workflow("b", mirror="data")
@@ -300,7 +294,6 @@ async def test_what_is_cleared_goes_from_its_files_and_what_others_said_stays(tm
 
 
 async def test_it_writes_by_itself_soon_after_the_commit_and_the_rest_at_a_clean_stop(tmp_path: Path) -> None:
-    """Level-triggered: the row is committed, the wake is set; at the end the place is stored."""
     async with mirrored_project(tmp_path) as on:
         async with trio.open_nursery() as nursery:
             await nursery.start(on.mirror.run)
@@ -350,7 +343,6 @@ class Release:
 
 
 async def test_git_sees_nothing_of_what_was_said_to_an_agent(tmp_path: Path) -> None:
-    """Private talk is in nobody's next ``git add .``; memory and notes beside it may be."""
     async with mirrored_project(tmp_path) as it:
         await it.store.said("dm:alice", "hello")
         await it.mirror.write()
@@ -362,7 +354,6 @@ async def test_git_sees_nothing_of_what_was_said_to_an_agent(tmp_path: Path) -> 
 
 
 async def test_files_are_up_to_date_once_somebody_waits_for_them(tmp_path: Path) -> None:
-    """`awk run` returned up to three seconds before what was said was in the files."""
     async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
         await on.store.said(space, "the last words")

@@ -55,7 +55,6 @@ async def look(on: MirroredProject) -> None:
 
 
 async def test_documents_are_files_and_edits_of_people_are_versions(tmp_path: Path) -> None:
-    """Out, in, out again; a new file is a document, a removed one is deleted."""
     async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
         await wrote(on, space, "one\ntwo\nthree\n")
@@ -78,7 +77,6 @@ async def test_documents_are_files_and_edits_of_people_are_versions(tmp_path: Pa
 
 
 async def test_an_edit_is_merged_with_what_agents_wrote_meanwhile(tmp_path: Path) -> None:
-    """It was made from the version that was in the file."""
     async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
         await wrote(on, space, "one\ntwo\nthree\n")
@@ -93,7 +91,6 @@ async def test_an_edit_is_merged_with_what_agents_wrote_meanwhile(tmp_path: Path
 
 
 async def test_an_edit_that_clashes_is_told_once_and_stays_until_it_is_resolved(tmp_path: Path) -> None:
-    """Nothing is overwritten, on either side; also not by the next kernel. What is saved then counts."""
     async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
         rest = "two\nthree\n"
@@ -115,7 +112,6 @@ async def test_an_edit_that_clashes_is_told_once_and_stays_until_it_is_resolved(
 
 
 async def test_what_cannot_be_a_document_is_told_and_left_alone(tmp_path: Path) -> None:
-    """Bytes that are no text; files of editors are not looked at."""
     async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
         folder = on.root / IN
@@ -131,7 +127,6 @@ async def test_what_cannot_be_a_document_is_told_and_left_alone(tmp_path: Path) 
 
 @pytest.mark.promise("P15")
 async def test_no_link_leads_out(tmp_path: Path) -> None:
-    """Neither to read nor to write: a file, a folder, or the folder of documents itself."""
     async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
         outside = tmp_path / "outside"
@@ -151,7 +146,6 @@ async def test_no_link_leads_out(tmp_path: Path) -> None:
 
 
 def test_a_save_between_look_and_write_is_kept(tmp_path: Path) -> None:
-    """The file is moved aside, looked at once more, and put back; nothing hidden is left."""
     files = DocumentFiles(str(tmp_path), settle_seconds=0.0)
     assert files.put("w", "notes.md", "one", None)
     seen = files.look("w", 1.0)
@@ -168,7 +162,6 @@ def test_a_save_between_look_and_write_is_kept(tmp_path: Path) -> None:
 
 
 async def test_a_new_run_begins_without_the_files_of_the_one_before(tmp_path: Path) -> None:
-    """But what a person changed since stays, and is the first version of the new run's document."""
     async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
         for file in ("notes.md", "old.md"):
@@ -192,7 +185,6 @@ async def test_a_new_run_begins_without_the_files_of_the_one_before(tmp_path: Pa
 @pytest.mark.promise("P15")
 @given(st.text(alphabet=st.sampled_from("ab/.\\~ \0\n:é-_"), max_size=14))
 def test_no_name_of_a_document_is_a_file_outside(name: str) -> None:
-    """A name that is taken is a file in the folder; any other is refused, or cannot be opened."""
     with TemporaryDirectory() as root:
         folder = Path(root, "in")
         folder.mkdir()
@@ -213,7 +205,6 @@ def test_generated_names_and_links_lead_nowhere() -> None:
 
 @pytest.mark.promise("P15")
 def test_a_folder_that_is_swapped_for_a_link_all_the_time_leads_nowhere() -> None:
-    """AWK_TEST_RACES: how often; each part of a path is opened beneath the one before."""
     assert document_paths.race(int(os.environ.get("AWK_TEST_RACES", "200"))), "it never got in: nothing was raced"
 
 
@@ -230,7 +221,6 @@ _PLANTED: Final[dict[str, tuple[str, object, Callable[[], object]]]] = {
 
 @pytest.mark.parametrize("fault", _PLANTED)
 def test_what_leads_out_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trial that finds nothing proves nothing."""
     name, wrong, trial = _PLANTED[fault]
     monkeypatch.setattr(safe_paths, name, wrong)
     with pytest.raises(AssertionError, match="outside"):
@@ -238,7 +228,6 @@ def test_what_leads_out_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_hidden_folder_stops_nothing(tmp_path: Path) -> None:
-    """Not even one that is called like a file that we move aside."""
     async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
         await wrote(on, space, "one\n")
@@ -250,7 +239,6 @@ async def test_a_hidden_folder_stops_nothing(tmp_path: Path) -> None:
 
 
 async def test_what_is_cleared_is_gone_from_the_files_too(tmp_path: Path) -> None:
-    """awk clear."""
     async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
         await wrote(on, space, "secret words\n")

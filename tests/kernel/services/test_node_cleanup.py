@@ -48,7 +48,6 @@ def cleanup(g: Ground, *, works: bool = False, nodes: Standing | None = None) ->
 
 @pytest.mark.promise("P89")
 async def test_a_clone_goes_once_its_run_has_ended_and_nobody_works_there(tmp_path: Path) -> None:
-    """All of it had come back: no ref is made for it."""
     async with ground(tmp_path) as g:
         await g.work(g.start(), "echo one >b.txt")
         await g.there.finish(g.alice)
@@ -65,7 +64,6 @@ async def test_a_clone_goes_once_its_run_has_ended_and_nobody_works_there(tmp_pa
 
 @pytest.mark.promise("P89")
 async def test_what_never_came_back_is_kept_under_a_ref_before_its_clone_goes(tmp_path: Path) -> None:
-    """Its node was lost while it worked, and comes back when the run is over."""
     async with ground(tmp_path) as g:
         await g.work(g.start(), "echo late >b.txt; chmod a-w .")
         g.there.release(g.alice)
@@ -82,7 +80,6 @@ async def test_what_never_came_back_is_kept_under_a_ref_before_its_clone_goes(tm
 async def test_a_node_that_was_away_when_the_run_ended_is_cleaned_once_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has to ask for it."""
     async with ground(tmp_path) as g, trio.open_nursery() as nursery:
         await g.work(g.start(), "true")
         await g.there.finish(g.alice)
@@ -111,7 +108,6 @@ async def test_a_node_that_was_away_when_the_run_ended_is_cleaned_once_it_is_bac
 
 @pytest.mark.promise("P89")
 async def test_what_cannot_come_stays_and_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is hostile; a person looks at it there."""
     async with ground(tmp_path) as g:
         await g.work(g.start(), "ln -s /etc/passwd stolen")
         g.there.release(g.alice)
@@ -145,6 +141,5 @@ async def test_a_node_makes_up_no_agents_and_no_second_clone(tmp_path: Path, cap
 
 
 def test_of_what_a_node_lists_only_clones_are_read() -> None:
-    """A node may say anything."""
     said = b"r1/alice/\nr2/bob/ confined\n../r3/x/\nr0/a/\nr4/a b/\nr5/../\nr99999999999999999/a/\n\xff\nr6/x"
     assert list(read_list(said)) == [Listed(1, "alice", confined=False), Listed(2, "bob", confined=True)]

@@ -132,7 +132,6 @@ async def ground(tmp_path: Path, more: str = MORE) -> AsyncGenerator[Ground]:
 async def test_an_attempt_works_in_a_clone_that_was_set_up_there_once_and_its_work_is_here_after_it(
     tmp_path: Path,
 ) -> None:
-    """The tree here follows; the setup was run there, and not here; the row says where the branch is."""
     async with ground(tmp_path) as g:
         skill = tmp_path / "skill"
         skill.mkdir()
@@ -160,7 +159,6 @@ def digest(text: str) -> str:
 
 @pytest.mark.promise("P89")
 async def test_an_agent_without_a_tree_has_a_branch_for_what_it_does_and_the_checkout_stays(tmp_path: Path) -> None:
-    """It goes on from its branch, and from the project again, once that has all that was done."""
     async with ground(tmp_path, more="") as g:
         project = g.place.git_project
         bob = msgspec.structs.replace(g.alice, agent="bob", name="bob", space="main", run=None)
@@ -185,7 +183,6 @@ async def test_an_agent_without_a_tree_has_a_branch_for_what_it_does_and_the_che
 
 @pytest.mark.promise("P89")
 async def test_what_is_this_machines_alone_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    """A login, hooks, a program that is not there; and a node that is gone is waited for."""
     async with ground(tmp_path) as g:
         for start, said in (
             (g.start(backend="claude", login=True), "login: true"),
@@ -201,7 +198,6 @@ async def test_what_is_this_machines_alone_is_refused_with_what_to_do(tmp_path: 
 
 @pytest.mark.promise("P89")
 async def test_work_that_is_refused_on_its_way_home_is_told_to_whoever_waits_for_it(tmp_path: Path) -> None:
-    """It is not done: it says why and where the work is. An attempt that failed by itself is not told so as well."""
     alone = "git checkout --quiet --orphan other; git -c user.name=a -c user.email=a@l commit -qm x --allow-empty"
     names = f'here=$(git symbolic-ref --short HEAD); {alone}; git branch -M "$here"'
     async with ground(tmp_path) as g:
@@ -226,7 +222,6 @@ async def test_a_setup_that_fails_there_says_where_and_is_tried_again(tmp_path: 
 
 @pytest.mark.promise("P89")
 async def test_what_an_agent_asks_of_its_tree_is_answered_from_the_clone_that_it_works_in(tmp_path: Path) -> None:
-    """A commit with its own words, a colleague's branch merged, a check: while it works there."""
     async with ground(tmp_path) as g:
         project, work = g.place.git_project, g.work_here
         await g.work(g.start(), "echo one >b.txt")
@@ -251,7 +246,6 @@ async def test_what_an_agent_asks_of_its_tree_is_answered_from_the_clone_that_it
 
 @pytest.mark.promise("P89")
 async def test_a_program_of_the_project_is_run_there_only_as_it_was_trusted(tmp_path: Path) -> None:
-    """What is not committed is not there; what its agent made of it is another program."""
     async with ground(tmp_path) as g:
         project = g.place.git_project
         project.write("tool.sh", "#!/bin/sh\n", None)
@@ -272,7 +266,6 @@ async def test_a_program_of_the_project_is_run_there_only_as_it_was_trusted(tmp_
 @pytest.mark.long("the other tests of this file")
 @pytest.mark.promise("P89")
 async def test_what_an_agent_left_here_goes_with_it_to_the_node(tmp_path: Path) -> None:
-    """It worked on this machine before, and nothing of that was committed."""
     async with ground(tmp_path, more=', "workspace": {"git": "worktree", "commit": "manual"}') as g:
         await g.work(g.start(), "true")
         await g.there.finish(g.alice)

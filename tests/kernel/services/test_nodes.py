@@ -179,7 +179,6 @@ def echo(name: str = "a", **more: object) -> str:
 
 
 async def test_a_node_of_the_file_comes_up_and_says_so(bench: Bench, nursery: trio.Nursery) -> None:
-    """Its facts are there, and the log of events has it."""
     bench.write(echo(workers=3))
     await nursery.start(bench.service.run)
     state = await bench.until("a", lambda one: one.state == "up")
@@ -190,7 +189,6 @@ async def test_a_node_of_the_file_comes_up_and_says_so(bench: Bench, nursery: tr
 
 @pytest.mark.promise("P19")
 async def test_a_node_that_nobody_trusts_is_off_and_nothing_is_run(bench: Bench, nursery: trio.Nursery) -> None:
-    """Until somebody does; it says why."""
     bench.write(echo(), trusted=False)
     await nursery.start(bench.service.run)
     state = await bench.until("a", lambda one: one.state == "off")
@@ -221,7 +219,6 @@ async def test_a_program_of_the_project_that_was_changed_is_not_run_again(bench:
 
 
 async def test_a_program_that_is_not_there_is_named(bench: Bench, nursery: trio.Nursery) -> None:
-    """And tried again, while the node is connecting."""
     bench.write("nodes: {a: {via: command, argv: [no-such-program-at-all]}}")
     await nursery.start(bench.service.run)
     state = await bench.until("a", lambda one: one.why is not None)
@@ -229,7 +226,6 @@ async def test_a_program_that_is_not_there_is_named(bench: Bench, nursery: trio.
 
 
 async def test_the_last_words_of_a_program_say_why(bench: Bench, nursery: trio.Nursery) -> None:
-    """With its exit code, without control characters, and cut."""
     program = "import sys; sys.stderr.write('first' + chr(10) + 'no ' + chr(27) + '[1mroute' * 200); sys.exit(3)"
     bench.write(f"nodes: {{a: {{via: command, argv: [{sys.executable}, '-c', {program!r}]}}}}".replace("\n", " "))
     await nursery.start(bench.service.run)
@@ -242,7 +238,6 @@ async def test_the_last_words_of_a_program_say_why(bench: Bench, nursery: trio.N
 async def test_a_transport_that_breaks_is_opened_anew_once_its_lease_is_over(
     bench: Bench, nursery: trio.Nursery
 ) -> None:
-    """What runs there is not given up before that; then there is another session."""
     bench.write(f"nodes: {{a: {{via: command, argv: [sh, -c, '{ONCE}']}}}}")
     await nursery.start(bench.service.run)
     await bench.until("a", lambda one: one.state == "connecting" and bool(one.why))
@@ -254,7 +249,6 @@ async def test_a_transport_that_breaks_is_opened_anew_once_its_lease_is_over(
 
 
 async def test_a_node_that_refuses_is_off_and_says_why(bench: Bench, nursery: trio.Nursery) -> None:
-    """It is not tried in a loop."""
     bench.write(echo())
     bench.refusing.add("a")
     await nursery.start(bench.service.run)
@@ -266,7 +260,6 @@ async def test_a_node_that_refuses_is_off_and_says_why(bench: Bench, nursery: tr
 async def test_what_nobody_thought_of_ends_one_transport_and_no_other_session(
     bench: Bench, nursery: trio.Nursery
 ) -> None:
-    """Were the service to fall over it, each node's work would count as lost while it still has its lease."""
     bench.write(echo("a") + echo("b").removeprefix("nodes:\n"))
     bench.failing["b"] = ValueError("bytes that nobody thought of")
     await nursery.start(bench.service.run)
@@ -278,7 +271,6 @@ async def test_what_nobody_thought_of_ends_one_transport_and_no_other_session(
 async def test_a_look_that_fails_ends_no_session(
     bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The nodes that are there go on; the next look counts."""
     bench.write(echo("a"))
     await nursery.start(bench.service.run)
     await bench.until("a", lambda one: one.state == "up")
@@ -302,7 +294,6 @@ async def test_a_look_that_fails_ends_no_session(
 async def test_a_node_that_refuses_again_and_again_is_told_of_once(
     bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And is up once it does not."""
     monkeypatch.setattr(node_states, "REFUSED_PAUSE_SECONDS", 0.01)
     bench.write(echo())
     bench.refusing.add("a")
@@ -315,7 +306,6 @@ async def test_a_node_that_refuses_again_and_again_is_told_of_once(
 
 
 async def test_a_drained_node_stays_connected_and_takes_nothing_new(bench: Bench, nursery: trio.Nursery) -> None:
-    """What runs there goes on; undone, it takes work again."""
     bench.write(echo())
     await nursery.start(bench.service.run)
     await bench.until("a", lambda one: one.takes_work)
@@ -330,7 +320,6 @@ async def test_a_drained_node_stays_connected_and_takes_nothing_new(bench: Bench
 
 
 async def test_a_node_is_added_by_hand_and_removed(bench: Bench, nursery: trio.Nursery) -> None:
-    """Without the file and without its trust: whoever adds it is the administrator. Twice is a conflict."""
     await nursery.start(bench.service.run)
     settings = NodeSettings(via="command", argv=("sh", "-c", "exec cat"))
     assert await bench.service.add("b", settings, None) is None
@@ -348,7 +337,6 @@ async def test_a_node_is_added_by_hand_and_removed(bench: Bench, nursery: trio.N
 
 
 async def test_a_group_is_removed_as_a_whole(bench: Bench, nursery: trio.Nursery) -> None:
-    """A single member cannot be removed."""
     await nursery.start(bench.service.run)
     settings = NodeSettings(via="command", argv=("sh", "-c", "exec cat"), least=2, most=2)
     await bench.service.add("g", settings, None)
@@ -365,7 +353,6 @@ async def test_a_group_is_removed_as_a_whole(bench: Bench, nursery: trio.Nursery
 
 
 async def test_a_node_of_the_file_is_removed_there(bench: Bench, nursery: trio.Nursery) -> None:
-    """And one that is gone from the file is left."""
     bench.write(echo())
     await nursery.start(bench.service.run)
     with pytest.raises(Refused, match="is in the project file"):
@@ -419,7 +406,6 @@ async def test_a_node_dials_home_with_its_word(
 @pytest.mark.promise("P87")
 @pytest.mark.parametrize("line", [b"wrong-token-wrong-token\n", b"\n", b"x" * 4096, b"\x00\xff\n"])
 async def test_who_has_no_token_is_told_nothing(bench: Bench, nursery: trio.Nursery, line: bytes) -> None:
-    """The connection ends; no session hears of it."""
     await nursery.start(bench.service.run)
     word = decode_join_word(await bench.service.add("c", NodeSettings(via="join"), "127.0.0.1") or "")
     stream = await dial(word, line)
@@ -431,7 +417,6 @@ async def test_who_has_no_token_is_told_nothing(bench: Bench, nursery: trio.Nurs
 
 @pytest.mark.promise("P87")
 async def test_without_a_node_that_joins_there_is_no_port(bench: Bench, nursery: trio.Nursery) -> None:
-    """Nothing is listened at that nobody asked for."""
     bench.write(echo())
     await nursery.start(bench.service.run)
     await bench.until("a", lambda one: one.state == "up")
@@ -440,7 +425,6 @@ async def test_without_a_node_that_joins_there_is_no_port(bench: Bench, nursery:
 
 
 async def test_the_word_of_a_node_goes_on_with_the_next_kernel(bench: Bench, nursery: trio.Nursery) -> None:
-    """The same certificate, and the same port where it is free."""
     async with trio.open_nursery() as first:
         await first.start(bench.service.run)
         word = decode_join_word(await bench.service.add("c", NodeSettings(via="join"), None) or "")
@@ -455,7 +439,6 @@ async def test_the_word_of_a_node_goes_on_with_the_next_kernel(bench: Bench, nur
 
 
 async def test_a_group_grows_with_the_work_that_waits_and_keeps_who_has_some() -> None:
-    """Members are numbered; those that work are kept, whatever their number."""
     database = open_migrated(MEMORY)
     now = [0]
     scaling = NodeScaling(Reader(database=database), lambda: now[0])
@@ -479,7 +462,6 @@ async def joining(bench: Bench, nursery: trio.Nursery) -> JoinWord:
 async def test_a_stranger_who_says_nothing_is_let_go(
     bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the handshake, and after it."""
     monkeypatch.setattr(node_listener, "HANDSHAKE_SECONDS", 0.05)
     word = await joining(bench, nursery)
     with trio.fail_after(SECONDS):
@@ -495,7 +477,6 @@ async def test_a_stranger_who_says_nothing_is_let_go(
 async def test_strangers_have_few_places_and_one_line_in_the_log(
     bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The oldest gives way to one more; a node with its token is none of them, once it has shown it."""
     monkeypatch.setattr(node_listener, "MOST_STRANGERS", 2)
     word = await joining(bench, nursery)
     node = await dial(word, word.line())
@@ -515,7 +496,6 @@ async def test_strangers_have_few_places_and_one_line_in_the_log(
 async def test_strangers_who_stay_keep_no_node_out(
     bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All places are taken by those who say nothing, and the node that has its word is let in."""
     monkeypatch.setattr(node_listener, "MOST_STRANGERS", 2)
     word = await joining(bench, nursery)
     streams = [await trio.open_tcp_stream(word.host, word.port) for _ in range(4)]
@@ -532,7 +512,6 @@ async def test_strangers_who_stay_keep_no_node_out(
 async def test_a_door_that_cannot_be_opened_leaves_the_nodes_that_are_there(
     bench: Bench, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A certificate that is none, say: were all to begin anew, work would count as lost that has its lease."""
     bench.write(echo())
     await nursery.start(bench.service.run)
     await bench.until("a", lambda one: one.state == "up")
@@ -574,7 +553,6 @@ async def test_another_word_ends_what_was_opened_with_the_one_before(bench: Benc
 async def test_another_address_is_listened_at_only_where_it_is_trusted(
     bench: Bench, nursery: trio.Nursery, trusted: bool, host: str
 ) -> None:
-    """The file alone opens nothing to anybody."""
     bench.write("nodes_listen: 127.0.0.2:0", trusted=trusted)
     word = await joining(bench, nursery)
     assert word.host == host
@@ -585,7 +563,6 @@ async def test_another_address_is_listened_at_only_where_it_is_trusted(
 
 @pytest.mark.promise("P87")
 async def test_a_word_that_was_taken_back_opens_nothing(bench: Bench, nursery: trio.Nursery) -> None:
-    """The node was removed, or has another word."""
     word = await joining(bench, nursery)
     await bench.service.remove("c", force=False)
     stream = await dial(word, word.line())
@@ -610,7 +587,6 @@ def test_a_certificate_that_others_could_read_is_not_used_again(tmp_path: Path) 
 async def test_a_node_that_is_trusted_no_more_takes_nothing_and_is_left_after_its_lease(
     bench: Bench, nursery: trio.Nursery
 ) -> None:
-    """What runs there is not given up before that is certain."""
     bench.write(echo())
     await nursery.start(bench.service.run)
     await bench.until("a", lambda one: one.takes_work)
@@ -626,7 +602,6 @@ async def test_a_node_that_is_trusted_no_more_takes_nothing_and_is_left_after_it
 
 @pytest.mark.promise("P87")
 async def test_a_node_of_the_file_that_joins_is_off_until_it_has_a_word(bench: Bench, nursery: trio.Nursery) -> None:
-    """It says how it comes by one; another word ends the one before."""
     bench.write("nodes: {j: {via: join, labels: [eu]}}")
     await nursery.start(bench.service.run)
     state = await bench.until("j", lambda one: one.state == "off")

@@ -33,7 +33,6 @@ async def begin(it: Core, name: str) -> SpaceId:
 
 
 async def test_an_agent_of_three_workflows_does_one_thing_at_a_time(tmp_path: Path) -> None:
-    """One loop, one queue; what is said in one space is not shown in another."""
     async with core(tmp_path, PlayedLauncher()) as it:
         spaces = [await begin(it, name) for name in ("review", "deploy", "triage")]
         await it.send("the secret of dm")

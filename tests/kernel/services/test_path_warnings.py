@@ -29,5 +29,4 @@ def test_a_path_of_the_project_is_noticed_once(args: str, named: list[str]) -> N
 
 
 def test_who_works_in_the_project_strays_nowhere() -> None:
-    """Most agents do."""
     assert PathWarnings("", "/w/proj").of(calling('{"path": "/w/proj/a"}')) == ()

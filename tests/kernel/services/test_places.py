@@ -49,7 +49,6 @@ async def finish(worker: PlayedWorker) -> None:
 
 
 async def test_who_asks_for_a_label_works_on_a_node_that_has_it_and_all_say_so(tmp_path: Path) -> None:
-    """The row, the event, ps and show; who asks for nothing stays here, also beside it."""
     here, nodes = PlayedLauncher(), PlayedNodes(PlayedNode("n0", labels=()), PlayedNode("n1"))
     async with core(tmp_path, here, places_with(nodes, here)) as it:
         (tmp_path / ".agents/bob.yaml").write_text("backend: mock\nmock:\n  - text: hi\n")
@@ -108,7 +107,6 @@ class NotConnected(PlayedLauncher):
 async def test_a_node_that_is_gone_when_a_worker_is_to_start_there_costs_nothing_and_another_takes_it(
     tmp_path: Path,
 ) -> None:
-    """No pause as for a machine without memory: that one is not asked again before it is back."""
     here, gone = PlayedLauncher(), NotConnected()
     nodes = gone.nodes = PlayedNodes(PlayedNode("n1", launcher=gone), PlayedNode("n2", workers=1))
     async with core(tmp_path, here, places_with(nodes, here)) as it:
@@ -124,7 +122,6 @@ async def test_a_node_that_is_gone_when_a_worker_is_to_start_there_costs_nothing
 async def test_without_a_node_that_fits_it_waits_in_its_place_and_after_a_minute_a_person_is_told(
     tmp_path: Path,
 ) -> None:
-    """It holds up nobody; a node that comes has it go on by itself, and the command of the need lets it look again."""
     here, nodes = PlayedLauncher(), PlayedNodes(PlayedNode("n1", state="lost"))
     async with core(tmp_path, here, places_with(nodes, here)) as it:
         await on_gpu(it, tmp_path)
@@ -158,7 +155,6 @@ async def test_without_a_node_that_fits_it_waits_in_its_place_and_after_a_minute
 
 
 async def test_a_person_is_told_of_it_also_while_every_machine_is_at_work(tmp_path: Path) -> None:
-    """A worker that takes hours keeps nobody from knowing that a machine is missing."""
     here, nodes = PlayedLauncher(), PlayedNodes()
     async with core(tmp_path, here, places_with(nodes, here)) as it:
         for name in ("bob", "carol", "dave", "erin"):
@@ -181,7 +177,6 @@ async def test_a_person_is_told_of_it_also_while_every_machine_is_at_work(tmp_pa
 
 
 async def test_what_waits_for_a_node_goes_on_here_once_its_file_asks_for_none(tmp_path: Path) -> None:
-    """Its agent is edited."""
     here, nodes = PlayedLauncher(), PlayedNodes()
     async with core(tmp_path, here, places_with(nodes, here)) as it:
         await on_gpu(it, tmp_path)
@@ -199,7 +194,6 @@ async def test_what_waits_for_a_node_goes_on_here_once_its_file_asks_for_none(tm
 
 
 async def test_a_node_takes_as_many_as_its_workers_and_the_others_wait_their_turn(tmp_path: Path) -> None:
-    """Of five agents two at a time; this machine's limit is not theirs, and nobody is told."""
     here, nodes = PlayedLauncher(), PlayedNodes(PlayedNode("n1", workers=2))
     async with core(tmp_path, here, places_with(nodes, here)) as it:
         names = [f"a{n}" for n in range(5)]
@@ -219,7 +213,6 @@ async def test_a_node_takes_as_many_as_its_workers_and_the_others_wait_their_tur
 
 
 async def test_a_node_that_is_drained_gets_nothing_new_and_keeps_what_it_has(tmp_path: Path) -> None:
-    """The next one goes elsewhere, though its agent worked there before."""
     here, nodes = PlayedLauncher(), PlayedNodes(PlayedNode("n1"), PlayedNode("n2", workers=1))
     async with core(tmp_path, here, places_with(nodes, here)) as it:
         await on_gpu(it, tmp_path)
@@ -240,7 +233,6 @@ async def test_a_node_that_is_drained_gets_nothing_new_and_keeps_what_it_has(tmp
 
 
 async def test_a_node_that_was_taken_away_is_one_that_is_lost(tmp_path: Path) -> None:
-    """Between the lease and the start."""
     here, nodes = PlayedLauncher(), PlayedNodes(PlayedNode("n1"))
     places = places_with(nodes, here)
     async with core(tmp_path, here, places) as it:

@@ -44,7 +44,6 @@ async def told(worker: PlayedWorker) -> object:
 
 @pytest.mark.promise("P11", "TF06")
 async def test_a_dm_takes_the_place_of_background_work_at_its_next_entry(tmp_path: Path) -> None:
-    """Within one step; what was durable is not done again."""
     async with core(tmp_path, PlayedLauncher()) as it:
         long = await send_background(it)
         first = await it.launcher.next()
@@ -68,7 +67,6 @@ async def test_a_dm_takes_the_place_of_background_work_at_its_next_entry(tmp_pat
 
 
 async def test_a_paused_agent_stops_after_its_entry_and_keeps_its_place(tmp_path: Path) -> None:
-    """Paused; nothing is lost, nothing is leased, no preemption is counted."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -87,7 +85,6 @@ async def test_a_paused_agent_stops_after_its_entry_and_keeps_its_place(tmp_path
 
 @pytest.mark.promise("P11")
 async def test_work_that_is_as_urgent_waits_its_turn(tmp_path: Path) -> None:
-    """FIFO inside a lane."""
     async with core(tmp_path, PlayedLauncher()) as it:
         await it.send("one")
         worker = await it.launcher.next()
@@ -99,7 +96,6 @@ async def test_work_that_is_as_urgent_waits_its_turn(tmp_path: Path) -> None:
 
 
 async def test_a_call_that_waits_for_a_person_keeps_no_other_work_of_its_agent(tmp_path: Path) -> None:
-    """Approvals: its agent goes on with other work meanwhile; asked again, the call is the granted one."""
     async with core(tmp_path, PlayedLauncher()) as it:
         long = await it.send("push it")
         first = await it.launcher.next()
@@ -123,7 +119,6 @@ async def test_a_call_that_waits_for_a_person_keeps_no_other_work_of_its_agent(t
 
 
 async def test_a_call_that_waits_for_a_person_goes_on_waiting_where_nothing_else_is_to_do(tmp_path: Path) -> None:
-    """Approvals: work that its agent could not begin (paused) is no reason to give up the call."""
     async with core(tmp_path, PlayedLauncher()) as it:
         long = await it.send("push it")
         first = await it.launcher.next()

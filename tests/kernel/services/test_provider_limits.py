@@ -36,7 +36,6 @@ class Notes:
     "limits", [Limits(WORKERS, each_provider=1), Limits(WORKERS, {"anthropic": 1})], ids=["each", "named"]
 )
 async def test_a_full_provider_with_more_agents_than_workers_holds_up_nobody_else(limits: Limits) -> None:
-    """Per-provider limits; the last in line asks a provider that has room."""
     models = {**{f"a{n}": "anthropic/m" for n in range(5)}, "z": "openai/m"}
     async with open_store(":memory:") as store:
         specs = [
@@ -64,7 +63,6 @@ async def test_a_full_provider_with_more_agents_than_workers_holds_up_nobody_els
 
 @pytest.mark.parametrize("limits", [Limits(1), Limits(3, each_provider=1)], ids=["workers", "provider"])
 async def test_a_worker_whose_call_waits_for_a_person_takes_nobodys_place(limits: Limits) -> None:
-    """approvals: limits.workers counts those that work; the agent itself stays busy."""
     async with open_store(":memory:") as store:
         await store.agents("ann", "bob")
         for name in ("ann", "bob", "ann"):

@@ -99,7 +99,6 @@ async def _asked(prune: Prune, *what: PruneGroup, dry_run: bool = False) -> Prun
 
 
 async def test_what_a_dry_run_tells_of_is_what_goes_and_all_else_stays(tmp_path: Path) -> None:
-    """Trees with work in them, what is young, held or not ended, and all that a link leads to stay; again: nothing."""
     state, outside = tmp_path / "state", tmp_path / "outside"
     async with swept(tmp_path) as it:
         with _filled(state, outside):
@@ -134,7 +133,6 @@ async def test_what_a_dry_run_tells_of_is_what_goes_and_all_else_stays(tmp_path:
 
 
 def test_a_prune_that_is_killed_leaves_nothing_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder is out of its place as a whole, and the next prune removes the rest; a link there leads nowhere."""
     state, outside = tmp_path / "state", tmp_path / "outside"
 
     def die(_point: str) -> None:

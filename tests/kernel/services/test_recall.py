@@ -83,7 +83,6 @@ async def archive(tmp_path: Path) -> AsyncGenerator[Archive]:
 
 @pytest.mark.promise("P47")
 async def test_what_was_said_is_found_with_the_turns_beside_it(archive: Archive) -> None:
-    """The unit is a message with its neighbours: what answers a question seldom repeats its words."""
     await archive.say("alice", "good morning", "where do we deploy?", "to the cluster in Lyon", "thanks a lot")
     (hit,) = (await archive.search("alice", "deployments")).found
     assert hit.before is not None and hit.after is not None
@@ -101,14 +100,12 @@ async def test_what_was_said_is_found_with_the_turns_beside_it(archive: Archive)
     [("deployment", 1), ("迁移", 2), ("库", 2), ("CAFE", 3), ("naïve", 3), ("m17", 4), ("nothing here", 0)],
 )
 async def test_words_are_found_in_any_form_and_in_two_languages(archive: Archive, query: str, found: int) -> None:
-    """English endings and accents do not matter; a Chinese word of two characters, or one, stands anywhere."""
     await archive.say("alice", "we deployed it", "明天迁移数据库", "the café is naive", "see M17")
     assert [hit.turn.id for hit in (await archive.search("alice", query)).found] == ([f"m{found}"] if found else [])
 
 
 @pytest.mark.promise("P47")
 async def test_nothing_of_another_agent_is_found(archive: Archive) -> None:
-    """Neither its messages nor the figures of its words: bob's flood changes no score of alice's."""
     await archive.say("alice", "the canary of alice sings", "bread and butter")
     alone = await archive.search("alice", "canary butter")
     await archive.say("bob", *[f"canary {n} butter" for n in range(30)])
@@ -118,7 +115,6 @@ async def test_nothing_of_another_agent_is_found(archive: Archive) -> None:
 
 @pytest.mark.promise("P47")
 async def test_a_call_is_never_without_its_result(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over preemption and restarts a step is its reply, all its calls and what came of them; also when it is read."""
     one, two = call("same", "bash", command="ls zebra"), call("same", "bash", command="pwd")
     made = (reply(0, one, two, text="look"), result(1, one, "here"), result(2, two, "/root"), reply(3, text="done"))
     await left(archive.store, "go", *made, status="done", cause=None)
@@ -143,7 +139,6 @@ async def test_a_call_is_never_without_its_result(archive: Archive, monkeypatch:
 
 @pytest.mark.promise("P48")
 async def test_what_is_cleared_is_in_no_byte_of_the_index_and_what_was_said_since_stays(archive: Archive) -> None:
-    """Also where the next kernel is the first that hears of it."""
     await archive.say("alice", "the xylophone is hidden", "plain words")
     assert await archive.texts("alice", "xylophone") == ["the xylophone is hidden"]
     assert b"xylophon" in archive.bytes()
@@ -158,7 +153,6 @@ async def test_what_is_cleared_is_in_no_byte_of_the_index_and_what_was_said_sinc
 
 @pytest.mark.promise("P48")
 async def test_purged_messages_are_in_no_byte_of_the_index(archive: Archive) -> None:
-    """Exactly those, of this agent."""
     await archive.say("alice", "the xylophone is hidden", "the xylophone again")
     await archive.search("alice", "xylophone")
     assert await archive.recall.purge("alice", messages=[1, 2]) == 2
@@ -167,7 +161,6 @@ async def test_purged_messages_are_in_no_byte_of_the_index(archive: Archive) -> 
 
 
 async def test_an_agent_that_is_deleted_is_forgotten(archive: Archive) -> None:
-    """Its words go from the log, and so from the index; what it kept goes, too."""
     await archive.say("bob", "the xylophone is hidden")
     await archive.search("bob", "xylophone")
     memory = Memory((StoredEntry(Entry("place", "a xylophonist's cellar"), "core.yaml"),), ())
@@ -203,7 +196,6 @@ def _set_version(path: Path, version: int) -> None:
 async def test_an_index_that_cannot_be_used_is_made_anew(
     archive: Archive, what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is derived: whatever happens to its file, nothing is lost, and the log says what was found."""
     caplog.set_level(logging.INFO)
     await archive.say("alice", "remember the milk")
     assert await archive.texts("alice", "milk") == ["remember the milk"]
@@ -217,7 +209,6 @@ async def test_an_index_that_cannot_be_used_is_made_anew(
 async def test_a_full_disk_leaves_the_index_behind_and_loses_nothing(
     archive: Archive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is there is found, the answer says that there is more, and once there is room it is caught up."""
     await archive.say("alice", "remember the milk")
     await archive.search("alice", "milk")
 
@@ -237,7 +228,6 @@ async def test_a_full_disk_leaves_the_index_behind_and_loses_nothing(
 
 @pytest.mark.promise("P47")
 async def test_reindexing_finds_the_same(archive: Archive) -> None:
-    """For one agent, and for all."""
     made = (reply(0, one := call("a", "bash", command="ls"), text="look"), result(1, one, "zebra"))
     await left(archive.store, "go", *made)
     await archive.say("alice", "remember the zebra")
@@ -275,7 +265,6 @@ async def test_it_follows_the_log_without_being_asked(archive: Archive, monkeypa
 
 
 async def test_a_time_bounds_what_is_found_and_read(archive: Archive) -> None:
-    """since counts, until does not."""
     await archive.say("alice", "milk one", "milk two", "milk three")
     now = archive.store.clock.now_ms
     found = await archive.recall.search("alice", "milk", limit=9, since_ms=now - 1000, until_ms=now)
@@ -285,7 +274,6 @@ async def test_a_time_bounds_what_is_found_and_read(archive: Archive) -> None:
 
 
 async def test_a_list_of_hits_goes_on_where_it_ended(archive: Archive) -> None:
-    """Every hit once, and the total says how many there are."""
     await archive.say("alice", *[f"milk {n}" for n in range(7)])
     seen: list[str] = []
     offset: int | None = 0
@@ -300,7 +288,6 @@ async def test_a_list_of_hits_goes_on_where_it_ended(archive: Archive) -> None:
 async def test_common_words_are_named_and_still_find_the_newest(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A query reads so many postings and no more; what it left out is said."""
     monkeypatch.setattr(turn_index, "BUDGET", 10)
     await archive.say("alice", *[f"milk {n}" for n in range(30)], "rare bread", "milk and honey")
     found = await archive.search("alice", "milk bread")
@@ -312,7 +299,6 @@ async def test_common_words_are_named_and_still_find_the_newest(
 
 
 async def test_a_query_without_a_word_is_refused(archive: Archive) -> None:
-    """Nothing would be found, whatever was said."""
     with pytest.raises(Refused, match="no word"):
         await archive.search("alice", "?!")
 

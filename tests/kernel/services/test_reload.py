@@ -93,7 +93,6 @@ async def told(store: Store, kind: str, agent: str | None = None) -> Event:
 
 
 async def test_an_edit_is_told_and_counts_at_once(tmp_path: Path) -> None:
-    """Live reload; no attempt has to come first."""
     async with scene(tmp_path, "alice") as it:
         it.write(".agents/alice.yaml", SOUND.format("new"))
         await told(it.store, "agent.changed", "alice")
@@ -103,7 +102,6 @@ async def test_an_edit_is_told_and_counts_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_broken_file_is_told_once_and_what_it_said_stays(tmp_path: Path) -> None:
-    """A broken definition is reported with its place, and the old one stays until it is mended."""
     async with scene(tmp_path, "alice") as it:
         it.write(".agents/alice.yaml", BROKEN)
         event = await told(it.store, "definition.broken")
@@ -118,7 +116,6 @@ async def test_a_broken_file_is_told_once_and_what_it_said_stays(tmp_path: Path)
 
 
 async def test_folders_may_come_later_and_go(tmp_path: Path) -> None:
-    """.agents/ that is made after the kernel started; an agent whose file is gone is forgotten."""
     async with scene(tmp_path) as it:
         (it.root / ".agents").mkdir()
         it.write(".agents/alice.yaml", SOUND.format("hi"))
@@ -133,7 +130,6 @@ async def test_folders_may_come_later_and_go(tmp_path: Path) -> None:
 
 
 async def test_the_project_file_and_workflows_are_followed_too(tmp_path: Path) -> None:
-    """All definitions; a project file that is wrong leaves its agents what they were."""
     async with scene(tmp_path) as it:
         it.write("moniro.yaml", "agents:\n  helper: {backend: mock, mock: [{text: one}]}\n")
         await told(it.store, "agent.changed", "helper")
@@ -151,8 +147,6 @@ async def test_the_project_file_and_workflows_are_followed_too(tmp_path: Path) -
 async def test_a_system_that_cannot_tell_of_edits_is_no_reason_to_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No watches left; said once, and the next lease sees the edit."""
-
     def cannot() -> None:
         raise CannotWatch("No space left on device")
 
@@ -166,7 +160,6 @@ async def test_a_system_that_cannot_tell_of_edits_is_no_reason_to_fail(
 
 
 async def test_watches_that_run_out_later_are_said_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit of inotify may be reached at any folder that comes."""
     async with scene(tmp_path) as it:
 
         def cannot(self: DirectoryWatch, folders: object) -> None:
@@ -184,7 +177,6 @@ async def test_watches_that_run_out_later_are_said_too(tmp_path: Path, monkeypat
 async def test_whoever_asks_what_is_wrong_is_told_as_it_is_now_and_no_file_is_looked_at_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Status of ten thousand agents costs what changed: an answer from before the edit would be a lie."""
     async with scene(tmp_path, "alice") as it:
         with monkeypatch.context() as patched:
             patched.setattr(reload, "definitions", None)
@@ -202,7 +194,6 @@ async def test_whoever_asks_what_is_wrong_is_told_as_it_is_now_and_no_file_is_lo
 
 
 async def test_a_prompt_outside_the_watched_folders_is_followed_too(tmp_path: Path) -> None:
-    """An agent names the file, wherever in the project it lies."""
     async with scene(tmp_path) as it:
         (it.root / "deep/prompts").mkdir(parents=True)
         (it.root / "deep/prompts/a.md").write_text("You are A.")
@@ -219,8 +210,6 @@ async def test_a_prompt_outside_the_watched_folders_is_followed_too(tmp_path: Pa
 async def test_a_start_does_not_wait_for_more_files_than_it_has_time_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: bool
 ) -> None:
-    """Ten thousand agents: ready at once, nobody forgotten, and the rest is read behind it."""
-
     def cannot() -> None:
         raise CannotWatch("No space left on device")
 
@@ -243,7 +232,6 @@ async def test_a_start_does_not_wait_for_more_files_than_it_has_time_for(
 
 
 async def test_those_that_are_still_being_read_are_not_waited_for_by_who_asks(tmp_path: Path) -> None:
-    """Status has an answer within its time, and it says that it is not all."""
     async with scene(tmp_path, "alice", followed=False) as it:
         following = it.following
         with pytest.MonkeyPatch.context() as patched, watch_directories() as watch:
@@ -278,7 +266,6 @@ async def test_of_many_agents_only_those_are_written_that_differ(tmp_path: Path)
 async def test_who_was_made_at_run_time_and_has_a_file_after_a_crash_is_of_that_file_however_late_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Read at the start or behind it: the same. Who is made meanwhile stays what it is."""
     async with scene(tmp_path, "alice", "carl", followed=False) as it:
         made = [AgentSpec(key=AgentKey(name), origin="ephemeral", definition=b"{}") for name in ("carl", "dora")]
         await it.store.writer.commit(put_agents, made[:1])

@@ -63,7 +63,6 @@ def drawn(seed: int) -> tuple[Start, AgentDefinition, dict[str, str]]:
 
 @pytest.mark.promise("P89")
 def test_nothing_of_the_kernels_machine_is_left_but_what_the_agents_file_names() -> None:
-    """A thousand frames: of paths none, of variables those that ``env:`` names."""
     for seed in range(1000):
         start, definition, values = drawn(seed)
         moved = relocate(start, definition, PLACE, TOPS)
@@ -82,7 +81,6 @@ def test_nothing_of_the_kernels_machine_is_left_but_what_the_agents_file_names()
 
 
 def test_a_program_of_the_project_is_run_from_the_clone_and_any_other_from_the_path_there() -> None:
-    """Words behind it stay as they are."""
     start, definition, _ = drawn(1)
     for command, there in (
         ((f"{ROOT}/tools/agent.sh", "--x"), (f"{PLACE.cwd}/tools/agent.sh", "--x")),
@@ -101,7 +99,6 @@ def test_a_folder_whose_name_only_begins_alike_is_left_as_it_was_said() -> None:
 
 
 def test_a_confined_agent_sees_its_clone_and_nothing_else_of_the_nodes_state() -> None:
-    """Other clones and homes are below the folder that is hidden."""
     start, definition, _ = drawn(1)
     confined = msgspec.structs.replace(
         start, sandbox=Sandbox(program="/kernel/bwrap", private_bytes=1), session_dir="/kernel/s"

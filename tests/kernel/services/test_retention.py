@@ -94,7 +94,6 @@ async def test_old_work_is_swept_in_small_commits(store: Store) -> None:
 
 
 async def test_what_is_swept_once_is_not_looked_at_again(store: Store) -> None:
-    """A daily sweep of a quiet project commits next to nothing."""
     await work(store, 3)
     store.clock.now_ms += 31 * DAY_MS
     await retention(store).sweep()
@@ -122,7 +121,6 @@ async def test_answers_and_crashes_go_when_nobody_counts_them(store: Store) -> N
 
 @pytest.mark.promise("P10")
 async def test_feedback_goes_after_the_same_time(store: Store) -> None:
-    """Agents write it as much as they like, and nobody has to clear it."""
     await store.writer.commit(add_feedback, "the tests need a network")
     store.clock.now_ms += 31 * DAY_MS
     await store.writer.commit(add_feedback, "they do no more")
@@ -174,7 +172,6 @@ class Nights:
 
 
 async def test_it_sweeps_soon_and_then_daily(store: Store) -> None:
-    """By the kernel's clock: a machine that was asleep for days sweeps when it wakes."""
     nights = Nights()
     keeps = Retention(log=store.log, kept_seconds=lambda: 60.0, sleep=nights.sleep)
     await work(store, 3)
@@ -198,8 +195,6 @@ async def test_it_sweeps_soon_and_then_daily(store: Store) -> None:
 
 
 async def test_a_project_file_that_is_broken_sweeps_nothing(store: Store) -> None:
-    """Nobody knows how long things are to be kept, and the kernel goes on."""
-
     def broken() -> float:
         raise fail("moniro.yaml", "is broken")
 
@@ -218,7 +213,6 @@ async def test_a_project_file_that_is_broken_sweeps_nothing(store: Store) -> Non
 
 @pytest.mark.promise("P30")
 async def test_of_runs_that_ended_long_ago_no_row_is_left(store: Store) -> None:
-    """Nor of who lived in them; the newest of a space keeps all of it, and what is bound is kept."""
     tables = (
         "workflows", "members", "agents", "messages", "deliveries", "instructions", "attempts", "spending",
         "resources", "statuses", "handovers",
@@ -243,7 +237,6 @@ async def test_of_runs_that_ended_long_ago_no_row_is_left(store: Store) -> None:
 
 
 async def test_a_run_that_somebody_went_on_with_is_kept_with_all_before_it(store: Store) -> None:
-    """And one that is bound is kept until it is cleared."""
     first = await begin(store, "helper", kickoff="@helper one")
     await end(store, first)
     store.clock.now_ms += 31 * DAY_MS
@@ -262,7 +255,6 @@ async def test_a_run_that_somebody_went_on_with_is_kept_with_all_before_it(store
 
 
 async def test_a_sweep_that_was_interrupted_is_finished_by_the_next(store: Store) -> None:
-    """The row of a run goes first: nobody can go on with half of one."""
     run = await begin(store, "helper", kickoff="@helper one")
     await end(store, run)
     store.clock.now_ms += 31 * DAY_MS

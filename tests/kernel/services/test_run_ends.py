@@ -156,7 +156,6 @@ async def test_a_vote_decides_how_a_run_ends_and_only_a_yes_is_a_success(
     "terms", [{"binding": False}, {"type": "decision", "options": (Option(id="yes"), Option(id="no"))}]
 )
 async def test_what_could_not_decide_does_not_use_up_the_id_of_the_verdict(terms: dict[str, Any]) -> None:
-    """A model that forgets that it is to be binding is told so, and asks again."""
     async with voting() as it:
         await it.start()
         with pytest.raises(Refused, match="has to be a binding approval"):
@@ -193,7 +192,6 @@ async def by(it: Vote, name: str) -> Author:
 async def test_who_asks_cannot_change_the_terms_of_the_verdict(
     verdict: str | VerdictTerms, terms: dict[str, Any], named: str
 ) -> None:
-    """They are the workflow file's. The refusal names what was given, and the id is not used up."""
     async with voting() as it:
         await it.start(verdict=verdict, members=TEAM)
         alice = await by(it, "alice")
@@ -204,7 +202,6 @@ async def test_who_asks_cannot_change_the_terms_of_the_verdict(
 
 
 async def test_one_member_and_the_end_of_its_time_make_no_verdict() -> None:
-    """At the deadline a majority of all electors is needed as well, and nobody who asks says when that is."""
     async with voting() as it:
         await it.start(verdict="release", members=TEAM)
         alice = await by(it, "alice")
@@ -219,7 +216,6 @@ async def test_one_member_and_the_end_of_its_time_make_no_verdict() -> None:
 
 
 async def test_the_file_says_who_votes_how_long_and_what_breaks_a_tie() -> None:
-    """Terms that agree with it may be said again; who is no elector may ask, but not vote."""
     async with voting() as it:
         await it.start(verdict=LONG, members=TEAM)
         alice, bob, carol = [await by(it, name) for name in TEAM]
@@ -239,7 +235,6 @@ async def test_the_file_says_who_votes_how_long_and_what_breaks_a_tie() -> None:
 
 @pytest.mark.parametrize("kind", ["assignment", "decision", "approval"])
 async def test_what_nothing_relies_on_cannot_be_binding(kind: Any) -> None:
-    """It would be shown as binding, and bind nothing."""
     async with voting() as it:
         await it.start(members=TEAM)
         options = () if kind == "approval" else (Option(id="a"), Option(id="b"))
@@ -252,7 +247,6 @@ async def test_what_nothing_relies_on_cannot_be_binding(kind: Any) -> None:
 
 @pytest.mark.promise("P26")
 async def test_a_run_waits_for_an_open_vote_and_no_longer_than_that() -> None:
-    """An open ballot is a wait for time. Once that has come its result may wake somebody, so nothing ends."""
     async with voting() as it:
         await it.start()
         await it.step(ASK)
@@ -303,7 +297,6 @@ ERROR = "UPDATE agents SET state = 'error'"
 async def test_a_vote_does_not_keep_a_run_that_cannot_go_on(
     fault: str, attended: bool, status: str, exit_code: int
 ) -> None:
-    """What is used up, or waits for a person though nobody watches, ends as it would without the vote."""
     async with voting() as it:
         await it.start(attended=attended)
         await it.by_alice()
@@ -318,7 +311,6 @@ async def test_a_vote_does_not_keep_a_run_that_cannot_go_on(
 
 @pytest.mark.promise("P27")
 async def test_what_a_vote_comes_to_gives_no_work_that_a_limit_would_keep_undone() -> None:
-    """In a run that nobody can continue; that the limit was reached is told, and is what the run ends with."""
     async with voting() as it:
         await it.start()
         await it.by_alice()
@@ -341,7 +333,6 @@ def ended(it: Vote) -> list[str]:
 
 @pytest.mark.promise("P24")
 async def test_what_is_due_when_its_run_ends_wakes_nobody() -> None:
-    """Both deadlines came; the vote is counted, and its creator is given nothing to do any more."""
     async with voting() as it:
         await it.start(deadline_ms=NOW_MS + 90_000)
         await it.by_alice()
@@ -356,7 +347,6 @@ async def test_what_is_due_when_its_run_ends_wakes_nobody() -> None:
 
 @pytest.mark.promise("P24", "P26")
 async def test_a_vote_whose_time_was_up_before_its_runs_has_expired_though_no_kernel_ran() -> None:
-    """Both deadlines came meanwhile; who looks first, the alarm or the end of runs, makes no difference."""
     async with voting() as it:
         await it.start(deadline_ms=NOW_MS + 90_000)
         await it.step(ASK)
@@ -371,7 +361,6 @@ async def test_a_vote_whose_time_was_up_before_its_runs_has_expired_though_no_ke
 @pytest.mark.promise("P24")
 @pytest.mark.parametrize("way", ["cancel", "clear"])
 async def test_what_ended_by_its_deadline_is_not_called_off_afterwards(way: str) -> None:
-    """Its time is up, whether or not an alarm has come yet; as no vote counts then, nobody takes it back."""
     async with voting() as it:
         await it.start()
         await it.step(ASK)
@@ -388,7 +377,6 @@ async def test_what_ended_by_its_deadline_is_not_called_off_afterwards(way: str)
 
 @pytest.mark.parametrize(("step", "exit_code", "verdict"), [(YES, 0, "yes"), (NO, 8, "no")])
 async def test_what_was_decided_outlives_what_was_said(step: Step, exit_code: int, verdict: str) -> None:
-    """clear removes words and votes; what was decided of a run is the run's."""
     async with voting() as it:
         await it.start()
         await it.step(ASK)
@@ -399,7 +387,6 @@ async def test_what_was_decided_outlives_what_was_said(step: Step, exit_code: in
 
 
 async def test_a_workflow_that_was_started_says_what_was_decided_and_goes_on() -> None:
-    """start: no verdict ends it; awk show has it from the moment it is there."""
     async with voting() as it:
         await it.start("start")
         await it.step(ASK)
@@ -410,7 +397,6 @@ async def test_a_workflow_that_was_started_says_what_was_decided_and_goes_on() -
 
 
 async def test_each_run_of_a_name_votes_anew() -> None:
-    """The id of a vote is its run's own: what was decided before is no answer to what is asked now."""
     async with voting() as it:
         for choice in ("yes", "no"):
             await it.start()

@@ -71,7 +71,6 @@ def scene() -> Generator[Scene]:
 
 @pytest.mark.promise("P26")
 async def test_a_run_that_woke_nobody_ends_at_once() -> None:
-    """Nothing is runnable, nothing waits."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)
@@ -97,7 +96,6 @@ async def test_a_run_with_open_work_goes_on_until_its_deadline() -> None:
 
 
 async def test_a_run_that_somebody_stops_meanwhile_harms_nobody() -> None:
-    """The verdict comes too late and changes nothing, also where the run was started again."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)
@@ -110,7 +108,6 @@ async def test_a_run_that_somebody_stops_meanwhile_harms_nobody() -> None:
 
 @pytest.mark.promise("P26", "TF11")
 async def test_what_is_said_after_the_look_and_before_the_verdict_is_not_lost() -> None:
-    """The verdict is made in the transaction that ends the run."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)
@@ -123,7 +120,6 @@ async def test_what_is_said_after_the_look_and_before_the_verdict_is_not_lost() 
 
 @pytest.mark.promise("SF03")
 async def test_a_store_that_is_full_for_a_moment_does_not_end_the_kernel() -> None:
-    """The end of a run is put off, and looked for again soon."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)

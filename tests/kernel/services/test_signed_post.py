@@ -100,7 +100,6 @@ async def told(port: int, host: str = "127.0.0.1") -> int:
 async def test_a_server_that_proves_its_name_is_told(
     believed: Authority, serve: Serve, got: list[bytes], host: str, of: x509.GeneralName
 ) -> None:
-    """Its certificate is of an authority that this machine believes, and of the name that the address has."""
     port = await serve(believed.server(of))
     assert await told(port, host) == 204
     assert got[0].startswith(b"POST /path HTTP/1.1\r\n")
@@ -110,7 +109,6 @@ async def test_a_server_that_proves_its_name_is_told(
 async def test_a_wrong_certificate_is_refused_before_anything_is_said(
     believed: Authority, serve: Serve, got: list[bytes], tmp_path: Path
 ) -> None:
-    """Of another name, out of date, of an authority that nobody believes; nor is plain text spoken to such a server."""
     wrong = {
         "mismatch": believed.server(x509.DNSName("elsewhere.example")),
         "expired": believed.server(LOOPBACK, NOW - timedelta(days=1)),

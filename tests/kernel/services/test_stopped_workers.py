@@ -52,7 +52,6 @@ async def test_a_worker_that_does_not_read_is_stopped_as_fast_as_any_other(tmp_p
 
 @pytest.mark.promise("P13")
 async def test_a_worker_that_dies_as_the_kernel_writes_to_it_is_a_crash(tmp_path: Path) -> None:
-    """Its input breaks before its exit is known, which is waited for: the signal is told, not the broken pipe."""
     async with core(tmp_path, PlayedLauncher()) as it:
         await it.send()
         worker = await it.launcher.next()
@@ -73,7 +72,6 @@ async def test_a_worker_that_dies_as_the_kernel_writes_to_it_is_a_crash(tmp_path
 @pytest.mark.promise("IF16")
 @pytest.mark.parametrize("late", [DONE, Error(cause="crash", text="x"), Entry(k=0, kind="reply", text="late")])
 async def test_nothing_a_worker_says_after_its_work_was_taken_back_counts(tmp_path: Path, late: WorkerFrame) -> None:
-    """Cancelled once and for all, whatever comes."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -103,7 +101,6 @@ async def test_a_kernel_that_is_asked_to_stop_leaves_in_bounded_time(autojump_cl
 
 @pytest.mark.promise("P8", "PF18")
 async def test_a_second_request_to_stop_ends_all_patience(autojump_clock: trio.testing.MockClock) -> None:
-    """SIGTERM twice."""
     shutdown = ShutdownRequest()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -132,7 +129,6 @@ async def test_a_worker_that_broke_the_protocol_is_ended_and_not_waited_for(
 
 @pytest.mark.promise("P8")
 async def test_a_program_that_never_said_it_is_ready_is_not_given_the_grace_of_one_that_reads(tmp_path: Path) -> None:
-    """It cannot know that it is to leave by a frame: a signal goes with it. Who speaks frames gets the frame alone."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         await it.launcher.next()

@@ -115,7 +115,6 @@ async def scene(root: Path) -> AsyncGenerator[Scene]:
 
 
 async def test_an_interval_comes_after_its_period_and_again_after_the_next(tmp_path: Path) -> None:
-    """schedule.wakeup; the words are the schedule's, or say what a wakeup is for."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s, prompt: Check for pending reviews}")
         assert await it.pass_ms(4999) == 0.001
@@ -131,7 +130,6 @@ async def test_an_interval_comes_after_its_period_and_again_after_the_next(tmp_p
 
 @pytest.mark.promise("TF03", "TF19")
 async def test_what_was_missed_while_nobody_looked_comes_once(tmp_path: Path) -> None:
-    """Eight hours of sleep are one wakeup, by whichever clock."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 1m}")
         await it.agent("{wakeup: '* * * * *'}", "bob")
@@ -142,7 +140,6 @@ async def test_what_was_missed_while_nobody_looked_comes_once(tmp_path: Path) ->
 
 @pytest.mark.promise("P21")
 async def test_a_new_kernel_lets_what_was_missed_come_once(tmp_path: Path) -> None:
-    """Timers are rows; while the kernel was down they coalesce."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 1h}")
         it.schedules = it.new_schedules()
@@ -153,7 +150,6 @@ async def test_a_new_kernel_lets_what_was_missed_come_once(tmp_path: Path) -> No
 
 @pytest.mark.promise("TF01")
 async def test_a_kernel_whose_clock_begins_a_year_earlier_waits_no_longer_than_a_period(tmp_path: Path) -> None:
-    """Somebody set the clock back while no kernel ran."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 1h}")
         it.store.clock.now_ms -= YEAR_MS
@@ -165,7 +161,6 @@ async def test_a_kernel_whose_clock_begins_a_year_earlier_waits_no_longer_than_a
 
 
 async def test_cron_comes_by_the_wall_clock_whatever_its_agent_does(tmp_path: Path) -> None:
-    """Fixed schedule, ignores activity."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 0 9 * * *, timezone: UTC}")
         await it.store.said("dm:alice", "work")
@@ -178,7 +173,6 @@ async def test_cron_comes_by_the_wall_clock_whatever_its_agent_does(tmp_path: Pa
 @pytest.mark.promise("TF01")
 @pytest.mark.parametrize("jump_ms", [YEAR_MS, -YEAR_MS])
 async def test_a_wall_clock_that_jumps_a_year_makes_no_storm(tmp_path: Path, jump_ms: int) -> None:
-    """At most one wakeup, and the next at the next nine o'clock of the new time."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 0 9 * * *}")
         await it.pass_ms(60_000)
@@ -208,7 +202,6 @@ async def test_a_wall_clock_that_corrects_itself_repeats_nothing(tmp_path: Path)
 
 @pytest.mark.promise("P21")
 async def test_an_interval_takes_no_heed_of_the_wall_clock(tmp_path: Path) -> None:
-    """Wall jumps change no timeout."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 10m}")
         for jump_ms in (YEAR_MS, -2 * YEAR_MS):
@@ -221,7 +214,6 @@ async def test_an_interval_takes_no_heed_of_the_wall_clock(tmp_path: Path) -> No
 
 @pytest.mark.promise("CF18")
 async def test_an_edit_counts_before_the_schedule_comes_again(tmp_path: Path) -> None:
-    """Other words at the same time; another time; no schedule; no file; a wrong file."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s, prompt: old}")
         it.write("alice", "{wakeup: 5s, prompt: new}")
@@ -239,7 +231,6 @@ async def test_an_edit_counts_before_the_schedule_comes_again(tmp_path: Path) ->
 
 @pytest.mark.promise("CF18")
 async def test_a_schedule_that_is_written_into_a_file_counts_within_a_minute(tmp_path: Path) -> None:
-    """A new schedule, a shorter one; a file that is wrong changes nothing."""
     async with scene(tmp_path) as it:
         it.write("alice", "null")
         await register(it.catalog, it.store.writer, it.store.reader)
@@ -254,7 +245,6 @@ async def test_a_schedule_that_is_written_into_a_file_counts_within_a_minute(tmp
 
 @pytest.mark.promise("CF18")
 async def test_a_wrong_file_leaves_the_schedule_and_a_deleted_one_ends_it(tmp_path: Path) -> None:
-    """Wrong, it wakes as before; deleted, no wakeup, no spin, and nothing but the schedule is lost."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s}")
         it.write("alice", "{wakeup: 0s}")
@@ -268,7 +258,6 @@ async def test_a_wrong_file_leaves_the_schedule_and_a_deleted_one_ends_it(tmp_pa
 
 
 async def test_a_paused_agent_is_not_woken_and_costs_nothing(tmp_path: Path) -> None:
-    """No pile-up; what was missed comes once when it goes on."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s}")
         await it.store.writer.commit(set_agent_state, AgentKey("alice"), "paused")
@@ -280,7 +269,6 @@ async def test_a_paused_agent_is_not_woken_and_costs_nothing(tmp_path: Path) -> 
 
 
 async def test_a_schedule_that_fails_each_time_is_told_once(tmp_path: Path) -> None:
-    """Until it fails for another cause, or has come through in between."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s}")
 
@@ -301,7 +289,6 @@ async def test_a_schedule_that_fails_each_time_is_told_once(tmp_path: Path) -> N
 
 @pytest.mark.promise("LF01")
 async def test_two_hundred_idle_agents_are_slept_through(tmp_path: Path) -> None:
-    """Once a minute is all, with and without schedules that are far away."""
     async with scene(tmp_path) as it:
         body = msgspec.json.encode(AgentDefinition(name="x", model="mock/m"))
         specs = [AgentSpec(key=AgentKey(f"a{n}"), origin="ephemeral", definition=body) for n in range(200)]
@@ -341,7 +328,6 @@ async def test_a_workflows_schedule_takes_the_place_of_the_agents_own_while_it_r
 
 @pytest.mark.promise("P26")
 async def test_a_schedule_keeps_no_run_alive(tmp_path: Path) -> None:
-    """Schedules do not count. The run ends, and its timer with it."""
     helper = AgentDefinition(name="helper", model="mock/m", schedule=Schedule(wakeup="1s"))
     spec = MemberSpec(name="helper", key=AgentKey("helper@review:main"), origin="inline", definition=b"{}")
     async with scene(tmp_path) as it:
@@ -362,7 +348,6 @@ async def test_a_schedule_keeps_no_run_alive(tmp_path: Path) -> None:
 async def test_a_full_disk_puts_a_wakeup_off_and_loses_none(
     tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the store cannot take now is tried again; the kernel lives on."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s}")
         asked = trio.Event()
@@ -387,7 +372,6 @@ async def test_a_full_disk_puts_a_wakeup_off_and_loses_none(
 async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    """level-triggered; the loop looks when it must, not now and then."""
     async with scene(tmp_path) as it:
         start_ms = it.store.clock.now_ms
         looks: list[float] = []
@@ -446,7 +430,6 @@ class Consenting:
 
 @pytest.mark.promise("P19")
 async def test_a_schedule_that_nobody_agreed_to_does_not_run(tmp_path: Path) -> None:
-    """A file of a project spends nothing by itself; said once, with what would let it."""
     consents = Consenting()
     async with scene(tmp_path) as it:
         it.schedules = it.new_schedules(trusted=False, kept=consents)
@@ -469,7 +452,6 @@ async def test_a_schedule_that_nobody_agreed_to_does_not_run(tmp_path: Path) -> 
     "edited", ["{wakeup: 1s, prompt: spend}", "{wakeup: 5s, prompt: spend more}", "{wakeup: '* * * * *'}"]
 )
 async def test_an_edited_schedule_asks_again(tmp_path: Path, edited: str) -> None:
-    """Consent is to exactly this interval, this cron line, these words."""
     consents = Consenting()
     async with scene(tmp_path) as it:
         it.schedules = it.new_schedules(trusted=False, kept=consents)
@@ -486,7 +468,6 @@ async def test_an_edited_schedule_asks_again(tmp_path: Path, edited: str) -> Non
 
 @pytest.mark.promise("P19")
 async def test_a_budget_that_was_taken_away_asks_again(tmp_path: Path) -> None:
-    """What bounds a schedule was part of what was agreed to."""
     consents = Consenting()
     async with scene(tmp_path) as it:
         it.schedules = it.new_schedules(trusted=False, kept=consents)
@@ -499,7 +480,6 @@ async def test_a_budget_that_was_taken_away_asks_again(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P19")
 async def test_a_consent_that_is_taken_back_holds_from_then_on(tmp_path: Path) -> None:
-    """Also where several are due at once."""
     consents = Consenting()
     async with scene(tmp_path) as it:
         it.schedules = it.new_schedules(trusted=False, kept=consents)
@@ -516,7 +496,6 @@ async def test_a_consent_that_is_taken_back_holds_from_then_on(tmp_path: Path) -
 
 @pytest.mark.promise("P19")
 async def test_a_workflow_brings_what_was_agreed_to_with_its_start(tmp_path: Path) -> None:
-    """Its own schedules were asked about then; another workflow's consent is none for it."""
     consents = Consenting()
     ref = Ref(ref="alice", schedule=Schedule(wakeup="5s"))
     definition = WorkflowDefinition(name="review", agents={"alice": ref})
@@ -541,7 +520,6 @@ async def test_a_workflow_brings_what_was_agreed_to_with_its_start(tmp_path: Pat
 
 @pytest.mark.promise("LF01")
 async def test_a_consent_is_noticed_when_it_is_written(tmp_path: Path) -> None:
-    """Nothing is polled for it."""
     state = tmp_path / "state"
     state.mkdir()
     consents = Consenting()

@@ -116,7 +116,6 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 @pytest.mark.promise("P79")
 async def test_work_is_told_as_spans_of_the_conventions_below_who_asked_for_it(bench: Bench) -> None:
-    """Run, instruction, attempt, step; a colleague's work below the one who asked; nothing of what was said."""
     await bench.work()
     await bench.tell()
     spans = {one.name: one for one in bench.collector.spans.values()}
@@ -180,7 +179,6 @@ async def test_no_crash_loses_or_doubles_a_span(bench: Bench, monkeypatch: pytes
 
 @pytest.mark.promise("P79")
 async def test_a_collector_that_is_away_costs_nothing_and_is_named(bench: Bench) -> None:
-    """Its cursor stays, nothing is dropped; what is too large is told in pieces, what is refused for good counted."""
     await bench.work()
     bench.collector.status = 503
     service = bench.kernel()
@@ -231,7 +229,6 @@ async def test_spans_go_only_where_a_person_let_them(bench: Bench) -> None:
 
 
 def test_what_is_written_by_hand_is_what_the_library_reads() -> None:
-    """Every kind of value, large numbers, and text that is not Latin."""
     values: dict[str, Value] = {
         "a": "ä\ud800",
         "b": -(2**40),
@@ -251,7 +248,6 @@ def test_what_is_written_by_hand_is_what_the_library_reads() -> None:
 
 
 async def test_a_collector_that_takes_nothing_for_long_is_a_need_that_its_command_settles(bench: Bench) -> None:
-    """Not at once: a collector is restarted now and then. Tried again by a person it is none."""
     await bench.work()
     bench.collector.status = 503
     service = bench.kernel()

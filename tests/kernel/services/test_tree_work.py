@@ -62,7 +62,6 @@ def work(writer: Refusing) -> TreeWork:
 
 @pytest.mark.promise("P32")
 async def test_a_full_disk_behind_the_commit_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work is done; it must not fail for a word about its tree."""
     monkeypatch.setattr(completion, "FIRST_PAUSE_SECONDS", 0.01)
     writer = Refusing("storage_full", 2)
     await work(writer).finish(LEASED)
@@ -71,7 +70,6 @@ async def test_a_full_disk_behind_the_commit_is_waited_for(monkeypatch: pytest.M
 
 @pytest.mark.promise("P32")
 async def test_nothing_that_the_store_says_of_the_tree_fails_the_work() -> None:
-    """Neither of the word of the commit, nor of the line that tells of it."""
     await work(Refusing("not_found", 2)).finish(LEASED)
 
 
@@ -116,7 +114,6 @@ async def test_a_check_runs_where_its_agent_works_and_confined_where_either_is(
     cwd: str,
     asked: list[str],
 ) -> None:
-    """The agent that says done, or the one whose command it is; within the limits of the first."""
     ran: list[tuple[str, str, Sandbox | None]] = []
 
     async def run_check(run: CheckRun, command: str, where: str, sandbox: Sandbox | None) -> CheckOutcome:

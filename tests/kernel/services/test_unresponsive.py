@@ -72,7 +72,6 @@ class WatchedHeartbeat(Heartbeat):
 async def test_a_worker_that_is_stopped_is_noticed_and_its_tree_is_gone(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unresponsive, killed, nothing left."""
     monkeypatch.setattr(worker_session, "DUMP_SECONDS", 0.1)
     monkeypatch.setattr(worker_session, "SELDOM_SECONDS", 0.05)
     launcher = ForkLauncher(run_dir=tmp_path / "run", environ=ENV)

@@ -131,7 +131,6 @@ async def failing(kernel: Kernel) -> str:
 
 
 async def test_an_idle_kernel_leaves_as_soon_as_the_new_version_was_tried() -> None:
-    """A second upgrade is refused while one is under way; the program is the one that was asked for."""
     kernel = Kernel()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kernel.upgrade.run)
@@ -147,8 +146,6 @@ async def test_an_idle_kernel_leaves_as_soon_as_the_new_version_was_tried() -> N
 
 @pytest.mark.promise("P93")
 async def test_a_trial_that_fails_holds_nobody_back(autojump_clock: trio.testing.MockClock) -> None:
-    """Its words are the reason, and another upgrade may be asked for."""
-
     def fails() -> str:
         raise TrialFailed("it has no module named x")
 
@@ -160,7 +157,6 @@ async def test_a_trial_that_fails_holds_nobody_back(autojump_clock: trio.testing
 
 @pytest.mark.promise("P93")
 async def test_a_command_that_takes_long_refuses_the_upgrade_for_now(autojump_clock: trio.testing.MockClock) -> None:
-    """It is named, and everything goes on."""
     kernel = Kernel()
     kernel.commands = ["git-3"]
     assert await failing(kernel) == "the command git-3 runs: try again"
@@ -169,7 +165,6 @@ async def test_a_command_that_takes_long_refuses_the_upgrade_for_now(autojump_cl
 
 @pytest.mark.promise("P93")
 async def test_a_node_that_does_not_answer_refuses_the_upgrade_for_now(autojump_clock: trio.testing.MockClock) -> None:
-    """What runs there is waited for, then asked to leave; until its lease is over nobody knows that it has."""
     kernel = Kernel()
     away = kernel.running["i1"] = Attempt(talks=False, hands_over=False, node="g1")
     assert await failing(kernel) == "i1-1 has not left the node g1: try again"
@@ -181,7 +176,6 @@ async def test_a_node_that_does_not_answer_refuses_the_upgrade_for_now(autojump_
 async def test_a_worker_that_takes_long_to_start_is_put_back_and_a_commit_refuses_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Who talks where nothing can be handed over is put back too; who writes his end is waited for."""
     kernel = Kernel()
     starting, far, ending = Attempt(talks=False, hands_over=False), Attempt(hands_over=False), Attempt()
     ending.talks = ending.hands_over = False
@@ -197,7 +191,6 @@ async def test_a_worker_that_takes_long_to_start_is_put_back_and_a_commit_refuse
 async def test_a_conversation_that_does_not_come_to_a_stop_lets_all_go_on(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Such as one whose commit takes long: nobody stands any longer for it."""
     kernel = Kernel()
     stands, never = Attempt(), Attempt()
     kernel.running = {"i1": stands, "i2": never}
@@ -217,8 +210,6 @@ async def test_a_conversation_that_does_not_come_to_a_stop_lets_all_go_on(
 
 
 async def test_what_a_bug_of_ours_breaks_goes_on_too(autojump_clock: trio.testing.MockClock) -> None:
-    """It is logged, and told as such."""
-
     def breaks() -> str:
         raise ZeroDivisionError
 
@@ -226,5 +217,4 @@ async def test_what_a_bug_of_ours_breaks_goes_on_too(autojump_clock: trio.testin
 
 
 def test_the_wait_is_bounded() -> None:
-    """All that is waited for before the program leaves, in seconds: less than the command line waits."""
     assert service.SETTLE_SECONDS + service.PUT_BACK_SECONDS + service.PAUSE_SECONDS <= 30

@@ -22,7 +22,6 @@ def program(folder: Path, script: str) -> Program:
 
 
 async def test_a_version_that_reads_what_it_is_given_says_its_own(tmp_path: Path) -> None:
-    """It gets the table as a file that has no name, and may print what it likes before its last line."""
     says = """echo noise; grep -q table /proc/self/fd/$given && echo '{"version": "2.0", "more": 1}'"""
     assert await try_version(program(tmp_path, says), b"the table", SECONDS) == "2.0"
 
@@ -40,14 +39,12 @@ async def test_a_version_that_reads_what_it_is_given_says_its_own(tmp_path: Path
     ],
 )
 async def test_a_version_that_fails_says_why(tmp_path: Path, script: str, said: str) -> None:
-    """In its own words, as far as it has some."""
     with trio.fail_after(SECONDS), pytest.raises(TrialFailed, match=said):
         await try_version(program(tmp_path, script), b"", SECONDS)
 
 
 @pytest.mark.promise("P93")
 async def test_a_version_that_says_nothing_is_ended(tmp_path: Path) -> None:
-    """It is not waited for any longer than it was given, and nothing of it is left."""
     note = tmp_path / "pid"
     with trio.fail_after(SECONDS), pytest.raises(TrialFailed, match=r"said nothing for 0\.2 s"):
         await try_version(program(tmp_path, f"echo $$ > {note}.new; mv {note}.new {note}; exec sleep 600"), b"", 0.2)
@@ -56,13 +53,11 @@ async def test_a_version_that_says_nothing_is_ended(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_executed_is_no_version(tmp_path: Path) -> None:
-    """An interpreter that was removed since it was named."""
     with pytest.raises(TrialFailed, match="cannot be executed: No such file"):
         await try_version(Program(str(tmp_path / "gone"), ()), b"", SECONDS)
 
 
 def test_a_virtual_environment_is_named_by_its_folder_or_by_a_program_in_it(tmp_path: Path) -> None:
-    """Nothing else is executed: the name of any other program is refused."""
     programs = tmp_path / "bin"
     programs.mkdir()
     python = programs / "python"

@@ -138,7 +138,6 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 @pytest.mark.promise("P60")
 async def test_what_happens_is_told_once_in_order_and_signed(bench: Bench) -> None:
-    """From the moment that the webhook is there; what happened before is not."""
     receiver = await bench.receiver()
     await bench.happen()
     bench.write(receiver.url)
@@ -154,7 +153,6 @@ async def test_what_happens_is_told_once_in_order_and_signed(bench: Bench) -> No
 
 @pytest.mark.promise("P60")
 async def test_only_the_events_that_were_chosen_are_told(bench: Bench) -> None:
-    """By their types."""
     receiver = await bench.receiver()
     bench.write(receiver.url, events="[worker.log, approval.rule]")
     await bench.look()
@@ -166,7 +164,6 @@ async def test_only_the_events_that_were_chosen_are_told(bench: Bench) -> None:
 
 @pytest.mark.promise("P60")
 async def test_a_failed_delivery_is_tried_again_by_the_table_and_holds_up_no_other(bench: Bench) -> None:
-    """With the same id each time, and a new signature; the first failure is an event."""
     receiver = await bench.receiver(500)
     bench.write(receiver.url)
     await bench.look()
@@ -191,7 +188,6 @@ async def test_a_failed_delivery_is_tried_again_by_the_table_and_holds_up_no_oth
 
 @pytest.mark.promise("P60")
 async def test_events_behind_a_failed_one_of_a_batch_are_delivered(bench: Bench) -> None:
-    """The failed one waits for its time; the turn goes on behind it."""
     receiver = await bench.receiver(500)
     bench.write(receiver.url, events="[schedule.untrusted]")
     await bench.look()
@@ -208,7 +204,6 @@ async def test_events_behind_a_failed_one_of_a_batch_are_delivered(bench: Bench)
 
 @pytest.mark.promise("P60")
 async def test_a_kernel_that_dies_in_a_batch_repeats_one_delivery_at_most(bench: Bench) -> None:
-    """What each server answered is stored before the next event is sent."""
     receiver = await bench.receiver()
     bench.write(receiver.url, events="[schedule.untrusted]")
     await bench.look()
@@ -223,7 +218,6 @@ async def test_a_kernel_that_dies_in_a_batch_repeats_one_delivery_at_most(bench:
 
 @pytest.mark.promise("P60")
 async def test_after_the_last_try_it_is_given_up_and_told(bench: Bench) -> None:
-    """Nine tries, and the clock alone decides when."""
     receiver = await bench.receiver(503)
     bench.write(receiver.url, events="[schedule.untrusted]")
     await bench.look()
@@ -243,7 +237,6 @@ async def test_after_the_last_try_it_is_given_up_and_told(bench: Bench) -> None:
 
 @pytest.mark.promise("P60")
 async def test_a_failed_delivery_of_a_deleted_event_is_given_up(bench: Bench) -> None:
-    """No other event is sent in its place."""
     receiver = await bench.receiver(500)
     bench.write(receiver.url, events="[schedule.untrusted]")
     await bench.look()
@@ -261,7 +254,6 @@ async def test_a_failed_delivery_of_a_deleted_event_is_given_up(bench: Bench) ->
 
 @pytest.mark.promise("P60")
 async def test_410_ends_a_webhook_until_its_entry_is_another(bench: Bench) -> None:
-    """Nothing more is sent there, not even a waiting retry; an event reports it without the path of the address."""
     receiver = await bench.receiver(500)
     bench.write(receiver.url)
     await bench.look()
@@ -286,7 +278,6 @@ async def test_410_ends_a_webhook_until_its_entry_is_another(bench: Bench) -> No
 async def test_what_is_not_trusted_is_not_told_and_has_no_place_in_the_log(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nor is what has no secret. kernel.log says why, once."""
     receiver = await bench.receiver()
     bench.write(receiver.url, trusted=False)
     await bench.look()
@@ -299,7 +290,6 @@ async def test_what_is_not_trusted_is_not_told_and_has_no_place_in_the_log(
 
 @pytest.mark.promise("P60")
 async def test_an_address_of_this_machine_is_not_reached_unless_it_may_be(bench: Bench) -> None:
-    """By number and by name; the failure says why."""
     receiver = await bench.receiver()
     bench.write(receiver.url, receiver.url.replace("127.0.0.1", "localhost"), private=False)
     await bench.look()
@@ -335,7 +325,6 @@ async def test_every_address_of_a_name_is_judged_and_a_judged_one_is_reached(
 
 @pytest.mark.promise("P60")
 async def test_a_redirect_is_a_failure(bench: Bench) -> None:
-    """Where it leads was not judged, and not trusted."""
     receiver = await bench.receiver(307)
     bench.write(receiver.url)
     await bench.look()
@@ -345,8 +334,6 @@ async def test_a_redirect_is_a_failure(bench: Bench) -> None:
 
 
 async def test_who_does_not_answer_or_answers_nonsense_fails(bench: Bench) -> None:
-    """Nobody there, and a server that speaks no HTTP."""
-
     async def nonsense(stream: trio.SocketStream) -> None:
         await stream.receive_some(65536)
         await stream.send_all(b"hello\r\n\r\n")

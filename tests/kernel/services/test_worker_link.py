@@ -63,7 +63,6 @@ async def test_a_worker_that_never_reads_its_input_is_given_up_and_holds_nobody_
 
 @pytest.mark.promise("IF15")
 async def test_a_flood_of_small_frames_leaves_others_their_turn() -> None:
-    """Whatever a worker says, everybody else is served after each pipe's worth of it."""
     reading, writing = os.pipe()
     frame = encode(Delta(text="x"))
     got, turns = 0, list[int]()
@@ -91,7 +90,6 @@ async def test_a_flood_of_small_frames_leaves_others_their_turn() -> None:
 @pytest.mark.promise("IF15")
 @pytest.mark.parametrize("nothing", [b"\n", b"\0"])
 async def test_a_flood_of_nothing_is_read_slower(nothing: bytes, autojump_clock: trio.testing.MockClock) -> None:
-    """What gives no frame and no noise would else be read as fast as the processor can."""
     chunks, chunk = 50, nothing * PIPE_BYTES
     reading, writing = os.pipe()
     output, stdin = Output(trio.lowlevel.FdStream(reading)), trio.lowlevel.FdStream(writing)

@@ -150,7 +150,6 @@ READY = Ready(pid=7, version="1")
 
 @pytest.mark.promise("P5")
 async def test_every_entry_is_heard_before_it_is_answered() -> None:
-    """The answer follows the commit."""
     session = Conversation()
     await session.say(
         READY, Entry(k=0, kind="reply", text="a"), Entry(k=1, kind="tool"), Result(status="done", text="a")
@@ -164,7 +163,6 @@ async def test_every_entry_is_heard_before_it_is_answered() -> None:
 
 @pytest.mark.promise("P5")
 async def test_the_last_entry_is_heard_before_the_end_and_not_answered() -> None:
-    """Durable before the result counts; who sent it has left."""
     session = Conversation()
     await session.say(READY, Entry(k=0, kind="reply", text="a", last=True), Result(status="done", text="a"))
     ending = await session.run()
@@ -175,7 +173,6 @@ async def test_the_last_entry_is_heard_before_the_end_and_not_answered() -> None
 
 @pytest.mark.promise("IF09")
 async def test_the_first_terminal_frame_wins() -> None:
-    """The first terminal frame wins."""
     session = Conversation()
     await session.say(READY, Result(status="done", text="first"), Error(cause="crash", text="second"))
     ending = await session.run()
@@ -184,7 +181,6 @@ async def test_the_first_terminal_frame_wins() -> None:
 
 @pytest.mark.promise("IF04")
 async def test_output_that_ends_in_half_a_frame_is_no_result() -> None:
-    """The fragment is logged, the exit decides."""
     session = Conversation()
     await session.say(READY)
     await session.worker_out.send_all(b'{"t":"result","status":"do')
@@ -206,7 +202,6 @@ async def test_output_that_ends_in_half_a_frame_is_no_result() -> None:
     ],
 )
 async def test_a_frame_that_counts_and_cannot_be_ends_the_attempt(line: bytes, wrong: str) -> None:
-    """What came after it is not believed either, and the words say what was wrong."""
     session = Conversation()
     await session.say(READY)
     await session.worker_out.send_all(line + b"\n")
@@ -218,7 +213,6 @@ async def test_a_frame_that_counts_and_cannot_be_ends_the_attempt(line: bytes, w
 
 
 async def test_a_last_frame_counts_though_nothing_ends_its_line() -> None:
-    """A program may leave out the last newline."""
     session = Conversation()
     await session.say(READY)
     await session.worker_out.send_all(encode(Result(status="done", text="a")).rstrip())
@@ -228,7 +222,6 @@ async def test_a_last_frame_counts_though_nothing_ends_its_line() -> None:
 
 @pytest.mark.promise("IF14")
 async def test_noise_is_logged_with_a_limit_and_ends_nothing() -> None:
-    """Banner lines before the frames."""
     session = Conversation()
     await session.worker_out.send_all(b"npm notice\n" * 1000)
     await session.say(READY, Result(status="done"))
@@ -239,7 +232,6 @@ async def test_noise_is_logged_with_a_limit_and_ends_nothing() -> None:
 
 @pytest.mark.promise("IF14")
 async def test_who_prints_no_frames_without_end_is_ended_for_that() -> None:
-    """`yes` in a worker's place is no matter for the startup deadline."""
     session = Conversation()
     await session.worker_out.send_all(b"y\n" * 100_000)
     ending = await session.run()
@@ -250,7 +242,6 @@ async def test_who_prints_no_frames_without_end_is_ended_for_that() -> None:
 
 @pytest.mark.promise("IF14")
 async def test_noise_between_frames_may_add_up(autojump_clock: trio.testing.MockClock) -> None:
-    """A program may print what it likes beside its frames, for as long as it runs."""
     session = Conversation()
     await session.say(READY)
     for _ in range(5):
@@ -264,7 +255,6 @@ async def test_noise_between_frames_may_add_up(autojump_clock: trio.testing.Mock
 @pytest.mark.promise("IF15")
 @pytest.mark.parametrize("said", [encode(Pong(n=9)), encode(Log(level="info", text="x"))])
 async def test_others_get_their_turn_while_a_worker_floods(said: bytes, autojump_clock: trio.testing.MockClock) -> None:
-    """Whatever it says, it says no more at once than the loop can take."""
     session = Conversation(timeouts=Timeouts(startup=0.9))
     await session.worker_out.send_all(said * PACE_FRAMES * 5)
     turns: list[float] = []
@@ -282,7 +272,6 @@ async def test_others_get_their_turn_while_a_worker_floods(said: bytes, autojump
 
 @pytest.mark.promise("IF15")
 async def test_a_flood_of_log_lines_is_cut_and_the_work_goes_on() -> None:
-    """Each line is a commit, so their number is bounded."""
     session = Conversation()
     await session.say(READY, *(Log(level="info", text=str(n)) for n in range(5000)), Result(status="done"))
     ending = await session.run()
@@ -319,7 +308,6 @@ async def test_silence_before_ready_is_a_startup_timeout(autojump_clock: trio.te
 async def test_heartbeats_without_progress_are_an_idle_timeout(
     autojump_clock: trio.testing.MockClock, tool: bool
 ) -> None:
-    """A pong is no progress; while a tool runs its deadline counts, whatever else is heard."""
     session = Conversation()
     await session.say(READY, Progress(what="x", tool=tool))
     ending = await session.run_beside(session.answer_pings)
@@ -328,7 +316,6 @@ async def test_heartbeats_without_progress_are_an_idle_timeout(
 
 
 async def test_who_waits_for_a_person_is_not_called_silent(autojump_clock: trio.testing.MockClock) -> None:
-    """approvals: a call that is kept waiting for hours is no idle timeout; after the answer the time begins anew."""
     session = Conversation(timeouts=Timeouts(total=1e6))
     waits = 2 * Timeouts().tool + 7.0
 
@@ -346,7 +333,6 @@ async def test_who_waits_for_a_person_is_not_called_silent(autojump_clock: trio.
 async def test_the_total_deadline_stands_still_while_a_person_is_waited_for(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """approvals: hours of waiting, in calls that overlap or not, use up nothing of timeouts.total; the rest counts."""
     session = Conversation(timeouts=Timeouts(total=50.0, idle=20.0))
 
     async def chatter() -> None:
@@ -369,7 +355,6 @@ async def test_the_total_deadline_stands_still_while_a_person_is_waited_for(
 async def test_a_wait_that_began_before_the_deadline_was_set_does_not_count_either(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """approvals: a call may come before the kernel has begun to listen."""
     deadline = PausableDeadline()
 
     async def wait() -> None:
@@ -417,7 +402,6 @@ async def test_a_worker_that_does_not_answer_is_asked_for_a_dump_and_given_up(
 
 @pytest.mark.promise("IF16")
 async def test_a_result_after_the_verdict_is_ignored(autojump_clock: trio.testing.MockClock) -> None:
-    """Exactly one ending."""
     session = Conversation()
 
     async def wakes_up() -> None:
@@ -430,7 +414,6 @@ async def test_a_result_after_the_verdict_is_ignored(autojump_clock: trio.testin
 
 
 async def test_a_worker_that_answers_late_but_in_time_goes_on(autojump_clock: trio.testing.MockClock) -> None:
-    """A busy machine is no reason."""
     session = Conversation()
 
     async def ends() -> None:
@@ -449,7 +432,6 @@ async def test_a_worker_that_answers_late_but_in_time_goes_on(autojump_clock: tr
 async def test_who_is_kept_waiting_for_a_person_is_not_asked_whether_it_lives(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Fifty that wait would be asked ten times a second. Afterwards it is asked as before."""
     session = Conversation()
     asked: list[int] = []
 
@@ -466,8 +448,6 @@ async def test_who_is_kept_waiting_for_a_person_is_not_asked_whether_it_lives(
 
 @pytest.mark.promise("SF03")
 async def test_a_commit_that_takes_long_is_nobodys_silence(autojump_clock: trio.testing.MockClock) -> None:
-    """While the disk is full workers are paused, not failed."""
-
     async def slow() -> None:
         await trio.sleep(5000.0)
 
@@ -487,7 +467,6 @@ async def test_a_commit_that_takes_long_is_nobodys_silence(autojump_clock: trio.
 async def test_a_kernel_that_was_stopped_itself_gives_its_worker_its_time_again_once(
     mock_clock: trio.testing.MockClock,
 ) -> None:
-    """Both may have been suspended together."""
     session = Conversation()
     await session.say(READY)
     endings: list[Ending | None] = []
@@ -509,7 +488,6 @@ async def test_a_kernel_that_was_stopped_itself_gives_its_worker_its_time_again_
 
 
 async def test_a_worker_that_talks_for_ever_ends_at_the_total_deadline(autojump_clock: trio.testing.MockClock) -> None:
-    """total_timeout is incomplete, not failed."""
     session = Conversation(timeouts=Timeouts(total=50.0, idle=20.0))
 
     async def chatter() -> None:
@@ -527,7 +505,6 @@ async def test_a_worker_that_talks_for_ever_ends_at_the_total_deadline(autojump_
 
 @pytest.mark.promise("IF07")
 async def test_a_worker_of_a_later_minor_protocol_is_understood() -> None:
-    """What it says beyond ours is noise."""
     session = Conversation()
     await session.say(Ready(pid=1, version="9", protocol=(PROTOCOL[0], PROTOCOL[1] + 1)))
     await session.worker_out.send_all(b'{"t":"from-the-future"}\n')
@@ -538,7 +515,6 @@ async def test_a_worker_of_a_later_minor_protocol_is_understood() -> None:
 
 @pytest.mark.promise("IF07")
 async def test_a_worker_of_another_major_protocol_is_refused_before_it_is_told_anything() -> None:
-    """A worker of another major protocol is refused before it is told anything."""
     session = Conversation()
     await session.say(Ready(pid=1, version="9", protocol=(9, 0)))
     ending = await session.run()

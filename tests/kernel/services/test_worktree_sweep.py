@@ -83,7 +83,6 @@ async def swept(tmp_path: Path) -> AsyncGenerator[Swept]:
 async def test_who_is_woken_while_the_tree_is_removed_gets_it_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was decided while the run was over is carried out, and the agent waits for it."""
     async with swept(tmp_path) as it, trio.open_nursery() as nursery:
         removing, go_on = trio.Event(), trio.Event()
         remove = it.repository.remove
@@ -117,7 +116,6 @@ async def test_who_is_woken_while_the_tree_is_removed_gets_it_anew(
 async def test_no_tree_is_removed_or_kept_whose_run_goes_on_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was looked at as one that had ended; its agent works there by the time that is decided."""
     async with swept(tmp_path) as it:
         losses = it.repository.losses
 
@@ -134,7 +132,6 @@ async def test_no_tree_is_removed_or_kept_whose_run_goes_on_meanwhile(
 
 
 async def test_a_tree_that_was_kept_is_worked_in_again_and_looked_at_again(tmp_path: Path) -> None:
-    """What its agent does there is committed at the end of an instruction as before, for its tree is ``made``."""
     async with swept(tmp_path) as it:
         it.place.git_project.write("new.txt", "new\n", it.tree())
         await it.sweep.run_once()

@@ -13,7 +13,6 @@ def _mode(path: Path) -> int:
 
 
 def test_a_file_is_what_it_was_until_the_block_has_ended(tmp_path: Path) -> None:
-    """Readers see the old file or the new one."""
     file = tmp_path / "file"
     file.write_text("old")
     with replacing(file) as out:
@@ -24,7 +23,6 @@ def test_a_file_is_what_it_was_until_the_block_has_ended(tmp_path: Path) -> None
 
 
 def test_a_block_that_fails_or_a_refusal_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
-    """Whatever failed."""
     file = tmp_path / "file"
     file.write_text("old")
 
@@ -39,7 +37,6 @@ def test_a_block_that_fails_or_a_refusal_leaves_the_old_file_and_nothing_beside_
 
 
 def test_a_link_in_the_way_is_replaced_and_never_written_through(tmp_path: Path) -> None:
-    """Both at the place of the file and beside it."""
     outside, file, beside = tmp_path / "outside", tmp_path / "file", tmp_path / "file.new"
     outside.write_text("theirs")
     for link in (file, beside):
@@ -50,7 +47,6 @@ def test_a_link_in_the_way_is_replaced_and_never_written_through(tmp_path: Path)
 
 
 def test_permissions_are_kept_and_a_new_file_replaces_nothing(tmp_path: Path) -> None:
-    """Of a file that was there, where the caller says so; also within an opened folder."""
     file = tmp_path / "file"
     file.write_text("old")
     file.chmod(0o640)

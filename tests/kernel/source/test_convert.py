@@ -38,7 +38,6 @@ def convert(text: str, shapes: TypeRules | None = None) -> tuple[Sample | None, 
 @pytest.mark.promise("CF06")
 @pytest.mark.parametrize("word", ["no", "12:30", "010", "1e3", "2026-02-30", "true", "0x10", "5"])
 def test_a_text_field_takes_the_text_as_it_stands(word: str) -> None:
-    """A text field takes the text as it stands."""
     sample, problems = convert(f"text: {word}")
     assert problems.errors == ()
     assert sample is not None
@@ -98,7 +97,6 @@ def test_every_kind_of_field_is_converted() -> None:
     ],
 )
 def test_a_wrong_value_is_told_with_place_and_hint(line: str, where: str, column: int, message: str, hint: str) -> None:
-    """A wrong value is told with place and hint."""
     sample, problems = convert(f"text: x\n{line}\n")
     [error] = problems.errors
     assert (sample, error.path, error.where, error.source) == (None, "file.yaml", where, line)
@@ -108,7 +106,6 @@ def test_a_wrong_value_is_told_with_place_and_hint(line: str, where: str, column
 
 
 def test_a_missing_key_is_told() -> None:
-    """A missing key is told."""
     _, problems = convert("count: 1")
     assert [(error.where, error.message, error.hint) for error in problems.errors] == [
         ("text", "is missing", "add text:")
@@ -116,14 +113,12 @@ def test_a_missing_key_is_told() -> None:
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
-    """Plan of the loader: one round, not one mistake a round."""
     _, problems = convert("flag: no\ntext: [a]\ncuont: 1\nmode: x\n")
     assert [error.line for error in problems.errors] == [1, 2, 3, 4]
 
 
 @pytest.mark.promise("P10")
 def test_the_number_of_mistakes_is_bounded() -> None:
-    """The number of mistakes is bounded."""
     _, problems = convert("".join(f"k{number}: 1\n" for number in range(1000)))
     assert len(problems.errors) == MAX_ERRORS
 

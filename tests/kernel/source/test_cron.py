@@ -50,7 +50,6 @@ def test_a_daily_line_comes_once_on_every_day_of_two_years(zone: str) -> None:
 def test_a_time_that_is_skipped_comes_when_the_gap_ends_and_one_that_comes_twice_the_first_time(
     zone: str, day: datetime, expected: str
 ) -> None:
-    """The rule as documented."""
     assert local(Cron("30 2 * * *", find_zone(zone)).next_after(ms(day)), zone).isoformat() == expected
 
 
@@ -67,7 +66,6 @@ def test_nothing_comes_again_in_the_second_of_two_equal_hours() -> None:
 
 @pytest.mark.promise("TF02")
 def test_a_line_for_every_quarter_of_an_hour_follows_real_time() -> None:
-    """What comes all the time also comes in both of two equal hours."""
     cron = Cron("*/15 * * * *", find_zone("Europe/Berlin"))
     at_ms = start_ms = ms(datetime(2026, 10, 24, 22, tzinfo=UTC))
     for count in range(1, 25):
@@ -82,7 +80,6 @@ def test_a_line_for_every_quarter_of_an_hour_follows_real_time() -> None:
     at=st.datetimes(min_value=datetime(2020, 1, 1), max_value=datetime(2040, 1, 1)),  # noqa: DTZ001
 )
 def test_the_next_time_is_always_later_and_never_skips_one(line: str, zone: str, at: datetime) -> None:
-    """Time goes forward, from wherever the clock was set to."""
     cron = Cron(line, find_zone(zone))
     at_ms = ms(at.replace(tzinfo=UTC))
     following_ms = cron.next_after(at_ms)
@@ -107,7 +104,6 @@ a b c d e
 @pytest.mark.promise("CF13")
 @pytest.mark.parametrize("line", [*NO_LINES.splitlines(), "0,".ljust(400, "0") + " * * * *"])
 def test_what_is_no_cron_line_is_refused(line: str) -> None:
-    """What is no cron line is refused."""
     with pytest.raises(CronRejected):
         Cron(line, UTC)
 
@@ -115,14 +111,12 @@ def test_what_is_no_cron_line_is_refused(line: str) -> None:
 @pytest.mark.promise("CF13")
 @given(st.lists(st.text("0123456789*/-,L#W²١ MONJA", min_size=1, max_size=8), min_size=5, max_size=5))
 def test_no_text_does_more_than_be_refused(fields: list[str]) -> None:
-    """Whatever five fields say, they are kept or refused, and quickly."""
     with suppress(CronRejected):
         assert Cron(" ".join(fields), UTC).next_after(0) > 0
 
 
 @pytest.mark.promise("CF13")
 def test_a_zone_is_found_by_its_name_or_the_nearest_is_named() -> None:
-    """No path, no folder, no NUL is a time zone."""
     assert str(find_zone("Europe/Berlin")) == "Europe/Berlin"
     for name in ("", "America", "../Europe/Berlin", "/etc/passwd", "a\0b", "x" * 5000):
         with pytest.raises(ZoneRejected, match="is not a time zone"):
@@ -133,7 +127,6 @@ def test_a_zone_is_found_by_its_name_or_the_nearest_is_named() -> None:
 
 
 def test_the_machines_zone_is_its_variable_then_its_file_then_utc(tmp_path: Path) -> None:
-    """The rule as documented, also where neither is there or makes sense."""
     missing = tmp_path / "localtime"
     garbage = tmp_path / "garbage"
     garbage.write_bytes(b"no zone at all")

@@ -12,7 +12,6 @@ from kernel.source.files import FileMissing, inside, read_bytes, read_text
 @pytest.mark.promise("CF11")
 @pytest.mark.parametrize("path", ["../out.md", "/etc/passwd", "a/../../out.md", "~/x", "link.md", "dir/out.md", "a\0b"])
 def test_a_path_that_leads_outside_is_refused(path: str, tmp_path: Path) -> None:
-    """Dots, absolute paths, links of files and of folders."""
     root = tmp_path / "project"
     root.mkdir()
     (root / "a").mkdir()
@@ -24,7 +23,6 @@ def test_a_path_that_leads_outside_is_refused(path: str, tmp_path: Path) -> None
 
 
 def test_a_link_inside_the_project_is_followed(tmp_path: Path) -> None:
-    """Sharing a prompt by a link is nobody's attack."""
     (tmp_path / "a.md").write_text("hi")
     (tmp_path / "b.md").symlink_to("a.md")
     assert inside(tmp_path, "b.md", "alice.yaml") == (tmp_path / "a.md").resolve()
@@ -33,7 +31,6 @@ def test_a_link_inside_the_project_is_followed(tmp_path: Path) -> None:
 @pytest.mark.promise("CF11")
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device", "loop"])
 def test_what_is_no_regular_file_is_refused_without_waiting(kind: str, tmp_path: Path) -> None:
-    """A FIFO without a writer would block for ever."""
     path = tmp_path / "x"
     if kind == "fifo":
         os.mkfifo(path)
@@ -63,7 +60,6 @@ def test_a_file_over_the_limit_is_refused_and_one_at_it_is_read(tmp_path: Path) 
 
 @pytest.mark.promise("CF18")
 def test_a_missing_file_is_told_apart_from_a_bad_one(tmp_path: Path) -> None:
-    """The caller says definition_missing."""
     for path in (tmp_path / "none", tmp_path / "none" / "deeper"):
         with pytest.raises(FileMissing):
             read_text(path, "x")

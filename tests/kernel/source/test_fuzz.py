@@ -77,7 +77,6 @@ def load(data: bytes) -> None:
 @settings(max_examples=2 * EXAMPLES)
 @given(st.binary(max_size=200))
 def test_any_bytes_load_or_are_refused(data: bytes) -> None:
-    """Any bytes load or are refused."""
     load(data)
 
 
@@ -86,7 +85,6 @@ def test_any_bytes_load_or_are_refused(data: bytes) -> None:
 @settings(max_examples=2 * EXAMPLES)
 @given(st.lists(_PIECES, max_size=40).map("".join))
 def test_anything_that_looks_like_yaml_loads_or_is_refused(text: str) -> None:
-    """Anything that looks like yaml loads or is refused."""
     load(text.encode())
 
 
@@ -95,5 +93,4 @@ def test_anything_that_looks_like_yaml_loads_or_is_refused(text: str) -> None:
 @settings(max_examples=2 * EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from([*_KEYS, "promt", "memory"]), _VALUES, max_size=6))
 def test_any_values_under_known_keys_load_or_are_refused(document: dict[str, Any]) -> None:
-    """JSON is YAML, so values of every type reach every field."""
     load(msgspec.json.encode(document))

@@ -19,7 +19,6 @@ def test_a_path_is_told_in_one_way(text: str, path: str) -> None:
 @pytest.mark.promise("P15", "CF12")
 @pytest.mark.parametrize("text", ["", ".", "./", "..", "a/../b", "/etc", "~/x", "a\0b", "a\nb", "a/b/../../.."])
 def test_a_path_that_is_none_of_the_project_is_refused(text: str) -> None:
-    """A path that is none of the project is refused."""
     with pytest.raises(NotInside):
         plain_path(text)
 
@@ -27,7 +26,6 @@ def test_a_path_that_is_none_of_the_project_is_refused(text: str) -> None:
 @pytest.mark.promise("P15")
 @given(st.text(alphabet="ab./~\0-", max_size=12))
 def test_what_passes_has_no_step_upward(text: str) -> None:
-    """What passes has no step upward, over many paths."""
     try:
         parts = plain_path(text).split("/")
     except NotInside:
@@ -37,7 +35,6 @@ def test_what_passes_has_no_step_upward(text: str) -> None:
 
 @pytest.mark.promise("P15", "XF05")
 def test_a_link_is_not_followed_anywhere(tmp_path: Path) -> None:
-    """Neither as a folder on the way, nor as the folder, nor as the file."""
     root, outside = tmp_path / "project", tmp_path / "outside"
     (root / "a").mkdir(parents=True)
     outside.mkdir()
@@ -58,7 +55,6 @@ def test_a_link_is_not_followed_anywhere(tmp_path: Path) -> None:
 
 @pytest.mark.promise("CF11")
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
-    """A pipe in place of a file."""
     os.mkfifo(tmp_path / "pipe")
     folder = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(OSError, match=r"regular|No such device"):
@@ -71,7 +67,6 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.promise("CF12")
 def test_a_folder_with_another_purpose_is_told(tmp_path: Path) -> None:
-    """A link that is there already is told before anything starts."""
     (tmp_path / "link").symlink_to("/")
     (tmp_path / "file").touch()
     assert folder_fault("data/x", tmp_path) is None

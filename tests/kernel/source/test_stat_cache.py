@@ -10,7 +10,6 @@ from kernel.source.files import SETTLED_SECONDS, StatCache
 
 @pytest.mark.promise("CF18")
 def test_what_may_have_been_written_twice_in_a_moment_is_not_settled(tmp_path: Path) -> None:
-    """Two writes that look alike are at most SETTLED_SECONDS apart, so whoever reads after that has the last."""
     now = 0.0
     glances, path = StatCache(lambda: now), tmp_path / "a.yaml"
     path.write_text("a")
@@ -25,7 +24,6 @@ def test_what_may_have_been_written_twice_in_a_moment_is_not_settled(tmp_path: P
 
 @pytest.mark.promise("CF18")
 def test_an_edit_looks_different_and_has_to_settle_again(tmp_path: Path) -> None:
-    """Of the same size, in another file under its name."""
     now = 0.0
     glances, path = StatCache(lambda: now), tmp_path / "a.yaml"
     path.write_text("a")
@@ -42,7 +40,6 @@ def test_an_edit_looks_different_and_has_to_settle_again(tmp_path: Path) -> None
 
 @pytest.mark.promise("CF18")
 def test_what_is_not_there_is_settled_and_its_coming_is_seen(tmp_path: Path) -> None:
-    """The project file is optional."""
     glances, path = StatCache(lambda: 0.0), tmp_path / "moniro.yaml"
     absent = glances.at(str(path))
     path.write_text("a")
@@ -51,8 +48,6 @@ def test_what_is_not_there_is_settled_and_its_coming_is_seen(tmp_path: Path) -> 
 
 
 def test_a_name_that_stands_for_nothing_is_not_remembered(tmp_path: Path) -> None:
-    """Whoever may ask may ask for any name, as often as he likes: nothing grows by it. Nor by what is gone."""
-
     class Name(str):
         """One that can be seen to be forgotten."""
 

@@ -46,7 +46,6 @@ class Unreadable(msgspec.Struct):
 
 
 def test_a_model_has_every_field_with_its_key_type_and_default() -> None:
-    """Fields are in the order of the source; a default that is made anew each time is none."""
     made = msgspec.NODEFAULT
     assert model_of(Whole).fields == (
         Field("name", "name", Scalar(str), made, required=True),
@@ -60,7 +59,6 @@ def test_a_model_has_every_field_with_its_key_type_and_default() -> None:
 
 
 def test_a_number_with_a_unit_is_one_also_where_it_may_be_left_out() -> None:
-    """The unit belongs to the field, whether or not it may be nothing."""
     lasts, mode = model_of(Part).fields
     assert lasts.type == OneOf((Scalar(float, 0.1, 60, None, QUANTITIES["duration"]),), nullable=True)
     assert lasts.quantity is QUANTITIES["duration"]
@@ -68,17 +66,14 @@ def test_a_number_with_a_unit_is_one_also_where_it_may_be_left_out() -> None:
 
 
 def test_words_keep_the_order_of_the_source() -> None:
-    """Hints and pages show them in that order."""
     assert model_of(Part).by_key["mode"].type == Choice(("slow", "fast"))
 
 
 def test_texts_are_one_line_each() -> None:
-    """Below a field, and of the Struct; what nobody explained is left out."""
     assert field_texts(Part) == {"lasts": "For how long; a `duration`."}
     assert struct_text(Part) == ["A part.", "It has `texts`."]
 
 
 def test_a_type_that_no_file_can_hold_is_refused() -> None:
-    """It is a mistake of ours, found as soon as the model is built."""
     with pytest.raises(TypeError, match="bytes"):
         model_of(Unreadable)

@@ -25,7 +25,6 @@ def read(data: bytes) -> None:
 
 @pytest.mark.promise("CF06")
 def test_a_scalar_keeps_its_text_whatever_yaml_1_1_would_make_of_it() -> None:
-    """A scalar keeps its text whatever yaml 1 1 would make of it."""
     node = tree("[no, 12:30:45, 010, 1e3, 2026-02-30, 0x1F, on]")
     assert isinstance(node, ListNode)
     assert [item.text for item in node.items if isinstance(item, ScalarNode)] == [
@@ -39,7 +38,6 @@ def test_a_scalar_keeps_its_text_whatever_yaml_1_1_would_make_of_it() -> None:
     [("a: 1", True), ("{a: 1}", True), ('{"a":1}', True), ("a: '1'", False), ('{a: "1"}', False), ("a: |\n  1", False)],
 )
 def test_only_a_scalar_without_quotes_is_plain(text: str, plain: bool) -> None:
-    """A quoted number is a text in block and flow style alike."""
     node = tree(text)
     assert isinstance(node, MapNode)
     value = node.get("a")
@@ -49,7 +47,6 @@ def test_only_a_scalar_without_quotes_is_plain(text: str, plain: bool) -> None:
 
 @pytest.mark.promise("CF05")
 def test_a_place_counts_lines_and_characters_from_one() -> None:
-    """An editor jumps to it."""
     node = tree("# comment\na:\n  - äöü: x\n")
     assert isinstance(node, MapNode)
     [(key, items)] = node.entries
@@ -63,7 +60,6 @@ def test_a_place_counts_lines_and_characters_from_one() -> None:
 
 
 def test_an_alias_repeats_its_anchor() -> None:
-    """Aliases within bounds are allowed: two agents may share a block."""
     node = tree("a: &x {k: v}\nb: *x\n")
     assert isinstance(node, MapNode)
     assert node.get("a") == node.get("b")
@@ -71,7 +67,6 @@ def test_an_alias_repeats_its_anchor() -> None:
 
 @pytest.mark.promise("CF05")
 def test_a_duplicate_key_names_both_lines_and_reading_goes_on() -> None:
-    """A duplicate key names both lines and reading goes on."""
     first, second = errors("a: 1\nb: {c: 1, c: 2}\na: 3\n")
     assert (first.line, first.where, first.source) == (2, "b.c", "b: {c: 1, c: 2}")
     assert (second.line, second.column, second.where) == (3, 1, "a")
@@ -102,7 +97,6 @@ def test_a_duplicate_key_names_both_lines_and_reading_goes_on() -> None:
     ],
 )
 def test_what_is_refused_says_where_and_why(text: str, line: int, column: int, part: str) -> None:
-    """What is refused says where and why."""
     [error] = errors(text)
     assert (error.line, error.column) == (line, column)
     assert part in error.message
@@ -116,7 +110,6 @@ def test_bytes_that_are_no_utf8_are_located() -> None:
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_key() -> None:
-    """Editors on other systems write one."""
     node, _ = tree_of(b"\xef\xbb\xbfname: x", "file.yaml")
     assert isinstance(node, MapNode)
     assert node.get("name") is not None
@@ -141,12 +134,10 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     ],
 )
 def test_a_bomb_is_refused_while_it_is_read(name: str, text: str, part: str) -> None:
-    """A bomb is refused while it is read."""
     assert part in errors(text)[-1].message, name
 
 
 def test_a_megabyte_of_text_is_one_value() -> None:
-    """Bounds are on structure; a long prompt is fine."""
     node = tree("a: |\n" + "  line\n" * 100_000)
     assert isinstance(node, MapNode)
     assert node.size == 3

@@ -68,7 +68,6 @@ def told(store: Store, kind: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("decision", ["granted", "denied"])
 async def test_who_asked_waits_until_somebody_decides_and_then_learns_it(store: Store, decision: Decision) -> None:
-    """Waits for a person, holds no worker, goes on in the decision's own commit; nothing is charged."""
     await parked(store)
     assert stands(store) == Readiness("person", "approval")
     assert store.reader.now(instructions.ready, store.clock.now_ms, 9) == ()
@@ -82,7 +81,6 @@ async def test_who_asked_waits_until_somebody_decides_and_then_learns_it(store: 
 
 
 async def test_the_same_call_is_the_same_request_and_another_input_another(store: Store) -> None:
-    """Bound to the exact call: key, tool and input."""
     await at_work(store)
     again = [await ask_for(store) for _ in range(2)]
     other = await ask_for(store, Call(key="0.0:c", tool="bash", input=b'{"command":"rm -rf /"}'))
@@ -92,7 +90,6 @@ async def test_the_same_call_is_the_same_request_and_another_input_another(store
 
 
 async def test_a_grant_is_used_once(store: Store) -> None:
-    """The next call with the same input asks again; the same call, tried again, does not."""
     await at_work(store)
     await ask_for(store)
     await store.writer.commit(approve, "a1")
@@ -102,7 +99,6 @@ async def test_a_grant_is_used_once(store: Store) -> None:
 
 
 async def test_two_calls_that_wait_at_once_are_two_requests(store: Store) -> None:
-    """A program that calls a tool twice with the same input."""
     await at_work(store)
     first = await ask_for(store, HELD)
     second = await ask_for(store, Call(key="toolu_2", tool="Bash", input=PUSH.input, held=True))
@@ -110,7 +106,6 @@ async def test_two_calls_that_wait_at_once_are_two_requests(store: Store) -> Non
 
 
 async def test_a_decision_that_a_waiting_call_has_not_heard_yet_is_its_own(store: Store) -> None:
-    """Between the grant and its answer the same is asked for once more: one grant, one call."""
     await at_work(store)
     await ask_for(store, HELD)
     await store.writer.commit(approve, "a1")
@@ -138,8 +133,6 @@ async def test_of_calls_that_waited_when_the_kernel_died_the_one_that_waits_agai
 
 
 async def test_a_call_that_was_granted_when_its_attempt_was_dead_is_shown_as_not_heard_of(store: Store) -> None:
-    """A kernel was killed while a call waited: what was asked for is seen before another attempt asks again."""
-
     def asked() -> list[tuple[str, str, str, bool]]:
         info = store.reader.now(instruction_views.info, "i1", store.clock.now_ms)
         assert info is not None
@@ -161,7 +154,6 @@ async def test_a_call_that_was_granted_when_its_attempt_was_dead_is_shown_as_not
 async def test_a_decision_that_nobody_heard_is_told_to_the_next_attempt(
     store: Store, decide: Any, denied: str | None
 ) -> None:
-    """A kernel was killed while a call waited; then a person decided: yes and no are both told, until it is heard."""
     await at_work(store)
     await ask_for(store, HELD)
     await store.writer.commit(recover)
@@ -182,7 +174,6 @@ async def crashed(store: Store, epoch: int) -> None:
 
 @pytest.mark.promise("P4")
 async def test_what_an_attempt_may_have_begun_that_asked_nobody_is_not_as_good_as_new(store: Store) -> None:
-    """Begun under auto, broken off, then granted under ask: it would have run twice."""
     await at_work(store)
     await crashed(store, 1)
     await take(store)
@@ -195,7 +186,6 @@ async def test_what_an_attempt_may_have_begun_that_asked_nobody_is_not_as_good_a
 
 @pytest.mark.promise("P4")
 async def test_what_was_granted_once_for_all_is_not_as_good_as_new_either(store: Store) -> None:
-    """The grant is there at once, and what broke off was asked nothing."""
     await at_work(store)
     await ask_for(store, Call(key="9.9:c", tool="bash", input=PUSH.input))
     await store.writer.commit(approve, "a1", always="*")
@@ -207,7 +197,6 @@ async def test_what_was_granted_once_for_all_is_not_as_good_as_new_either(store:
 
 @pytest.mark.promise("P4")
 async def test_what_is_allowed_meanwhile_and_breaks_off_is_in_doubt(store: Store) -> None:
-    """Asked, then run under auto by an attempt that did not ask, then asked again."""
     await parked(store)
     await store.writer.commit(approve, "a1")
     await take(store)
@@ -217,7 +206,6 @@ async def test_what_is_allowed_meanwhile_and_breaks_off_is_in_doubt(store: Store
 
 
 async def test_an_attempt_that_broke_off_while_it_was_asked_for_has_begun_nothing(store: Store) -> None:
-    """The request was open when it ended: a grant is good, once."""
     await at_work(store)
     await ask_for(store)
     await crashed(store, 1)
@@ -230,7 +218,6 @@ async def test_an_attempt_that_broke_off_while_it_was_asked_for_has_begun_nothin
 
 
 async def test_nobody_decides_in_time(store: Store) -> None:
-    """Denied by default: the deadline is a row, and it wakes who waits."""
     await parked(store)
     due_ms = store.reader.now(next_due_ms, 300_000)
     assert due_ms == START_MS + 1 + HOUR_MS
@@ -246,7 +233,6 @@ async def test_nobody_decides_in_time(store: Store) -> None:
 
 
 async def test_a_grant_that_comes_too_late_is_none_though_no_alarm_has_come(store: Store) -> None:
-    """A deadline is a deadline; the refusal is kept."""
     await parked(store)
     store.clock.now_ms += HOUR_MS
     with pytest.raises(Refused, match="a1 is no longer open: nobody approved it in time"):
@@ -257,7 +243,6 @@ async def test_a_grant_that_comes_too_late_is_none_though_no_alarm_has_come(stor
 
 
 async def test_a_decision_that_comes_first_leaves_nothing_to_wait_for(store: Store) -> None:
-    """Between the answer ``pending`` and the end of the attempt."""
     await at_work(store)
     await ask_for(store)
     await store.writer.commit(approve, "a1")
@@ -266,7 +251,6 @@ async def test_a_decision_that_comes_first_leaves_nothing_to_wait_for(store: Sto
 
 
 async def test_what_was_approved_once_for_all_is_granted_at_once_until_it_is_taken_back(store: Store) -> None:
-    """--always: of that agent and tool; kept, listed, removed."""
     await at_work(store)
     await ask_for(store)
     pull = Call(key="1.0:c", tool="bash", input=b'{"command":"git pull"}')
@@ -286,7 +270,6 @@ async def test_what_was_approved_once_for_all_is_granted_at_once_until_it_is_tak
 
 
 async def test_a_call_that_is_kept_waiting_shows_and_does_not_count(store: Store) -> None:
-    """ps: waiting (approval); its agent is not counted as a worker; the run could end."""
     await at_work(store)
     await ask_for(store, HELD)
     (row,) = store.reader.now(agents.ps, store.clock.now_ms)
@@ -303,7 +286,6 @@ async def test_a_call_that_is_kept_waiting_shows_and_does_not_count(store: Store
 
 
 async def test_a_call_whose_client_gave_up_is_asked_about_all_the_same(store: Store) -> None:
-    """Its agent runs again; the request stays, and the next call like it takes it over."""
     await at_work(store)
     await ask_for(store, HELD)
     await store.writer.commit(release_call, Author(InstructionId("i1"), 1), 1)
@@ -313,7 +295,6 @@ async def test_a_call_whose_client_gave_up_is_asked_about_all_the_same(store: St
 
 
 async def test_a_kernel_that_died_meanwhile_loses_no_request_and_doubles_none(tmp_path: Path) -> None:
-    """Kept over restarts: parked until decided, found again under another key, told once."""
     path = str(tmp_path / "store.db")
     async with open_store(path) as store:
         await at_work(store)
@@ -332,7 +313,6 @@ async def test_a_kernel_that_died_meanwhile_loses_no_request_and_doubles_none(tm
 
 @pytest.mark.promise("P26")
 async def test_a_call_that_is_kept_waiting_again_is_told_again(store: Store) -> None:
-    """Nobody looks whether a run is over but after an event."""
     await at_work(store)
     await ask_for(store, HELD)
     await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="crash", not_before_ms=1))
@@ -345,7 +325,6 @@ async def test_a_call_that_is_kept_waiting_again_is_told_again(store: Store) -> 
 
 @pytest.mark.promise("P2")
 async def test_a_clock_that_was_set_between_two_kernels_moves_the_deadline(store: Store) -> None:
-    """An hour stays an hour."""
     await parked(store)
     store.clock.now_ms += 60_000
     await store.writer.commit(recover, machine=HostClock("boot", 0))
@@ -357,7 +336,6 @@ async def test_a_clock_that_was_set_between_two_kernels_moves_the_deadline(store
 
 
 async def test_work_that_ends_otherwise_takes_its_requests_along(store: Store) -> None:
-    """Cancelled: nothing is left to decide, and nothing can be granted any more."""
     await parked(store)
     await store.writer.commit(cancel, "i1")
     assert store.reader.now(approvals.pending).approvals == ()
@@ -369,7 +347,6 @@ async def test_work_that_ends_otherwise_takes_its_requests_along(store: Store) -
 
 
 async def test_a_pattern_says_what_else_it_grants(store: Store) -> None:
-    """--always: those that wait already are not granted silently."""
     await at_work(store)
     for number in range(4):
         await ask_for(store, Call(key=f"0.{number}:c", tool="bash", input=b'{"command":"git %d"}' % number))
@@ -401,7 +378,6 @@ async def test_a_pattern_holds_for_the_agent_that_asked_or_for_all(
 
 
 async def test_a_decision_is_final_and_the_same_again_changes_nothing(store: Store) -> None:
-    """A command that was repeated; what expired or was denied is not granted afterwards."""
     await at_work(store)
     with pytest.raises(Refused, match="there is no request a1"):
         await store.writer.commit(approve, "a1")
@@ -416,7 +392,6 @@ async def test_a_decision_is_final_and_the_same_again_changes_nothing(store: Sto
 
 @pytest.mark.parametrize("call", [PUSH, HELD], ids=["parked", "held"])
 async def test_an_instruction_says_which_request_it_waits_for(store: Store, call: Call) -> None:
-    """awk show: the id, and when it is given up; nothing once it goes on."""
     await at_work(store)
     await ask_for(store, call)
     if not call.held:
@@ -451,7 +426,6 @@ async def test_what_is_tried_again_asks_again(store: Store) -> None:
 
 
 async def test_a_paused_workflow_keeps_what_was_approved_back(store: Store) -> None:
-    """Both have to be over."""
     await store.workflow("alice", kickoff="@alice go")
     await take(store)
     await ask_for(store)
@@ -484,7 +458,6 @@ async def test_a_run_is_over_when_only_approvals_are_left(store: Store, call: Ca
 
 @pytest.mark.promise("P6")
 async def test_an_attempt_that_is_over_asks_nothing(store: Store) -> None:
-    """An attempt that is over asks nothing."""
     await parked(store)
     for asked in (ask_for(store), store.writer.commit(find_decision, Author(InstructionId("i1"), 1), 1)):
         with pytest.raises(Refused) as refused:
@@ -493,7 +466,6 @@ async def test_an_attempt_that_is_over_asks_nothing(store: Store) -> None:
 
 
 async def test_no_byte_of_an_input_is_left_once_it_is_cleared_or_swept(store: Store) -> None:
-    """clear, retention: also of inputs that are kept as blobs."""
     await at_work(store)
     secret = b'{"command":"' + b"s3cret " * 10_000 + b'"}'
     await ask_for(store, Call(key="0.0:c", tool="bash", input=secret))

@@ -80,7 +80,6 @@ LONG = st.sampled_from([0, 1, 300, CHARACTERS // 3, CHARACTERS])
 def test_each_row_is_read_once_and_in_order(
     spoken: list[tuple[int | None, bool, int]], more: int, work: list[tuple[bool, int, int]]
 ) -> None:
-    """Against the rows themselves: messages of runs and of none, facts among them; work with few and many entries."""
     database = open_migrated(MEMORY)
     conn = database.writer()
     said: list[tuple[Any, ...]] = []
@@ -118,7 +117,6 @@ def test_each_row_is_read_once_and_in_order(
     st.lists(LONG, max_size=2 * ROWS),
 )
 def test_each_version_and_each_task_is_read_once(sheets: list[tuple[int, int, bool]], texts: list[int]) -> None:
-    """Documents of many versions and long texts among those of few; each version has the text that it had."""
     database = open_migrated(MEMORY)
     conn = database.writer()
     conn.execute(RUNS)

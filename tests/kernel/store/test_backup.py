@@ -37,7 +37,6 @@ def copy(source: str, target: str) -> None:
 
 @pytest.mark.promise("SF20")
 async def test_a_backup_under_load_is_one_moment_and_can_be_gone_on_with(tmp_path: Path) -> None:
-    """SQLite's own backup of a store that is being written: whole, no half commit, restored elsewhere."""
     target = tmp_path / "elsewhere" / "store.db"
     target.parent.mkdir()
     written, enough = 0, trio.Event()

@@ -50,7 +50,6 @@ async def test_a_refusal_for_rate_holds_back_all_the_work_of_its_agent(store: St
 
 
 async def test_one_tries_and_the_others_follow_when_it_is_answered(store: Store) -> None:
-    """At most one probe, then two a second, in lane order."""
     names = ("alice", "bob", "carol")
     await store.agents(*names)
     for number, name in enumerate(names, 1):
@@ -77,7 +76,6 @@ async def test_one_tries_and_the_others_follow_when_it_is_answered(store: Store)
 
 
 async def test_a_probe_that_is_refused_again_makes_everybody_wait_longer(store: Store) -> None:
-    """Half open, refused: open again, for longer."""
     await store.agents("alice")
     await store.said("dm:alice", "x")
     await store.take("i1")
@@ -94,7 +92,6 @@ async def test_a_probe_that_is_refused_again_makes_everybody_wait_longer(store: 
 
 
 async def test_a_probe_that_ends_without_an_answer_leaves_its_place_to_the_next(store: Store) -> None:
-    """Nobody waits for ever for a probe that is gone."""
     await store.agents("alice", "bob")
     for number, name in enumerate(("alice", "bob"), 1):
         await store.said(f"dm:{name}", "x")
@@ -109,7 +106,6 @@ async def test_a_probe_that_ends_without_an_answer_leaves_its_place_to_the_next(
 
 
 async def test_credentials_that_are_refused_wait_for_a_person(store: Store) -> None:
-    """Auth, until something changes; no time brings it back."""
     await store.agents("alice")
     await store.said("dm:alice", "x")
     await store.take("i1")
@@ -129,7 +125,6 @@ async def test_credentials_that_are_refused_wait_for_a_person(store: Store) -> N
 
 
 async def test_a_wait_with_a_time_ends_by_itself(store: Store) -> None:
-    """Waiting until; nothing else has to happen."""
     await store.agents("alice")
     await store.said("dm:alice", "x")
     await store.take("i1")
@@ -157,7 +152,6 @@ async def test_work_that_waited_too_long_becomes_immediate(store: Store) -> None
 
 
 async def test_an_edited_definition_may_call_its_provider_again(store: Store) -> None:
-    """Credentials, until configuration changes."""
     await store.agents("alice")
     await store.said("dm:alice", "x")
     await store.take("i1")
@@ -173,7 +167,6 @@ async def test_an_edited_definition_may_call_its_provider_again(store: Store) ->
 
 @pytest.mark.promise("P27")
 async def test_an_agent_that_has_spent_its_budget_does_not_try_its_whole_queue(store: Store) -> None:
-    """What waits behind is looked at when there is money again, or when somebody edits the budget."""
     await store.agents("alice")
     await store.said("dm:alice", "one")
     await store.said("dm:alice", "two")

@@ -61,7 +61,6 @@ def version_of(path: str) -> object:
 @pytest.mark.promise("P25")
 @pytest.mark.parametrize("schema", CONVERTED)
 def test_a_converted_database_has_every_row_and_the_schema_of_a_new_one(schema: int, tmp_path: Path) -> None:
-    """Tables of others stay as well, and a copy from before the conversion is beside it."""
     path = old_database(tmp_path / "kernel.db", schema)
     other = apsw.Connection(path)
     other.execute("CREATE TABLE theirs (word TEXT); INSERT INTO theirs VALUES ('kept')").fetchall()
@@ -88,7 +87,6 @@ def test_a_converted_database_has_every_row_and_the_schema_of_a_new_one(schema: 
 
 @pytest.mark.promise("P25")
 def test_a_conversion_that_would_lose_a_row_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every start refuses until it succeeds; one copy is beside the database."""
     path = old_database(tmp_path / "kernel.db")
     before = everything(path)
     copy = conversion._COPY  # pyright: ignore[reportPrivateUsage]
@@ -105,7 +103,6 @@ def test_a_conversion_that_would_lose_a_row_changes_nothing(tmp_path: Path, monk
 
 @pytest.mark.promise("P93")
 def test_an_upgrade_tries_the_conversion_on_a_copy(tmp_path: Path) -> None:
-    """Nothing of it is left, and the database is as it was."""
     path = old_database(tmp_path / "kernel.db")
     try_to_open(path, str(tmp_path / "trial.db"))
     assert version_of(path) == 30
@@ -113,7 +110,6 @@ def test_an_upgrade_tries_the_conversion_on_a_copy(tmp_path: Path) -> None:
 
 
 def test_a_backup_of_an_old_schema_is_taken_and_converted_when_it_is_restored(tmp_path: Path) -> None:
-    """Its schema is compared with the recorded one before anything is read."""
     path, copy = old_database(tmp_path / "kernel.db"), str(tmp_path / "copy.db")
     other = apsw.Connection(path)
     other.execute("DELETE FROM worktrees; UPDATE workflows SET definition = x'7b7d'; UPDATE ballots SET binds = NULL")
@@ -134,7 +130,6 @@ def test_a_backup_of_an_old_schema_is_taken_and_converted_when_it_is_restored(tm
 
 @pytest.mark.promise("SF09")
 def test_a_database_older_than_any_that_can_be_converted_is_refused_and_left_alone(tmp_path: Path) -> None:
-    """The message names the version to start it with."""
     path = old_database(tmp_path / "kernel.db")
     other = apsw.Connection(path)
     other.execute("PRAGMA user_version = 12")
@@ -150,7 +145,6 @@ def test_a_database_older_than_any_that_can_be_converted_is_refused_and_left_alo
 
 @pytest.mark.promise("P25")
 def test_a_later_migration_follows_the_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new database, a converted one and one of schema.sql come to the same."""
     script = tmp_path / f"{BASE + 1:04}_next.sql"
     script.write_text(f"ALTER TABLE tasks ADD COLUMN next TEXT;\nPRAGMA user_version = {BASE + 1};\n")
     paths = [old_database(tmp_path / "old.db"), str(tmp_path / "base.db"), str(tmp_path / "new.db")]

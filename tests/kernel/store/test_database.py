@@ -22,14 +22,12 @@ from protocol.message import FACT_KINDS, MESSAGE_KINDS
 
 @pytest.mark.promise("P25")
 def test_each_migration_sets_its_own_number() -> None:
-    """The schema and its version change in one transaction."""
     for number, script in migrations().items():
         assert script.read_text().rstrip().endswith(f"PRAGMA user_version = {number};")
     assert list(migrations()) == list(range(BASE, BASE + len(migrations())))
 
 
 def test_lists_in_the_schema_are_those_of_the_protocol() -> None:
-    """A CHECK list of the schema is the enum of the protocol."""
     script = "\n".join(one.read_text() for one in migrations().values())
     found = {
         (name, tuple(re.findall(r"'(\w+)'", values)))
@@ -47,7 +45,6 @@ def test_lists_in_the_schema_are_those_of_the_protocol() -> None:
 
 @pytest.mark.promise("SF09")
 def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
-    """Names the file and the remedy."""
     path = str(tmp_path / "store.db")
     open_database(path).close()
     other = apsw.Connection(path)
@@ -63,7 +60,6 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.promise("SF07")
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
-    """A file that is no database is refused and left alone."""
     path = tmp_path / "store.db"
     path.write_bytes(b"something else entirely" * 100)
     with pytest.raises(CannotOpen, match=re.escape(str(path))):
@@ -73,7 +69,6 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
 
 @pytest.mark.promise("P25")
 def test_a_file_with_tables_of_others_gets_the_schema_beside_them(tmp_path: Path) -> None:
-    """The foreign table keeps its row."""
     path = str(tmp_path / "store.db")
     other = apsw.Connection(path)
     other.execute("CREATE TABLE theirs (word TEXT); INSERT INTO theirs VALUES ('kept')").fetchall()
@@ -86,7 +81,6 @@ def test_a_file_with_tables_of_others_gets_the_schema_beside_them(tmp_path: Path
 
 @pytest.mark.promise("P20")
 def test_opening_twice_changes_nothing(tmp_path: Path) -> None:
-    """A restart is not a migration."""
     path = str(tmp_path / "store.db")
     open_database(path).close()
     database = open_database(path)
@@ -98,7 +92,6 @@ def test_opening_twice_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_statement_is_planned_once_and_not_for_each_value() -> None:
-    """Planned anew for what is bound to it, one statement took as long as all others of a commit."""
     database = open_database(":memory:")
     for connection in (database.writer(), database.reader()):
         assert connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1) == 1
@@ -106,7 +99,6 @@ def test_a_statement_is_planned_once_and_not_for_each_value() -> None:
 
 
 def test_databases_in_memory_are_strangers() -> None:
-    """Each has an address of its own."""
     first, second = open_database(":memory:"), open_database(":memory:")
     first.writer().execute("INSERT INTO boots (pid, version, at_ms, requeued) VALUES (1, '', 0, 0)")
     count = "SELECT count(*) FROM boots"
@@ -117,7 +109,6 @@ def test_databases_in_memory_are_strangers() -> None:
 
 @pytest.mark.promise("SF07")
 def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
-    """A page overwritten; named with the remedy, not a byte changed, the next try the same."""
     path = tmp_path / "store.db"
     open_database(str(path)).close()
     content = bytearray(path.read_bytes())
@@ -132,7 +123,6 @@ def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.promise("SF08")
 async def test_a_log_that_was_deleted_keeps_nobody_from_starting(tmp_path: Path) -> None:
-    """Killed, and its -wal removed: what had been copied back is there and the file is whole."""
     path = tmp_path / "store.db"
     before = open_database(str(path))
     before.writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -148,7 +138,6 @@ async def test_a_log_that_was_deleted_keeps_nobody_from_starting(tmp_path: Path)
 
 @pytest.mark.promise("SF18")
 async def test_a_question_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that stays would keep the log from being copied back, and it would grow without end."""
     monkeypatch.setattr("kernel.store.reader.LONGEST_SECONDS", 0.05)
     database = open_database(str(tmp_path / "store.db"))
     reader = Reader(database=database)
@@ -166,7 +155,6 @@ async def test_a_question_that_takes_too_long_is_given_up(tmp_path: Path, monkey
 async def test_a_database_that_somebody_has_locked_is_waited_for_and_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever is told to restore a backup, or to move the file away, loses what is in it, for nothing."""
     monkeypatch.setattr(database, "TOLD_SECONDS", 0.0)
     path = str(tmp_path / "store.db")
     open_database(path).close()
@@ -226,7 +214,6 @@ class Lacking(apsw.VFS):
 
 
 def test_a_kernel_continues_in_order_only_where_the_disk_takes_a_commit(tmp_path: Path) -> None:
-    """A start that is let through at once must be one that can keep what it accepts."""
     disk = Lacking("nothing yet", apsw.SQLITE_FULL)
     found = open_database(str(tmp_path / "store.db"), disk.name)
     assert found.continues_in_order()
@@ -250,7 +237,6 @@ def test_a_kernel_continues_in_order_only_where_the_disk_takes_a_commit(tmp_path
 def test_what_a_disk_lacks_is_told_and_nobody_is_sent_for_a_backup(
     tmp_path: Path, what: str, result: int, told: str
 ) -> None:
-    """The database is as good as it was: what to mend is beside it."""
     lacking = Lacking(what, result)
     with pytest.raises(CannotOpen, match=told) as caught:
         open_database(str(tmp_path / "store.db"), lacking.name)

@@ -60,7 +60,6 @@ HARMS = [remove, replace, remove_the_log, rename_the_folder]
 @pytest.mark.promise("SF21", "P1")
 @pytest.mark.parametrize("harm", HARMS)
 async def test_nothing_is_accepted_that_would_not_be_found_again(tmp_path: Path, harm: Callable[[Path], None]) -> None:
-    """No answer to what was committed after it, the writer ends, and says where it is."""
     database, path = opened(tmp_path)
     writer = Writer(database=database, clock_ms=lambda: 0, publish=lambda _events: None)
     with pytest.RaisesGroup(pytest.RaisesExc(StorageFailed, match=r"while it was open.*(fd/|elsewhere|$)")):
@@ -94,7 +93,6 @@ async def test_it_is_noticed_also_where_nobody_writes(
 @pytest.mark.promise("P1")
 @pytest.mark.parametrize("harm", [remove, replace, remove_the_log])
 def test_what_no_name_leads_to_is_copied_before_the_process_ends(tmp_path: Path, harm: Callable[[Path], None]) -> None:
-    """The copy is whole, and nobody's file is written over."""
     database, path = opened(tmp_path)
     database.writer().execute(INSERT)
     assert database.save() is None
@@ -114,7 +112,6 @@ def test_what_no_name_leads_to_is_copied_before_the_process_ends(tmp_path: Path,
 
 @pytest.mark.promise("P1")
 def test_what_was_saved_is_told_of_until_it_is_in_use_or_gone(tmp_path: Path) -> None:
-    """Who starts again with an empty database learns where the other one is; the words restore it."""
     database, path = opened(tmp_path)
     assert database.saved_notice() is None
     database.writer().execute(INSERT)
@@ -138,7 +135,6 @@ def test_what_was_saved_is_told_of_until_it_is_in_use_or_gone(tmp_path: Path) ->
 
 
 def test_of_several_that_were_saved_the_last_is_named_and_the_others_are_counted(tmp_path: Path) -> None:
-    """By when each was saved: a number that is free again is used again."""
     database, path = opened(tmp_path)
     for number, at in (("1", 300), ("2", 100), ("3", 200)):
         saved = path.with_name(f"{path.name}.saved-{number}")
@@ -149,7 +145,6 @@ def test_of_several_that_were_saved_the_last_is_named_and_the_others_are_counted
 
 
 def test_what_was_moved_with_its_folder_is_left_and_said_where_it_is(tmp_path: Path) -> None:
-    """It is whole there, log and all."""
     database, path = opened(tmp_path)
     database.writer().execute(INSERT)
     rename_the_folder(path)
@@ -164,7 +159,6 @@ def test_what_was_moved_with_its_folder_is_left_and_said_where_it_is(tmp_path: P
 
 
 def test_what_happens_to_copies_and_to_the_content_is_nothing_to_it(tmp_path: Path) -> None:
-    """Backups are taken beside a running kernel; a database in memory has no place."""
     database, path = opened(tmp_path)
     shutil.copy(path, tmp_path / "backup.db")
     os.utime(path)

@@ -37,7 +37,6 @@ async def flood(store: Store, agent: str, count: int) -> None:
 
 @pytest.mark.promise("SF14")
 async def test_names_that_look_alike_to_a_pattern_share_nothing(store: Store) -> None:
-    """``_`` and ``%`` are wildcards to SQL, ``'`` and ``"`` ends of text; here they are characters."""
     names = ("a_b", "axb", "a-b", "a", "ab")
     await store.agents(*names)
     space = await store.workflow(*names)
@@ -54,7 +53,6 @@ async def test_names_that_look_alike_to_a_pattern_share_nothing(store: Store) ->
 
 @pytest.mark.promise("SF15")
 async def test_ten_thousand_messages_in_one_millisecond_keep_their_order(store: Store) -> None:
-    """Order is by number, not by time; one delivery and one instruction each."""
     await store.agents("alice")
     await flood(store, "alice", MANY)
     conn = store.database.reader()
@@ -107,7 +105,6 @@ async def test_an_inbox_costs_what_is_in_it_and_a_message_has_a_largest_size(sto
 
 @pytest.mark.promise("TF10")
 async def test_what_arrives_while_an_agent_works_is_work_of_its_own(store: Store) -> None:
-    """Neither acknowledged nor swallowed by what was there before; later mentions join each other."""
     space = await store.workflow("alice", kickoff="@alice go")
     leased = await store.take("i1")
     during = await store.said(space, "@alice also this")

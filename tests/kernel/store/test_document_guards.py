@@ -73,7 +73,6 @@ def decide(work: BusyWorkspace, choice: str) -> None:
 
 @pytest.mark.parametrize(("choice", "becomes", "is_now"), [("yes", "accepted", "two"), ("no", "rejected", "one")])
 def test_a_binding_vote_decides_about_a_suggestion(work: BusyWorkspace, choice: str, becomes: str, is_now: str) -> None:
-    """As the system, which says so."""
     name = suggest(work, "alice", "two")
     put_to_the_vote(work, name)
     decide(work, choice)
@@ -86,7 +85,6 @@ def test_a_binding_vote_decides_about_a_suggestion(work: BusyWorkspace, choice: 
 def test_a_vote_changes_nothing_that_a_person_decided_meanwhile(
     work: BusyWorkspace, choice: str, meanwhile: Any
 ) -> None:
-    """Neither the document nor who decided; and nothing is said of it."""
     name = suggest(work, "alice", "two")
     put_to_the_vote(work, name)
     work.commit(meanwhile, SPACE, name)
@@ -97,7 +95,6 @@ def test_a_vote_changes_nothing_that_a_person_decided_meanwhile(
 
 
 def test_a_vote_without_a_winner_leaves_a_suggestion_open(work: BusyWorkspace) -> None:
-    """It decided nothing."""
     name = suggest(work, "alice", "two")
     put_to_the_vote(work, name)
     work.advance(120)
@@ -105,7 +102,6 @@ def test_a_vote_without_a_winner_leaves_a_suggestion_open(work: BusyWorkspace) -
 
 
 def test_what_was_voted_for_and_clashes_meanwhile_stays_open(work: BusyWorkspace) -> None:
-    """And it is told why."""
     name = suggest(work, "alice", "two")
     put_to_the_vote(work, name)
     write(work, USER, "three")
@@ -115,7 +111,6 @@ def test_what_was_voted_for_and_clashes_meanwhile_stays_open(work: BusyWorkspace
 
 
 def test_what_is_decided_is_decided_once(work: BusyWorkspace) -> None:
-    """Nobody is told that their word counted; the guarded update does not write either."""
     name = suggest(work, "alice", "two")
     work.commit(commits.reject, SPACE, name, author=work.author("bob"))
     for step in (commits.accept, commits.reject):
@@ -127,7 +122,6 @@ def test_what_is_decided_is_decided_once(work: BusyWorkspace) -> None:
 
 
 def test_a_suggestion_is_its_spaces_own(work: BusyWorkspace) -> None:
-    """Who knows its number elsewhere neither reads nor decides it."""
     name = suggest(work, "alice", "two")
     conn = work.database.writer()
     with pytest.raises(Refused) as refused:
@@ -142,7 +136,6 @@ def test_a_suggestion_is_its_spaces_own(work: BusyWorkspace) -> None:
 
 
 def test_a_suggestion_that_is_in_the_document_already_makes_no_version(work: BusyWorkspace) -> None:
-    """Somebody wrote the same meanwhile: it is accepted, with the version that has it."""
     name = suggest(work, "alice", "two")
     write(work, "bob", "two")
     made = work.commit(commits.accept, SPACE, name, author=work.author("carol"))
@@ -152,7 +145,6 @@ def test_a_suggestion_that_is_in_the_document_already_makes_no_version(work: Bus
 
 
 def test_what_would_change_nothing_is_no_suggestion(work: BusyWorkspace) -> None:
-    """Of the version that it was made from."""
     with pytest.raises(Refused) as refused:
         suggest(work, "alice", "one")
     assert refused.value.code == "bad_request"
@@ -168,7 +160,6 @@ def test_what_would_change_nothing_is_no_suggestion(work: BusyWorkspace) -> None
 def test_an_owner_is_woken_by_what_another_one_suggests(
     work: BusyWorkspace, owner: str | None, woken: list[str]
 ) -> None:
-    """Not by its own idea, and nobody where nobody owns it."""
     if owner is not None:
         work.commit(documents.set_owners, SPACE, (FILE,), owner)
     suggest(work, "alice", "two")
@@ -176,7 +167,6 @@ def test_an_owner_is_woken_by_what_another_one_suggests(
 
 
 def test_too_many_suggestions_and_documents_are_refused(work: BusyWorkspace) -> None:
-    """Of those that are open, and of those that are there; what exists can always be written."""
     for number in range(MOST_SUGGESTIONS):
         work.commit(commits.add_suggestion, SPACE, FILE, 1, f"x{number}", "bob", None, "")
     with pytest.raises(Refused, match="are open"):
@@ -216,7 +206,6 @@ def test_a_deleted_name_may_be_taken_by_another_spelling(work: BusyWorkspace) ->
 def test_who_writes_over_another_ones_text_is_told_so(
     work: BusyWorkspace, by: str, who: str, since: int | None, note: str
 ) -> None:
-    """Not over its own, and not where it said which version it had read."""
     write(work, by, "theirs", file="x.md")
     said = write(work, who, "mine", since, file="x.md").note
     assert (note in said) if note else said == ""
@@ -224,7 +213,6 @@ def test_who_writes_over_another_ones_text_is_told_so(
 
 
 def test_what_is_merged_is_said_to_be(work: BusyWorkspace) -> None:
-    """A plain write is not."""
     write(work, USER, "a\nb\nc\nd", file="x.md")
     write(work, USER, "A\nb\nc\nd", file="x.md")
     merged = write(work, "alice", "a\nb\nc\nD", 1, file="x.md")
@@ -233,7 +221,6 @@ def test_what_is_merged_is_said_to_be(work: BusyWorkspace) -> None:
 
 
 def test_documents_of_one_space_are_no_other_spaces(work: BusyWorkspace) -> None:
-    """Neither read, listed, owned, nor written by the same name; a deleted one is listed nowhere."""
     conn = work.database.writer()
     new = commits.NewVersion(
         action="create", message=1, author=USER, instruction=None, reason="", content="below", undo=[], growth=(1, 0)
@@ -256,7 +243,6 @@ def test_documents_of_one_space_are_no_other_spaces(work: BusyWorkspace) -> None
 
 
 def test_versions_are_read_from_and_to_where_they_were_asked_for(work: BusyWorkspace) -> None:
-    """Of this document alone."""
     for number in range(2, 6):
         write(work, USER, f"{number}")
         write(work, USER, f"other {number}", file="other.md")
@@ -296,12 +282,10 @@ NEW, OLD, THEIRS = b"new", b"old", b"theirs"
 def test_what_is_done_with_the_file_of_version_2(
     newest: bytes | None, left: Mirrored | None, found: bytes | None, step: str
 ) -> None:
-    """A file that is missing deletes the version that was in it, and none that an agent wrote meanwhile."""
     assert mirror_step(2, newest, left, found) == step
 
 
 def test_files_are_left_by_space_and_folder(work: BusyWorkspace) -> None:
-    """What is known of one folder or one file says nothing of another one."""
     conn = work.database.writer()
     here, there = DocumentFolder(SPACE, "here"), DocumentFolder(BELOW, "here")
     work.commit(mirrors.leave_files, here, {"a": Mirrored(1, OLD), "b": Mirrored(1, OLD)})
@@ -314,7 +298,6 @@ def test_files_are_left_by_space_and_folder(work: BusyWorkspace) -> None:
 
 
 def test_an_election_of_owners_is_over_with_its_run(work: BusyWorkspace) -> None:
-    """A run that has ended elects nobody, whatever it was about to."""
     conn = work.database.writer()
     conn.execute("UPDATE workflows SET held_kickoff = ? WHERE space = ?", (b'{"election": "document-owner"}', SPACE))
     assert documents.settings(conn, SPACE).election == "document-owner"

@@ -36,7 +36,6 @@ _SETTINGS: Final = settings(
 
 
 def test_any_history_agrees_with_the_model() -> None:
-    """No accepted line is lost, every line is its author's, versions have no gap; a call made again is answered so."""
     run_state_machine_as_test(DocumentMachine, settings=settings(_SETTINGS, max_examples=12, stateful_step_count=30))
 
 
@@ -66,7 +65,6 @@ SABOTAGE: Final[dict[str, tuple[Any, str, Any]]] = {
 
 @pytest.mark.parametrize("fault", SABOTAGE)
 def test_the_model_finds_what_is_wrong(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that agrees with everything proves nothing."""
     module, name, wrong = SABOTAGE[fault]
     monkeypatch.setattr(module, name, wrong)
     with pytest.raises((AssertionError, ExceptionGroup)):
@@ -81,7 +79,6 @@ KICKOFFS: Final = "SELECT count(*) FROM messages WHERE kind = 'kickoff'"
 
 
 def test_a_run_goes_on_until_its_election_has_ended_also_after_a_restart() -> None:
-    """Nobody votes: it is neither over nor begun before the deadline, which another kernel honours too."""
     database = open_migrated(MEMORY)
     workspace = BusyWorkspace(database)
     payload = RunSpec(
@@ -112,7 +109,6 @@ def test_a_run_goes_on_until_its_election_has_ended_also_after_a_restart() -> No
 
 
 def test_a_document_that_is_missing_is_named_with_those_that_exist() -> None:
-    """The nearest name where one is near; else all of them, or that there are none."""
     database = open_migrated(MEMORY)
     workspace = BusyWorkspace(database)
     workspace.begin()

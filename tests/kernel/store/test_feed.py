@@ -14,7 +14,6 @@ def event(seq: int, kind: str = "instruction.step") -> Event:
 
 @pytest.mark.promise("P22")
 async def test_a_reader_gets_every_event_in_order() -> None:
-    """A reader gets every event in order."""
     feed = Feed()
     with feed.subscribe() as watched, trio.fail_after(5):
         feed.publish([event(1), event(2)])
@@ -37,7 +36,6 @@ async def test_a_slow_reader_is_told_how_many_it_missed_where_they_are_missing()
 
 
 async def test_work_that_is_leased_by_the_commit_that_brought_it_wakes_nobody() -> None:
-    """There is nothing left of it to look for; whatever came with it wakes as ever."""
     feed = Feed()
     wake = feed.new_wake()
     mine, other = (Event(type="instruction.queued", at="", seq=number, instruction=f"i{number}") for number in (1, 2))
@@ -50,7 +48,6 @@ async def test_work_that_is_leased_by_the_commit_that_brought_it_wakes_nobody() 
 
 @pytest.mark.promise("LF04")
 async def test_who_wants_few_types_is_not_even_asked_about_the_others() -> None:
-    """A hundred who wait for an answer cost next to nothing for what none of them waits for."""
     feed, asked = Feed(), list[int | None]()
 
     def wanted(one: Event) -> bool:
@@ -65,7 +62,6 @@ async def test_who_wants_few_types_is_not_even_asked_about_the_others() -> None:
 
 @pytest.mark.promise("P10")
 async def test_a_reader_that_left_is_forgotten() -> None:
-    """Nothing is kept for who is gone."""
     feed = Feed()
     with feed.subscribe() as left:
         pass
@@ -77,7 +73,6 @@ async def test_a_reader_that_left_is_forgotten() -> None:
 
 @pytest.mark.promise("TF09")
 async def test_a_wake_between_the_check_and_the_wait_is_not_lost() -> None:
-    """A wake between the check and the wait is not lost."""
     feed = Feed()
     wake = feed.new_wake()
     wake.clear()
@@ -87,7 +82,6 @@ async def test_a_wake_between_the_check_and_the_wait_is_not_lost() -> None:
 
 
 async def test_each_who_waits_has_a_wake_of_its_own() -> None:
-    """The dispatcher's clear must not swallow another's wake."""
     feed = Feed()
     other = feed.new_wake()
     feed.publish([event(1, "instruction.ended")])
@@ -99,7 +93,6 @@ async def test_each_who_waits_has_a_wake_of_its_own() -> None:
 
 @pytest.mark.promise("LF01")
 async def test_what_changes_nothing_to_lease_wakes_nobody() -> None:
-    """No wake-up without a reason."""
     feed = Feed()
     wake = feed.new_wake()
     feed.publish([event(1, "worker.log")])

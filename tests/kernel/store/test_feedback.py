@@ -10,7 +10,6 @@ from tests.kernel.store.running_store import Store
 
 @pytest.mark.promise("P10")
 async def test_an_answer_has_the_newest_and_is_bounded(store: Store) -> None:
-    """Agents write as much of it as they like; one alone is told whatever its length."""
     half = messages.FEEDBACK_LIMIT_CHARACTERS // 2
     for text in ("a" * half, "b" * half, "c" * half, "d"):
         await store.writer.commit(add_feedback, text)

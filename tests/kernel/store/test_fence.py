@@ -36,7 +36,6 @@ def ready(store: Store) -> list[str]:
 
 
 async def test_what_was_on_a_node_is_leased_no_sooner_than_its_lease_is_over_also_not_by_a_reset(store: Store) -> None:
-    """No two trees of one agent at work; what was here goes on at once."""
     await on_node(store, "ann", 1)
     await store.agents("bob")
     await store.said("dm:bob", "x")
@@ -59,7 +58,6 @@ async def test_what_was_on_a_node_is_leased_no_sooner_than_its_lease_is_over_als
 
 
 async def test_an_attempt_that_had_replied_is_waited_for_too(store: Store) -> None:
-    """Nobody saw its processes leave."""
     await on_node(store, "ann", 1)
     await store.writer.commit(reply, "i1", 1, "done", None)
     await store.said("dm:ann", "more")
@@ -70,7 +68,6 @@ async def test_an_attempt_that_had_replied_is_waited_for_too(store: Store) -> No
 
 
 async def test_a_last_reply_does_not_end_work_whose_files_are_still_on_a_node(store: Store) -> None:
-    """They come back with another attempt, which has nothing left to ask."""
     await on_node(store, "ann", 1)
     await store.writer.commit(journal, "i1", 1, Entry(k=0, kind="reply", text="done", stop_reason="end_turn"))
     recovered = await store.writer.commit(recover)
@@ -92,7 +89,6 @@ async def test_of_a_copy_of_the_log_everybody_who_may_be_on_a_node_is_waited_for
 
 
 async def test_the_node_that_an_agent_worked_on_last_is_remembered(store: Store) -> None:
-    """Its tree is there."""
     await on_node(store, "ann", 1)
     await store.writer.commit(reply, "i1", 1, "done", None)
     await store.said("dm:ann", "more")

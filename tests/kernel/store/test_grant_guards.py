@@ -91,7 +91,6 @@ def refused(step: Any) -> str:
 
 
 def test_what_was_given_in_an_earlier_run_counts_in_no_later_one(work: BusyWorkspace) -> None:
-    """Though its agent, its space and all its words are the same; it is listed as void."""
     grant = give(work)
     assert (uses(work), state(work, grant)) == (True, "in force")
     work.commit(stop_workflow, SPACE, "stopped", 0)
@@ -104,7 +103,6 @@ def test_what_was_given_in_an_earlier_run_counts_in_no_later_one(work: BusyWorks
 
 
 def test_what_was_given_in_a_space_is_void_once_that_is_closed(work: BusyWorkspace) -> None:
-    """No agent works there then."""
     work.commit(spaces.open_space, SPACE, spaces.Opened("design", ("bob",)), author=at(work, "alice"))
     opened = find_open(work.database.writer(), SPACE, "design")
     assert opened is not None
@@ -115,7 +113,6 @@ def test_what_was_given_in_a_space_is_void_once_that_is_closed(work: BusyWorkspa
 
 
 def test_what_was_given_elsewhere_or_to_another_one_counts_for_nobody_else(work: BusyWorkspace) -> None:
-    """A grant of the space below is none of this one; alice's is not bob's; another scope is not this one."""
     give(work, to="carol")
     give(work, Wanted("tasks", None, None))
     assert uses(work) == "forbidden"
@@ -128,7 +125,6 @@ def test_what_was_given_elsewhere_or_to_another_one_counts_for_nobody_else(work:
 
 
 def test_a_grant_that_is_revoked_stays_as_it_was_revoked(work: BusyWorkspace) -> None:
-    """Twice is once: who did it first stands there, and nothing is said again."""
     grant = give(work, by="alice")
     work.commit(grants.revoke, SPACE, grant, author=work.author("alice"))
     first = rows.info(work.database.writer(), grant, work.now_ms)
@@ -141,7 +137,6 @@ def test_a_grant_that_is_revoked_stays_as_it_was_revoked(work: BusyWorkspace) ->
 
 
 def test_only_who_gave_it_or_a_person_takes_a_grant_back(work: BusyWorkspace) -> None:
-    """Nor does who knows its number from elsewhere."""
     grant = give(work, by="alice")
     assert refused(lambda: work.commit(grants.revoke, SPACE, grant, author=work.author("carol"))) == "forbidden"
     assert refused(lambda: work.commit(grants.revoke, BELOW, grant)) == "not_found"
@@ -150,7 +145,6 @@ def test_only_who_gave_it_or_a_person_takes_a_grant_back(work: BusyWorkspace) ->
 
 
 def test_what_has_ended_or_is_used_up_is_told_so(work: BusyWorkspace) -> None:
-    """Each has its word, in the order of what counts most."""
     ends = work.now_ms + 1000
     short, once = give(work, Wanted("votes", ends, None)), give(work, Wanted("tasks", None, 1))
     assert (state(work, short), state(work, once)) == ("in force", "in force")
@@ -185,12 +179,10 @@ def test_a_use_counts_where_it_is_one_and_changed_something(work: BusyWorkspace)
     ],
 )
 def test_nobody_gives_what_it_may_not(work: BusyWorkspace, to: str, by: str, wanted: Wanted, code: str) -> None:
-    """Nor to itself, nor to who is not there."""
     assert refused(lambda: give(work, wanted, to, by)) == code
 
 
 def test_in_a_personal_space_a_person_gives_to_its_agent_alone(work: BusyWorkspace) -> None:
-    """Who is called so there: no other agent, and none that is not."""
     key = str(work.database.writer().execute("SELECT key FROM agents LIMIT 1").get)
     assert give(work, to=key, space=f"dm:{key}")
     assert refused(lambda: give(work, to="bob", space=f"dm:{key}")) == "not_a_participant"
@@ -198,7 +190,6 @@ def test_in_a_personal_space_a_person_gives_to_its_agent_alone(work: BusyWorkspa
 
 
 def test_a_full_space_takes_one_more_once_one_is_revoked(work: BusyWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of other spaces, and answers to requests, do not count."""
     monkeypatch.setattr(rows, "LIMIT", 2)
     give(work)
     give(work, to="carol")
@@ -214,7 +205,6 @@ def test_a_full_space_takes_one_more_once_one_is_revoked(work: BusyWorkspace, mo
 
 
 def test_a_list_has_what_its_space_gave_from_where_it_goes_on(work: BusyWorkspace) -> None:
-    """Or all of it, wherever; its total is of all."""
     for _ in range(3):
         give(work)
     conn = work.database.writer()
@@ -229,7 +219,6 @@ def test_a_list_has_what_its_space_gave_from_where_it_goes_on(work: BusyWorkspac
 
 
 def test_what_an_earlier_attempt_could_do_says_nothing_of_the_next(work: BusyWorkspace) -> None:
-    """The scopes of an attempt are those of its epoch."""
     conn = work.database.writer()
     author = at(work, "alice")
     number = int(author.instruction[1:])
@@ -270,7 +259,6 @@ def asks(work: BusyWorkspace, who: str, space: str = SPACE) -> str:
 def test_a_colleague_with_auth_answers_a_request_of_another_in_its_space(
     work: BusyWorkspace, who: str, asker: str, space: str, code: str | None
 ) -> None:
-    """By its file, or by a grant that stands behind the answer."""
     warrant = give(work, Wanted("auth", None, None))
     request = asks(work, asker, space)
     if code is not None:
@@ -284,7 +272,6 @@ def test_a_colleague_with_auth_answers_a_request_of_another_in_its_space(
 
 
 def test_without_auth_nobody_answers_also_once_it_is_taken_back(work: BusyWorkspace) -> None:
-    """And what is no request is none."""
     warrant, request = give(work, Wanted("auth", None, None)), asks(work, "carol")
     assert refused(lambda: work.commit(grants.answer, SPACE, "x", author=at(work, "bob"))) == "not_found"
     work.commit(grants.revoke, None, warrant)

@@ -15,17 +15,14 @@ pytestmark = pytest.mark.promise("P61", "P62")
 
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_is_given_handed_on_revoked_and_used_no_effect_is_without_authority(seed: int) -> None:
-    """As the plain model says, step by step; a stale attempt has none."""
     trial(seed)
 
 
 def test_what_another_has_is_nobody_elses() -> None:
-    """Neither by its id nor as part of a line."""
     assert attacks(1, 2_000) > 0
 
 
 async def test_a_grant_of_an_earlier_run_does_not_count_in_a_run_that_continues_it(store: Store) -> None:
-    """Both have the space and its members in common."""
     first = await begin(store, "helper", kickoff="@helper one")
     await store.writer.commit(give, first.space, Wanted("votes", None, None), "helper")
     key = AgentKey(str(store.database.writer().execute("SELECT agent FROM grants").get))

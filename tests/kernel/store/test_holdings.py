@@ -78,7 +78,6 @@ def schema(store: Store) -> dict[str, str]:
 
 
 def test_every_holding_is_a_table_once_and_children_come_first() -> None:
-    """Rows are found by those that they belong to."""
     names = [one.table for one in HOLDINGS]
     assert len(names) == len(set(names))
     parents = {"ballot": "ballots", "task": "tasks", "document": "documents"}
@@ -86,7 +85,6 @@ def test_every_holding_is_a_table_once_and_children_come_first() -> None:
 
 
 async def test_every_table_and_every_column_of_text_is_classified(store: Store) -> None:
-    """Whoever adds a table says what it holds, and what a restored project believes of it."""
     assert schema(store).keys() == {one.table for one in HOLDINGS}
     codes: dict[str, set[str]] = {}
     for line in CODES.strip().splitlines():
@@ -173,7 +171,6 @@ STAYS = {
 
 
 async def test_a_cleared_space_keeps_no_word_of_what_was_said_there(store: Store) -> None:
-    """Each table that holds any is cleared; the others are what its workflow's file, or the user, says."""
     space, agent, number = await worked(store)
     await store.writer.commit(plant_all, space, agent, number)
     planted = kept_words(store)
@@ -184,7 +181,6 @@ async def test_a_cleared_space_keeps_no_word_of_what_was_said_there(store: Store
 
 @pytest.mark.promise("P30")
 async def test_a_removed_run_leaves_no_word_in_any_byte(store: Store, tmp_path: Path) -> None:
-    """Retention takes rules, trays, audits, suggestions for souls and what guards were asked along."""
     space, agent, number = await worked(store)
     await store.writer.commit(plant_all, space, agent, number)
     store.clock.now_ms += 31 * DAY_MS
@@ -195,7 +191,6 @@ async def test_a_removed_run_leaves_no_word_in_any_byte(store: Store, tmp_path: 
 
 
 async def test_a_run_whose_files_are_not_made_anew_yet_is_removed_later(store: Store) -> None:
-    """Its row is what leads to its folder."""
     space, *_ = await worked(store)
     await store.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET mirror = '.workspace/review'"))
     store.clock.now_ms += 31 * DAY_MS
@@ -225,7 +220,6 @@ async def tmp(store: Store) -> int:
 
 
 async def test_a_deleted_agent_leaves_no_word_in_any_byte(store: Store, tmp_path: Path) -> None:
-    """What it was told, what it keeps, and what it was allowed."""
     number = await tmp(store)
     await store.writer.commit(plant_all, "dm:tmp", "tmp", number)
     await store.writer.commit(delete_agent, AgentKey("tmp"))
@@ -234,7 +228,6 @@ async def test_a_deleted_agent_leaves_no_word_in_any_byte(store: Store, tmp_path
 
 
 async def test_a_renamed_agent_takes_all_that_it_holds_along(store: Store, tmp_path: Path) -> None:
-    """Nothing is left to another agent that is called as it was; what it holds goes when it is deleted."""
     number = await tmp(store)
     await store.writer.commit(plant_all, "dm:tmp", "tmp", number)
     planted = kept_words(store) - {"agents"}

@@ -32,7 +32,6 @@ def put_back(outcome: str) -> Requeue:
     ],
 )
 async def test_only_what_may_have_begun_is_in_doubt(store: Store, outcomes: tuple[str, ...], interrupted: bool) -> None:
-    """An attempt that yielded had begun nothing; one that broke off since the last entry may have."""
     await store.agents("alice")
     await store.said("dm:alice", "work")
     leased = await store.take("i1")
@@ -47,7 +46,6 @@ async def test_only_what_may_have_begun_is_in_doubt(store: Store, outcomes: tupl
 
 
 async def test_the_next_entry_ends_the_doubt(store: Store) -> None:
-    """What is durable is known."""
     await store.agents("alice")
     await store.said("dm:alice", "work")
     first = await store.take("i1")

@@ -17,7 +17,6 @@ TOLD_LATE = Entry(k=1, kind="session", session="s", usage=SPENT)
 
 
 async def test_what_a_cancelled_attempt_spent_counts_for_its_agent() -> None:
-    """It may have been a whole budget: cancelling in time would make it free."""
     async with open_store(":memory:") as store:
         await store.agents("alice")
         (one,) = (await store.said("dm:alice", "go")).instruction_ids
@@ -33,7 +32,6 @@ async def test_what_a_cancelled_attempt_spent_counts_for_its_agent() -> None:
 
 
 async def test_only_the_attempt_that_was_stopped_books_late() -> None:
-    """A newer one has another epoch, and one that goes on books as always."""
     async with open_store(":memory:") as store:
         await store.agents("alice")
         (one,) = (await store.said("dm:alice", "go")).instruction_ids

@@ -33,7 +33,6 @@ def shapes(database: Database, after: int) -> dict[str, set[tuple[object, ...]]]
 
 
 def test_its_messages_are_as_members_say_them_and_are_found_again() -> None:
-    """One that is for somebody was handled by now; a word of its own has one in a thousand."""
     ours, theirs = (BusyWorkspace(open_migrated(MEMORY)) for _ in range(2))
     for workspace in (ours, theirs):
         workspace.begin()
@@ -51,7 +50,6 @@ def test_its_messages_are_as_members_say_them_and_are_found_again() -> None:
 
 
 def test_its_tasks_are_as_a_person_plans_and_ends_them() -> None:
-    """In every column but the words and the times."""
     workspace = BusyWorkspace(open_migrated(MEMORY))
     workspace.begin()
     workspace.commit(task_plans.plan, SPACE, [TaskSpec(title="one", text="as it was planned")])

@@ -27,20 +27,17 @@ _SETTINGS: Final = settings(
 
 @pytest.mark.promise("P2", "P3", "P11")
 def test_any_sequence_of_commits_agrees_with_the_model() -> None:
-    """Send, mention, ack, lease, entry, preempt, crash, wait, cancel, retry, stop, restart, advance."""
     run_state_machine_as_test(StoreMachine, settings=settings(_SETTINGS, max_examples=8, stateful_step_count=60))
 
 
 @pytest.mark.promise("P1", "P2", "P3")
 @pytest.mark.long("test_any_sequence_of_commits_agrees_with_the_model")
 def test_it_does_so_in_a_file_that_is_closed_and_opened_again() -> None:
-    """What is in the file is all there is."""
     run_state_machine_as_test(FileMachine, settings=settings(_SETTINGS, max_examples=10, stateful_step_count=60))
 
 
 @pytest.mark.long("test_any_sequence_of_commits_agrees_with_the_model")
 def test_a_long_trial_says_its_seed_which_gives_the_same_sequences_again(capsys: pytest.CaptureFixture[str]) -> None:
-    """What a trial found is found again by whoever reads its output."""
     drawn: list[int] = []
 
     class Recorder(RuleBasedStateMachine):
@@ -76,7 +73,6 @@ EARLY: Final = 4
 
 @pytest.mark.parametrize("what", SABOTAGE)
 def test_a_store_that_breaks_a_promise_is_found_out(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that agrees with everything proves nothing."""
     module, name, right, wrong = SABOTAGE[what]
     statement = str(getattr(module, name))
     assert statement.count(right) == 1

@@ -91,7 +91,6 @@ async def test_a_person_answers_after_a_day_and_two_restarts_and_nobody_held_a_p
 async def test_an_answer_is_taken_once_and_only_where_a_person_is_asked(
     store: Store, instruction: str, text: str, code: str, words: str
 ) -> None:
-    """Nobody speaks for a model, and nobody twice."""
     await store.agents("alice")
     await store.writer.commit(put_agents, [file("carol")])
     for name in ("carol", "alice", "carol"):
@@ -106,7 +105,6 @@ async def test_an_answer_is_taken_once_and_only_where_a_person_is_asked(
 
 @pytest.mark.promise("P55")
 async def test_whoever_asked_a_person_goes_on_with_the_answer(store: Store) -> None:
-    """``ask_agent`` waits for a colleague, whatever that is made of."""
     await store.agents("alice")
     await store.writer.commit(put_agents, [file("carol")])
     space = await store.workflow(as_member("alice"), as_member("carol"), kickoff="@alice ask carol")
@@ -130,7 +128,6 @@ async def test_whoever_asked_a_person_goes_on_with_the_answer(store: Store) -> N
 
 @pytest.mark.promise("P55")
 async def test_what_a_person_has_not_answered_in_time_is_incomplete(store: Store) -> None:
-    """At its time and not before, also where the machine's clock was set while nobody looked."""
     await store.writer.commit(put_agents, [file("carol", answer_seconds=60)])
     machine = HostClock("boot", 0)
     await store.writer.commit(recover, machine=machine)
@@ -150,7 +147,6 @@ async def test_what_a_person_has_not_answered_in_time_is_incomplete(store: Store
 
 @pytest.mark.promise("P55")
 async def test_what_a_person_was_asked_is_given_to_another_who_asked_goes_on_with_that_answer(store: Store) -> None:
-    """The channel says so, who answers for the one before is told, and tasks follow."""
     await store.agents("alice")
     await store.writer.commit(put_agents, [file("carol"), file("dave")])
     members = (as_member("alice"), as_member("carol"), as_member("dave"))
@@ -188,7 +184,6 @@ async def test_what_a_person_was_asked_is_given_to_another_who_asked_goes_on_wit
 
 @pytest.mark.promise("P55")
 async def test_a_model_takes_up_what_a_person_was_asked(store: Store) -> None:
-    """With the text of the message, once."""
     await store.agents("bob")
     await store.writer.commit(put_agents, [file("carol")])
     await store.workflow(as_member("carol"), as_member("bob"), kickoff="@carol may we ship?")
@@ -210,7 +205,6 @@ async def test_a_model_takes_up_what_a_person_was_asked(store: Store) -> None:
 async def test_only_what_waits_for_a_person_is_given_to_another_member(
     store: Store, instruction: str, to: str, code: str, words: str
 ) -> None:
-    """What is between two stays there."""
     await store.agents("bob")
     await store.writer.commit(put_agents, [file("carol")])
     space = await store.workflow(as_member("carol"), as_member("bob"), kickoff="@carol may we ship?")
@@ -223,7 +217,6 @@ async def test_only_what_waits_for_a_person_is_given_to_another_member(
 
 @pytest.mark.promise("P55")
 async def test_what_nobody_answers_in_time_goes_to_whom_its_file_says_and_never_in_a_circle(store: Store) -> None:
-    """Once to each: then it is incomplete, as if nobody had been named."""
     people = [file("carol", answer_seconds=60, escalate="dave"), file("dave", answer_seconds=600, escalate="carol")]
     await store.writer.commit(put_agents, people)
     await store.workflow(as_member("carol"), as_member("dave"), kickoff="@carol may we ship?")
@@ -248,7 +241,6 @@ async def test_what_nobody_answers_in_time_goes_to_whom_its_file_says_and_never_
 async def test_a_workflow_may_have_a_script_in_a_persons_place_or_a_person_in_a_scripts(
     store: Store, file_says: str, workflow_says: str | None, waits: bool
 ) -> None:
-    """What a member is there decides, and what its file says elsewhere."""
     await store.writer.commit(put_agents, [file("carol", file_says)])
     await store.workflow(as_member("carol", workflow_says), kickoff="@carol may we ship?")
     await store.said("dm:carol", "may we ship?")
@@ -258,7 +250,6 @@ async def test_a_workflow_may_have_a_script_in_a_persons_place_or_a_person_in_a_
 
 
 async def test_what_waits_follows_the_file_when_a_person_takes_over_or_leaves(store: Store) -> None:
-    """An edit counts for what is there already."""
     await store.writer.commit(put_agents, [file("carol", "mock")])
     await store.said("dm:carol", "may we ship?")
     await store.writer.commit(put_agents, [file("carol")])
@@ -272,7 +263,6 @@ async def test_what_waits_follows_the_file_when_a_person_takes_over_or_leaves(st
 
 
 async def test_a_person_in_a_paused_workflow_is_asked_once_it_goes_on(store: Store) -> None:
-    """The pause comes first, the person after it."""
     await store.writer.commit(put_agents, [file("carol")])
     space = await store.workflow(as_member("carol"))
     await store.writer.commit(pause_workflow, space)

@@ -29,7 +29,6 @@ def needed(store: Store) -> list[PlaceNeeds]:
 
 
 async def test_it_is_read_from_the_file_and_follows_it(store: Store) -> None:
-    """An edited file counts for what is queued already."""
     await alice(store, b'{"labels":["gpu"],"memory":8589934592,"gpus":1}')
     await store.said("dm:alice", "x")
     assert needed(store) == [GPU]
@@ -48,7 +47,6 @@ async def test_it_is_read_from_the_file_and_follows_it(store: Store) -> None:
 async def test_a_workflow_may_have_its_own_for_a_member(
     store: Store, own: bytes, there: str | None, counts: PlaceNeeds
 ) -> None:
-    """Also none: then it works here."""
     await alice(store, own)
     space = await store.workflow(MemberSpec(name="alice", key=ALICE, origin="file", needs=there))
     await store.said(space, "@alice go", to=("alice",))
@@ -56,7 +54,6 @@ async def test_a_workflow_may_have_its_own_for_a_member(
 
 
 async def test_who_asks_for_a_machine_is_not_leased_with_its_message(store: Store) -> None:
-    """Where it is to run has yet to be chosen."""
     await alice(store, b'{"gpus":1}')
     _, leased = await store.writer.commit(append_and_lease, Core.draft(), ALICE, token_hash("x"))
     assert leased is None

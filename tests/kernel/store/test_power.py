@@ -125,7 +125,6 @@ async def test_a_power_cut_at_any_sync_loses_nothing_that_was_answered(tmp_path:
 
 
 async def test_the_judge_sees_a_store_that_does_not_sync(tmp_path: Path) -> None:
-    """With synchronous=OFF the same trial must find lost messages, or it proves nothing."""
     told: list[str] = []
     disk = FaultyDisk(lambda: len(told))
     await written(disk, tmp_path / "store.db", 3, told, honest=False)
@@ -135,7 +134,6 @@ async def test_the_judge_sees_a_store_that_does_not_sync(tmp_path: Path) -> None
 
 @pytest.mark.promise("SF04")
 async def test_a_failing_sync_ends_the_writer_and_is_not_tried_again(tmp_path: Path) -> None:
-    """No answer, no second sync; what was answered before is there after a restart."""
     told: list[str] = []
     disk = FaultyDisk(lambda: len(told))
     database = open_database(str(tmp_path / "store.db"), disk.name)
@@ -195,7 +193,6 @@ async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path
 def test_a_kernel_killed_in_a_migration_leaves_the_old_schema_or_the_new(
     found: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed before any of its writes (the cache survives), or by a power cut."""
     path = tmp_path / "store.db"
     if found == BASE:
         open_database(str(path)).close()

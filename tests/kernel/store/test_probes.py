@@ -63,7 +63,6 @@ async def settle(store: Store) -> None:
 
 
 async def test_who_is_paused_is_not_chosen_to_try(store: Store) -> None:
-    """Half open means that somebody tries."""
     await store.agents("alice", "bob")
     await both_wait(store)
     await store.writer.commit(pause_agent, AgentKey("alice"))
@@ -72,7 +71,6 @@ async def test_who_is_paused_is_not_chosen_to_try(store: Store) -> None:
 
 
 async def test_who_is_paused_before_it_tried_leaves_its_place_to_the_next(store: Store) -> None:
-    """Waiting for a provider ends without a person."""
     await store.agents("alice", "bob")
     await both_wait(store)
     await settle(store)
@@ -88,7 +86,6 @@ async def test_who_is_paused_before_it_tried_leaves_its_place_to_the_next(store:
 
 @pytest.mark.parametrize("how", ["paused", "limited"])
 async def test_whose_workflow_holds_it_back_leaves_its_place_to_the_next(store: Store, how: str) -> None:
-    """The same, where a pause or a budget of its workflow came in between."""
     space = await store.workflow("alice")
     await store.agents("bob")
     await both_wait(store, space=space)
@@ -105,7 +102,6 @@ async def test_whose_workflow_holds_it_back_leaves_its_place_to_the_next(store: 
 async def test_an_edit_during_a_pause_and_a_limit_leaves_no_probe_behind(
     store: Store,
 ) -> None:
-    """What waited for the budget waits for the end of the pause, and the next who meets the provider may try."""
     await store.agents("alice", "bob")
     alice = MemberSpec(name="alice", key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/m"}')
     space = await store.workflow(alice)
@@ -124,7 +120,6 @@ async def test_an_edit_during_a_pause_and_a_limit_leaves_no_probe_behind(
 
 
 async def test_who_never_gets_its_turn_is_waited_for_a_minute(store: Store) -> None:
-    """Workers may be short, or the agent may be busy with something that takes hours."""
     await store.agents("alice", "bob")
     await both_wait(store)
     await settle(store)
@@ -139,7 +134,6 @@ async def test_who_never_gets_its_turn_is_waited_for_a_minute(store: Store) -> N
 
 
 async def test_who_is_trying_has_all_the_time_it_needs(store: Store) -> None:
-    """At most one probe, however long its call takes."""
     await store.agents("alice", "bob")
     await both_wait(store)
     await settle(store)
@@ -150,7 +144,6 @@ async def test_who_is_trying_has_all_the_time_it_needs(store: Store) -> None:
 
 
 async def test_nobody_is_put_in_the_place_of_one_that_cannot_try_who_cannot_either(store: Store) -> None:
-    """An alarm that finds nothing to change must not come again at once."""
     await store.agents("alice", "bob")
     await both_wait(store)
     for name in ("alice", "bob"):
@@ -165,7 +158,6 @@ async def test_nobody_is_put_in_the_place_of_one_that_cannot_try_who_cannot_eith
 
 
 async def test_more_urgent_work_of_its_agent_tries_in_its_place_and_has_as_long(store: Store) -> None:
-    """Still one at a time."""
     space = await store.workflow("alice")
     await store.agents("bob")
     for number, (where, text) in enumerate(((space, "@alice x"), ("dm:bob", "x")), 1):
@@ -182,7 +174,6 @@ async def test_more_urgent_work_of_its_agent_tries_in_its_place_and_has_as_long(
 
 
 async def test_an_agent_that_is_held_without_waiting_work_goes_on_too(store: Store) -> None:
-    """What was given up leaves its agent held: nobody of its queue waits, and somebody must let it go."""
     await store.agents("alice", "bob")
     await both_wait(store)
     await store.said("dm:bob", "y")
@@ -195,7 +186,6 @@ async def test_an_agent_that_is_held_without_waiting_work_goes_on_too(store: Sto
 
 
 async def test_who_saw_a_breaker_that_has_been_closed_meanwhile_does_not_wait_for_it(store: Store) -> None:
-    """Nobody would ever wake it: between the look and the commit the provider may have answered another."""
     await store.agents("alice", "bob")
     await both_wait(store)
     await settle(store)
@@ -212,7 +202,6 @@ async def test_who_saw_a_breaker_that_has_been_closed_meanwhile_does_not_wait_fo
 
 
 async def test_who_saw_a_breaker_that_is_still_shut_waits_for_it(store: Store) -> None:
-    """The other side: it is held, with all its work, until somebody was answered."""
     await store.agents("alice", "bob")
     await both_wait(store)
     await settle(store)
@@ -226,7 +215,6 @@ async def test_who_saw_a_breaker_that_is_still_shut_waits_for_it(store: Store) -
 
 @pytest.mark.promise("P26")
 async def test_who_waits_follows_what_becomes_of_the_breaker(store: Store) -> None:
-    """A time that has passed without effect must not look like work that can go on."""
     await store.agents("alice", "bob")
     await both_wait(store)
     await settle(store)
@@ -264,7 +252,6 @@ async def test_who_waits_for_a_quota_waits_for_a_person_once_the_key_is_refused(
 
 @pytest.mark.promise("LF07")
 async def test_what_rises_by_its_age_does_so_in_small_commits(store: Store) -> None:
-    """A hundred thousand that came together keep nobody else from writing."""
     space = await store.workflow("bob")
     for _ in range(AGED + 1):
         await store.said(space, "x", to=("bob",))
@@ -301,7 +288,6 @@ async def test_an_answer_from_elsewhere_says_nothing_about_a_provider(store: Sto
 
 @pytest.mark.parametrize("queued", [True, False])
 async def test_who_is_reset_may_ask_but_lets_nobody_else_go(store: Store, queued: bool) -> None:
-    """One asks, the others wait for its answer, also where what had waited was taken back."""
     await store.agents("alice", "bob")
     await both_wait(store)
     store.clock.now_ms -= 1
@@ -317,7 +303,6 @@ async def test_who_is_reset_may_ask_but_lets_nobody_else_go(store: Store, queued
 
 
 async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_be_tried(store: Store) -> None:
-    """After awk reset the next message is not sent to wait once more."""
     await store.agents("alice")
     await store.said("dm:alice", "x")
     await store.take("i1")
@@ -336,7 +321,6 @@ async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_
 
 
 async def test_who_calls_somebody_else_instead_leaves_its_place_at_once(store: Store) -> None:
-    """What it does there may take hours, and says nothing about here."""
     await store.agents("alice", "bob")
     await both_wait(store)
     await settle(store)
@@ -348,7 +332,6 @@ async def test_who_calls_somebody_else_instead_leaves_its_place_at_once(store: S
 
 
 async def test_a_new_kernel_frees_who_waits_for_a_breaker_that_is_not_there(store: Store) -> None:
-    """Whatever left it behind, nobody else would ever come back to it."""
     await store.agents("alice", "bob")
     await both_wait(store)
     await store.writer.commit(forget_breakers)
@@ -363,7 +346,6 @@ def forget_breakers(tx: Transaction) -> None:
 
 @pytest.mark.promise("P9")
 async def test_two_who_need_both_breakers_do_not_take_turns_for_ever(store: Store) -> None:
-    """Account and model are both due, and each of the two that may try finds the other's shut."""
     account = KEY.partition("/")[0]
     await store.agents("alice", "bob")
     for number, (name, key, cause) in enumerate((("alice", account, "quota"), ("bob", KEY, "rate_limited")), 1):

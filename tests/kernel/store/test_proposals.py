@@ -45,7 +45,6 @@ def workspace() -> Iterator[BusyWorkspace]:
 
 
 def test_who_puts_something_to_the_vote_wakes_everybody_else_once(workspace: BusyWorkspace) -> None:
-    """As a mention does: delivered, immediate, one hop on; the channel says how to vote."""
     put = workspace.create("alice", asked())
     assert (put.ballot.id, put.ballot.electors, put.ballot.resolution.quorum) == ("p1", MEMBERS, 3)
     assert workspace.woken_by("proposal") == ["bob", "carol"]
@@ -60,14 +59,12 @@ def test_who_puts_something_to_the_vote_wakes_everybody_else_once(workspace: Bus
 
 
 def test_further_ballots_join_work_that_nobody_has_begun(workspace: BusyWorkspace) -> None:
-    """Absorption: a second ballot makes no second instruction."""
     first = workspace.create("alice", asked())
     assert workspace.create("alice", asked()).instruction_ids == first.instruction_ids
 
 
 @pytest.mark.promise("P24")
 def test_votes_are_counted_and_the_last_one_ends_it(workspace: BusyWorkspace) -> None:
-    """One resolution, told by the system; its creator is woken by what others bring about."""
     workspace.create("alice", asked())
     assert workspace.vote("alice", "p1", "a").ballot.missing == ("bob", "carol")
     assert workspace.vote("bob", "p1", "b", reason="it is\nnewer").ballot.state == "open"
@@ -88,7 +85,6 @@ def test_votes_are_counted_and_the_last_one_ends_it(workspace: BusyWorkspace) ->
 
 
 def test_a_creator_whose_own_vote_decides_is_not_woken_by_it(workspace: BusyWorkspace) -> None:
-    """The answer to its call says what came of it."""
     workspace.create("alice", asked())
     workspace.vote("bob", "p1", "a")
     assert workspace.vote("alice", "p1", "a").ballot.winner == "a"
@@ -108,7 +104,6 @@ def test_a_creator_whose_own_vote_decides_is_not_woken_by_it(workspace: BusyWork
 def test_a_vote_that_cannot_be_changes_nothing(
     workspace: BusyWorkspace, who: str, name: str, choice: str, code: str
 ) -> None:
-    """Votes are final; a refusal leaves no message."""
     workspace.create("alice", asked())
     workspace.vote("bob", "p1", "a")
     before = (workspace.told(), workspace.ballot("p1"))
@@ -119,7 +114,6 @@ def test_a_vote_that_cannot_be_changes_nothing(
 
 
 def test_the_same_vote_again_changes_nothing_and_is_no_fault(workspace: BusyWorkspace) -> None:
-    """The same vote again changes nothing and is no fault."""
     workspace.create("alice", asked())
     first = workspace.vote("bob", "p1", "a")
     again = workspace.vote("bob", "p1", "a")
@@ -131,7 +125,6 @@ def test_the_same_vote_again_changes_nothing_and_is_no_fault(workspace: BusyWork
 
 @pytest.mark.promise("XF18")
 def test_nobody_votes_after_it_has_ended_or_once_its_time_is_up(workspace: BusyWorkspace) -> None:
-    """After close; and between its deadline and the alarm."""
     workspace.create("alice", asked(quorum=1))
     workspace.vote("bob", "p1", "a")
     with pytest.raises(Refused, match="a won"):
@@ -144,7 +137,6 @@ def test_nobody_votes_after_it_has_ended_or_once_its_time_is_up(workspace: BusyW
 
 @pytest.mark.promise("TF18")
 async def test_of_two_last_votes_at_once_one_ends_it(workspace: BusyWorkspace) -> None:
-    """Both are with the writer before either is counted; the second finds it over."""
     workspace.create("alice", asked(quorum=2))
     workspace.vote("alice", "p1", "a")
     refused: list[str] = []
@@ -168,7 +160,6 @@ async def test_of_two_last_votes_at_once_one_ends_it(workspace: BusyWorkspace) -
 
 @pytest.mark.promise("XF18")
 def test_who_came_later_or_works_elsewhere_has_no_vote(workspace: BusyWorkspace) -> None:
-    """By a non-elector, and as another: who votes is whose attempt it is, in its own space."""
     workspace.create("alice", asked())
     workspace.database.writer().execute("DELETE FROM electors WHERE name = 'carol'").fetchall()
     with pytest.raises(Refused) as caught:
@@ -183,7 +174,6 @@ def test_who_came_later_or_works_elsewhere_has_no_vote(workspace: BusyWorkspace)
 
 
 def test_a_person_may_vote_once_and_nobody_waits_for_it(workspace: BusyWorkspace) -> None:
-    """By REST or the command line; it counts."""
     workspace.create("alice", asked())
     workspace.vote("user", "p1", "b")
     assert workspace.ballot("p1").missing == MEMBERS
@@ -197,7 +187,6 @@ def test_a_person_may_vote_once_and_nobody_waits_for_it(workspace: BusyWorkspace
 
 @pytest.mark.promise("P24")
 def test_its_deadline_ends_it_though_a_voter_is_dead(workspace: BusyWorkspace) -> None:
-    """A stored row; the votes that were cast decide, and its creator is woken."""
     workspace.create("alice", asked())
     workspace.vote("bob", "p1", "b")
     assert next_due_ms(workspace.database.writer(), STARVATION_MS) == workspace.now_ms + 60_000
@@ -212,7 +201,6 @@ def test_its_deadline_ends_it_though_a_voter_is_dead(workspace: BusyWorkspace) -
 
 
 def test_without_a_winner_its_deadline_says_expired(workspace: BusyWorkspace) -> None:
-    """[EXPIRED:id]: no winner is a result."""
     workspace.create("alice", asked())
     workspace.advance(61)
     assert (workspace.ballot("p1").state, workspace.ballot("p1").winner) == ("expired", None)
@@ -221,7 +209,6 @@ def test_without_a_winner_its_deadline_says_expired(workspace: BusyWorkspace) ->
 
 @pytest.mark.promise("P24")
 def test_a_deadline_that_came_while_no_kernel_ran_counts(workspace: BusyWorkspace) -> None:
-    """Honoured across restarts, once."""
     workspace.create("alice", asked())
     workspace.now_ms += 3_600_000
     workspace.restart()
@@ -233,7 +220,6 @@ def test_a_deadline_that_came_while_no_kernel_ran_counts(workspace: BusyWorkspac
 @pytest.mark.promise("P21", "TF01", "TF14")
 @pytest.mark.parametrize("by_ms", [-86_400_000, 86_400_000])
 def test_a_clock_that_was_set_meanwhile_moves_its_deadline_along(workspace: BusyWorkspace, by_ms: int) -> None:
-    """The wait stays as long as it was."""
     workspace.commit(recover, machine=HostClock("boot", 0))
     workspace.take_all()
     workspace.create("alice", asked())
@@ -245,7 +231,6 @@ def test_a_clock_that_was_set_meanwhile_moves_its_deadline_along(workspace: Busy
 
 @pytest.mark.promise("P24", "TF01")
 def test_a_clock_that_was_put_back_while_the_machine_was_off_begins_its_wait_anew(workspace: BusyWorkspace) -> None:
-    """Nobody knows by how much; it does not stay open for the day that comes twice."""
     workspace.create("alice", asked())
     workspace.now_ms -= 86_400_000
     workspace.commit(recover, machine=HostClock("another boot", 0))
@@ -256,7 +241,6 @@ def test_a_clock_that_was_put_back_while_the_machine_was_off_begins_its_wait_ane
 
 
 def test_its_creator_breaks_a_tie_by_voting_once_more(workspace: BusyWorkspace) -> None:
-    """Creator decides; it is told of the tie once, and woken by it."""
     workspace.create("alice", asked("decision", "abc", tie_breaker="creator-decides"))
     for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
         workspace.vote(name, "p1", choice)
@@ -272,7 +256,6 @@ def test_its_creator_breaks_a_tie_by_voting_once_more(workspace: BusyWorkspace) 
 
 
 def test_a_tie_that_nobody_breaks_ends_at_the_deadline(workspace: BusyWorkspace) -> None:
-    """Until the deadline."""
     workspace.create("user", asked("decision", "abc", tie_breaker="creator-decides"))
     for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
         workspace.vote(name, "p1", choice)
@@ -281,7 +264,6 @@ def test_a_tie_that_nobody_breaks_ends_at_the_deadline(workspace: BusyWorkspace)
 
 
 def test_an_assignment_gives_each_option_who_chose_it(workspace: BusyWorkspace) -> None:
-    """contracts 5: an assignment gives each option who chose it."""
     workspace.create("alice", asked("assignment", "xy"))
     for name, choice in (("alice", "x"), ("bob", "y"), ("carol", "x")):
         workspace.vote(name, "p1", choice)
@@ -297,7 +279,6 @@ def test_an_election_is_between_the_members_and_an_approval_yes_or_no(workspace:
 
 
 def test_who_put_it_to_the_vote_or_a_person_may_take_it_back(workspace: BusyWorkspace) -> None:
-    """[RESOLVED:id] says cancelled; others may not, nor anybody twice."""
     workspace.create("alice", asked())
     with pytest.raises(Refused) as caught:
         workspace.cancel("bob", "p1")
@@ -314,7 +295,6 @@ def test_who_put_it_to_the_vote_or_a_person_may_take_it_back(workspace: BusyWork
 
 
 def test_names_are_ones_own_or_given_and_never_used_twice_in_a_run(workspace: BusyWorkspace) -> None:
-    """Unique among all of a run, the ended ones too; a name like ours does not get in the way."""
     assert workspace.create("alice", asked(name="p3")).ballot.id == "p3"
     assert workspace.create("alice", asked()).ballot.id == "p4"
     workspace.create("alice", asked(name="p99999999"))
@@ -327,7 +307,6 @@ def test_names_are_ones_own_or_given_and_never_used_twice_in_a_run(workspace: Bu
 
 
 def test_the_next_run_begins_with_none(workspace: BusyWorkspace) -> None:
-    """A workflow that always votes on the same thing may be run again."""
     workspace.create("alice", asked(name="release"))
     workspace.commit(stop_workflow, SPACE, "stopped", 0)
     workspace.begin()
@@ -339,7 +318,6 @@ def test_the_next_run_begins_with_none(workspace: BusyWorkspace) -> None:
 
 @pytest.mark.promise("P24")
 def test_a_stop_calls_off_what_is_open_but_not_what_was_decided_by_then(workspace: BusyWorkspace) -> None:
-    """Its deadline came, though no alarm has told."""
     workspace.create("alice", asked(seconds=5))
     workspace.create("alice", asked(seconds=500))
     workspace.vote("bob", "p1", "b")
@@ -349,7 +327,6 @@ def test_a_stop_calls_off_what_is_open_but_not_what_was_decided_by_then(workspac
 
 
 def test_too_many_open_ones_are_refused(workspace: BusyWorkspace) -> None:
-    """Each wakes everybody; and a stop cancels all that are open in one transaction."""
     for _ in range(16):
         workspace.create("alice", asked())
     with pytest.raises(Refused, match="16 proposals are open"):
@@ -361,7 +338,6 @@ def test_too_many_open_ones_are_refused(workspace: BusyWorkspace) -> None:
 
 
 def test_where_nobody_hears_each_other_nobody_votes(workspace: BusyWorkspace) -> None:
-    """In a personal space; in a workspace that does not run."""
     with pytest.raises(Refused) as caught:
         workspace.commit(create, "dm:alice", asked())
     assert caught.value.code == "not_a_participant"
@@ -373,7 +349,6 @@ def test_where_nobody_hears_each_other_nobody_votes(workspace: BusyWorkspace) ->
 
 @pytest.mark.promise("P4")
 def test_a_call_that_is_made_again_is_answered_as_it_was(workspace: BusyWorkspace) -> None:
-    """Create, vote and cancel after a crash; though the ballot has gone on meanwhile."""
     put = workspace.create("alice", asked(), "0.0:c")
     voted = workspace.vote("bob", "p1", "a", "0.0:v")
     gone = workspace.cancel("alice", "p1", "0.1:x")
@@ -387,7 +362,6 @@ def test_a_call_that_is_made_again_is_answered_as_it_was(workspace: BusyWorkspac
 
 @pytest.mark.promise("P4")
 def test_a_call_without_a_key_is_made_once_too_after_an_interruption(workspace: BusyWorkspace) -> None:
-    """A program that is resumed asks for the same again; in one attempt the same twice is meant."""
     assert workspace.create("alice", asked()).ballot.id == "p1"
     workspace.restart()
     assert workspace.create("alice", asked()).ballot.id == "p1"
@@ -396,7 +370,6 @@ def test_a_call_without_a_key_is_made_once_too_after_an_interruption(workspace: 
 
 @pytest.mark.promise("P4")
 def test_a_tie_is_broken_though_the_same_vote_was_cast_before_an_interruption(workspace: BusyWorkspace) -> None:
-    """What was in an entry has been seen, and what is asked for after that is meant."""
     workspace.create("alice", asked(tie_breaker="creator-decides", quorum=2))
     voted = workspace.vote("alice", "p1", "a")
     author = workspace.author("alice")
@@ -409,7 +382,6 @@ def test_a_tie_is_broken_though_the_same_vote_was_cast_before_an_interruption(wo
 
 
 def test_what_is_cleared_leaves_nothing_of_it(workspace: BusyWorkspace) -> None:
-    """Clear: open ones are cancelled, and every word is gone; nobody is woken by that."""
     workspace.create("alice", asked(name="fire-bob"))
     workspace.vote("bob", "fire-bob", "a", reason="revenge")
     workspace.create("carol", asked())
@@ -430,7 +402,6 @@ def test_what_is_cleared_leaves_nothing_of_it(workspace: BusyWorkspace) -> None:
 
 
 def test_retention_keeps_what_was_voted_on(workspace: BusyWorkspace) -> None:
-    """As it keeps what was said: the journal of whoever voted goes, the result stays."""
     workspace.create("alice", asked(quorum=1))
     workspace.vote("bob", "p1", "a")
     for (number,) in workspace.database.writer().execute("SELECT id FROM instructions").fetchall():
@@ -444,7 +415,6 @@ def test_retention_keeps_what_was_voted_on(workspace: BusyWorkspace) -> None:
 
 
 def test_the_seed_of_lots_is_the_ballots_own(workspace: BusyWorkspace) -> None:
-    """random: drawn from its id and run, so the outcome after a restart is the same."""
     workspace.create("alice", asked("decision", "abc", tie_breaker="random"))
     for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
         workspace.vote(name, "p1", choice)
@@ -453,7 +423,6 @@ def test_the_seed_of_lots_is_the_ballots_own(workspace: BusyWorkspace) -> None:
 
 @pytest.mark.promise("P27")
 def test_a_limit_of_the_workflow_keeps_who_would_be_woken_waiting(workspace: BusyWorkspace) -> None:
-    """Their work is kept, and the channel says so once; the ballot ends all the same."""
     workspace.database.writer().execute("UPDATE workflows SET instructions_limit = 3").fetchall()
     put = workspace.create("alice", asked())
     rows = workspace.database.writer().execute("SELECT state, waits_for FROM instructions WHERE id > 3").fetchall()
@@ -475,6 +444,5 @@ def test_a_limit_of_the_workflow_keeps_who_would_be_woken_waiting(workspace: Bus
 def test_the_schema_knows_the_words_of_the_protocol(
     workspace: BusyWorkspace, column: str, words: tuple[str, ...]
 ) -> None:
-    """The CHECK list is the enum."""
     schema = str(workspace.database.writer().execute("SELECT sql FROM sqlite_schema WHERE name = 'ballots'").get)
     assert f"CHECK ({column} IN ({', '.join(repr(word) for word in words)}))" in schema

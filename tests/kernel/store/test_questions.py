@@ -100,7 +100,6 @@ def judged(store: Store) -> RunCompletion | int:
 
 
 async def test_who_asked_holds_neither_a_worker_nor_its_agent(store: Store) -> None:
-    """Parked, no slot is held, no charge; the agent does other work meanwhile."""
     await waiting(store)
     assert rows(store)["i1"] == ("waiting", "answer", "i2")
     charges = "SELECT attempts, crashes, preempted FROM instructions WHERE id = 1"
@@ -110,7 +109,6 @@ async def test_who_asked_holds_neither_a_worker_nor_its_agent(store: Store) -> N
 
 
 async def test_an_answer_that_comes_later_wakes_who_waits_for_it(store: Store) -> None:
-    """A note at the end of its entries; back to its own place in its lane."""
     await waiting(store)
     await answers(store)
     assert rows(store)["i1"] == ("queued", None, None)
@@ -151,7 +149,6 @@ async def test_an_answer_that_came_first_is_told_when_who_asked_makes_room(when:
 async def test_an_attempt_that_ends_before_it_made_room_waits_all_the_same(
     parking: Requeue, entry: bool, store: Store
 ) -> None:
-    """The call is repeated under its key and asks nobody again; what was told before it stays told."""
     alice = await asked(store)
     if entry:
         await step(store, alice, 0)
@@ -198,7 +195,6 @@ async def test_a_kernel_that_dies_in_between_neither_loses_nor_repeats_the_answe
     ],
 )
 async def test_without_an_answer_it_is_told_why_and_goes_on(end: dict[str, Any], told: str, store: Store) -> None:
-    """Status and cause, and none of the agent's words."""
     await waiting(store)
     await answers(store, **end)
     assert rows(store)["i1"] == ("queued", None, None)
@@ -206,7 +202,6 @@ async def test_without_an_answer_it_is_told_why_and_goes_on(end: dict[str, Any],
 
 
 async def test_a_question_that_a_person_takes_back_is_answered_with_that(store: Store) -> None:
-    """awk cancel of what was asked; and an answer with no words is told as such."""
     await waiting(store, "carol")
     await store.writer.commit(cancel, "i2")
     assert notes(store) == [(2, "(No answer comes from bob: i2 ended cancelled, permanent: cancelled.)")]
@@ -219,7 +214,6 @@ async def test_a_question_that_a_person_takes_back_is_answered_with_that(store: 
 
 
 async def test_who_asked_two_goes_on_once_both_have_answered(store: Store) -> None:
-    """In whatever order they do."""
     alice = await asked(store, "carol")
     await ask(store, alice, "carol")
     await step(store, alice, 0)
@@ -236,7 +230,6 @@ async def test_who_asked_two_goes_on_once_both_have_answered(store: Store) -> No
 
 @pytest.mark.promise("P4", "P6")
 async def test_a_repeated_call_asks_once_and_an_old_attempt_nobody(store: Store) -> None:
-    """The ledger, and the fence."""
     await store.workflow("alice", "bob", kickoff="@alice go")
     alice = await take(store, "i1")
     made: list[str] = []
@@ -256,7 +249,6 @@ async def test_a_repeated_call_asks_once_and_an_old_attempt_nobody(store: Store)
 
 
 async def test_a_circle_is_refused_and_ends_with_who_no_longer_waits(store: Store) -> None:
-    """Cycles are refused by causation; alice -> bob -> carol -> alice."""
     await waiting(store, "carol")
     bob = await _again(store, "i2")
     assert await ask(store, bob, "carol") == "i3"
@@ -277,7 +269,6 @@ async def _again(store: Store, instruction: str) -> Leased:
 
 @pytest.mark.parametrize("why", ["cancelled", "told already"])
 async def test_who_does_not_wait_any_more_may_be_asked_back(why: str, store: Store) -> None:
-    """The circle is one of waits: who was cancelled waits no more, nor who was told before a person had it retried."""
     await waiting(store)
     if why == "cancelled":
         await store.writer.commit(cancel, "i1")
@@ -292,7 +283,6 @@ async def test_who_does_not_wait_any_more_may_be_asked_back(why: str, store: Sto
 
 
 async def test_the_final_answer_wakes_nobody_twice(store: Store) -> None:
-    """The reply names who asked, who has it as a note; the channel shows both sides."""
     await waiting(store)
     await answers(store, text="@alice it is 42")
     assert set(rows(store)) == {"i1", "i2"}
@@ -301,7 +291,6 @@ async def test_the_final_answer_wakes_nobody_twice(store: Store) -> None:
 
 
 async def test_a_pause_in_between_holds_back_what_was_answered(store: Store) -> None:
-    """Paused work waits; a question that is open is not forgotten over it."""
     await waiting(store)
     await store.writer.commit(pause_workflow, "review:main")
     assert rows(store)["i1"] == ("waiting", "answer", "i2")
@@ -313,7 +302,6 @@ async def test_a_pause_in_between_holds_back_what_was_answered(store: Store) -> 
 
 
 async def test_work_of_a_paused_workflow_waits_for_its_answer_first(store: Store) -> None:
-    """When it is resumed it must not go on without."""
     alice = await asked(store)
     await step(store, alice, 0)
     await store.writer.commit(pause_workflow, "review:main")
@@ -326,7 +314,6 @@ async def test_work_of_a_paused_workflow_waits_for_its_answer_first(store: Store
 
 @pytest.mark.parametrize("fresh", [False, True])
 async def test_who_is_tried_again_still_gets_its_answer_unless_it_begins_afresh(fresh: bool, store: Store) -> None:
-    """awk retry: what was asked before is answered; --fresh asks anew, and is told nothing of before."""
     alice = await asked(store)
     await step(store, alice, 0)
     await store.writer.commit(close, "i1", 1, status="dead", cause="crash")
@@ -360,7 +347,6 @@ async def test_who_goes_on_after_it_was_incomplete_gets_the_answer_that_the_othe
 
 
 async def test_a_tool_that_asks_nobody_is_not_looked_at(store: Store) -> None:
-    """The lookup is made after ask_agent alone; where that was refused, the attempt goes on."""
     await store.workflow("alice", "bob", kickoff="@alice go")
     alice = await take(store, "i1")
     assert await step(store, alice, 0, "channel_send") is None
@@ -369,7 +355,6 @@ async def test_a_tool_that_asks_nobody_is_not_looked_at(store: Store) -> None:
 
 @pytest.mark.promise("P26")
 async def test_a_run_goes_on_while_who_was_asked_can(store: Store) -> None:
-    """Neither ended early for who waits, nor kept for it."""
     await waiting(store)
     assert isinstance(judged(store), int)
     assert stands(store) == Readiness("runnable", "answer")
@@ -397,7 +382,6 @@ async def test_a_run_ends_for_the_reason_that_keeps_who_was_asked(store: Store) 
 
 
 async def test_who_waits_for_an_agent_without_a_key_is_told_which(store: Store) -> None:
-    """Nobody refused anything; also through a chain of questions, and not where a provider was asked."""
     await waiting(store, "carol")
     bob = await _again(store, "i2")
     missing = Requeue(
@@ -431,7 +415,6 @@ async def test_a_limit_that_holds_the_question_leaves_both_to_be_continued(store
 
 
 async def test_who_waits_for_what_is_gone_is_no_reason_to_go_on(store: Store) -> None:
-    """An answer that nobody is going to give: the run ends with it, and a new kernel lets the work go on."""
     await waiting(store)
     await answers(store)
     stuck = "UPDATE instructions SET state = 'waiting', waits_for = 'answer', wait_key = 'i2' WHERE id = 1"

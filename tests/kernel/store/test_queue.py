@@ -32,7 +32,6 @@ def ready(store: Store) -> list[str]:
 
 
 async def test_the_urgent_lane_goes_first_and_each_lane_is_first_come(store: Store) -> None:
-    """FIFO inside a lane; a mention is immediate, a direct send to a workspace normal."""
     space = await store.workflow("alice", "bob")
     await store.said(space, "one", to=("alice",))
     await store.said(space, "two", to=("alice",))
@@ -43,7 +42,6 @@ async def test_the_urgent_lane_goes_first_and_each_lane_is_first_come(store: Sto
 
 
 async def test_a_parked_instruction_keeps_its_place(store: Store) -> None:
-    """Requeued in its lane, before what came later."""
     await store.agents("alice")
     for text in ("one", "two"):
         await store.said("dm:alice", text)
@@ -58,7 +56,6 @@ async def test_a_parked_instruction_keeps_its_place(store: Store) -> None:
 
 
 async def test_what_waits_for_its_time_is_passed_over_until_then(store: Store) -> None:
-    """Retry and backoff are a not_before column."""
     await store.agents("alice")
     await store.said("dm:alice", "one")
     await store.take("i1")
@@ -96,7 +93,6 @@ async def test_an_attempt_is_charged_where_it_belongs(
 
 
 async def test_a_paused_agent_is_not_ready_and_keeps_its_queue(store: Store) -> None:
-    """States of an agent."""
     await store.agents("alice")
     await store.said("dm:alice", "one")
     await store.writer.commit(set_agent_state, AgentKey("alice"), "paused", "asked")
@@ -106,7 +102,6 @@ async def test_a_paused_agent_is_not_ready_and_keeps_its_queue(store: Store) -> 
 
 
 async def test_usage_is_the_sum_of_what_was_booked(store: Store) -> None:
-    """Result, reply, acks and usage in one transaction."""
     await store.agents("alice")
     await store.said("dm:alice", "one")
     await store.take("i1")
@@ -122,7 +117,6 @@ async def test_usage_is_the_sum_of_what_was_booked(store: Store) -> None:
 
 @pytest.mark.promise("P6")
 async def test_an_agent_speaks_only_as_itself(store: Store) -> None:
-    """An agent speaks only as itself."""
     space = await store.workflow("alice", "bob", kickoff="@alice go")
     leased = await store.take("i1")
     author = Author(leased.instruction, leased.epoch)
@@ -133,7 +127,6 @@ async def test_an_agent_speaks_only_as_itself(store: Store) -> None:
 
 
 async def test_an_agent_acknowledges_only_what_reached_it_here(store: Store) -> None:
-    """Explicit ids, its own."""
     space = await store.workflow("alice", "bob", kickoff="@alice @bob go")
     leased = await store.take("i1")
     kickoff = leased.message_seq
@@ -146,7 +139,6 @@ async def test_an_agent_acknowledges_only_what_reached_it_here(store: Store) -> 
 
 @pytest.mark.promise("P26")
 async def test_a_run_knows_when_it_is_quiet(store: Store) -> None:
-    """One question, one snapshot."""
     space = await store.workflow("alice", kickoff="@alice go")
     (progress,) = store.reader.now(workflows.running_runs, store.clock.now_ms)
     assert (progress.space, progress.waits, progress.failed) == (space, None, 0)
@@ -158,7 +150,6 @@ async def test_a_run_knows_when_it_is_quiet(store: Store) -> None:
 
 @pytest.mark.promise("P27", "TF12")
 async def test_a_limit_is_told_once_and_marks_the_run(store: Store) -> None:
-    """A limit is told once and marks the run."""
     space = await store.workflow("alice", kickoff="@alice go", limits=b'{"instructions":1}')
     for number in (2, 3):
         appended = await store.said(space, "@alice more")
@@ -173,7 +164,6 @@ async def test_a_limit_is_told_once_and_marks_the_run(store: Store) -> None:
 
 @pytest.mark.promise("HF26")
 async def test_the_roster_tells_changes_only_and_keeps_who_has_work(store: Store) -> None:
-    """Deleting an agent that has work is refused."""
     await store.agents("alice", "bob")
     told = len(store.told)
     await store.agents("alice", "bob")
@@ -204,7 +194,6 @@ def steps_of(conn: apsw.Connection, now_ms: int) -> int:
 
 @pytest.mark.promise("LF07")
 async def test_asking_who_is_ready_does_not_depend_on_the_length_of_the_queue(store: Store) -> None:
-    """Asking who is ready does not depend on the length of the queue."""
     await store.agents("alice", *(f"idle{number}" for number in range(20)))
 
     def queue(tx: Transaction, count: int) -> None:
@@ -219,7 +208,6 @@ async def test_asking_who_is_ready_does_not_depend_on_the_length_of_the_queue(st
 
 
 async def test_an_answer_about_events_reads_messages_where_they_are(store: Store) -> None:
-    """A message's text is stored once: its event refers to it."""
     await store.agents("alice")
     await store.said("dm:alice", "only once")
     (count,) = store.reader.now(
@@ -230,7 +218,6 @@ async def test_an_answer_about_events_reads_messages_where_they_are(store: Store
 
 
 async def test_putting_the_same_agents_again_leaves_their_state(store: Store) -> None:
-    """Attempts and budget are stored, so a reboot does not launder them."""
     await store.agents("alice")
     await store.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
     await store.writer.commit(put_agents, [])
@@ -242,8 +229,6 @@ async def test_putting_the_same_agents_again_leaves_their_state(store: Store) ->
 
 @pytest.mark.parametrize("state", STATUSES)
 async def test_every_commit_does_what_the_table_of_states_says(store: Store, state: Status) -> None:
-    """Guarded writes; the guards in SQL and the table in policy are one."""
-
     def force(tx: Transaction) -> None:
         tx.conn.execute("UPDATE instructions SET state = ?, epoch = 1 WHERE id = 1", (state,))
 

@@ -45,7 +45,6 @@ async def says(store: Store, author: Author, text: str = "x", key: str | None = 
 
 
 async def test_what_is_over_a_quota_is_refused_and_changes_nothing(store: Store) -> None:
-    """The refusal says which, how much, and when it ends."""
     author = await at_work(store, messages=2)
     await says(store, author)
     await says(store, author)
@@ -59,7 +58,6 @@ async def test_what_is_over_a_quota_is_refused_and_changes_nothing(store: Store)
 
 
 async def test_neither_calls_at_once_nor_another_attempt_lift_a_quota(store: Store) -> None:
-    """It is counted with the message, and belongs to the instruction: a kernel that starts anew counts on."""
     author = await at_work(store, messages=5)
     refused: list[Exception] = []
 
@@ -83,7 +81,6 @@ async def test_neither_calls_at_once_nor_another_attempt_lift_a_quota(store: Sto
 
 @pytest.mark.promise("P4")
 async def test_a_call_that_is_made_again_counts_once(store: Store) -> None:
-    """Its first answer is given."""
     author = await at_work(store, messages=1)
     for _ in range(3):
         await says(store, author, key="k1")
@@ -92,7 +89,6 @@ async def test_a_call_that_is_made_again_counts_once(store: Store) -> None:
 
 
 async def test_each_quota_is_counted_by_itself(store: Store) -> None:
-    """Feedback, approvals and bytes, whatever they came with."""
     author = await at_work(store, feedback=1, approvals=1, bytes=2000)
     await store.writer.commit(add_feedback, "too slow", author)
     with pytest.raises(QuotaReached, match="feedback"):
@@ -109,7 +105,6 @@ async def test_each_quota_is_counted_by_itself(store: Store) -> None:
 
 
 async def test_work_for_others_is_counted_however_it_came_about(store: Store) -> None:
-    """By a mention, a question, or something that is put to the vote."""
     space = await store.workflow("alice", "bob", "carol")
     limits = msgspec.json.encode({"limits": {"instructions": 2}})
     await store.writer.commit(lambda tx: tx.write("UPDATE agents SET definition = ?", (limits,)))
@@ -125,7 +120,6 @@ async def test_work_for_others_is_counted_however_it_came_about(store: Store) ->
 
 
 async def test_that_a_quota_is_reached_is_told_once_and_forgotten_at_the_end(store: Store) -> None:
-    """An event says it, for whoever watches."""
     author = await at_work(store, messages=0)
     for _ in range(3):
         with pytest.raises(QuotaReached) as reached:
@@ -138,7 +132,6 @@ async def test_that_a_quota_is_reached_is_told_once_and_forgotten_at_the_end(sto
 
 
 async def test_a_full_queue_takes_no_more_until_something_is_done(store: Store) -> None:
-    """Said by a person or an agent: refused, and nothing is kept of it."""
     author = await at_work(store, queue=2)
     await store.said("dm:alice", "one")
     await store.said("dm:alice", "two")
@@ -152,7 +145,6 @@ async def test_a_full_queue_takes_no_more_until_something_is_done(store: Store) 
 
 @pytest.mark.promise("P10")
 async def test_what_waits_for_others_fills_no_queue_of_its_own(store: Store) -> None:
-    """Nor does it matter for what something waits, or for how long."""
     await at_work(store, queue=2)
     await store.agents("bob")
     await store.said("dm:alice", "one")
@@ -166,7 +158,6 @@ async def test_what_waits_for_others_fills_no_queue_of_its_own(store: Store) -> 
 
 
 async def test_a_reply_is_not_lost_because_a_queue_is_full(store: Store) -> None:
-    """Whom it mentions has it in the inbox, and is not woken."""
     space = await store.workflow("alice", "bob")
     full = msgspec.json.encode({"limits": {"queue": 1}})
     bob = AgentSpec(key=AgentKey(f"bob@{space}"), origin="inline", home_space=space, definition=full)

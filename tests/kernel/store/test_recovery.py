@@ -58,7 +58,6 @@ def status(store: Store, instruction: str) -> str:
 
 @pytest.mark.promise("P13")
 async def test_what_is_open_at_three_kernel_deaths_without_getting_further_is_given_up(store: Store) -> None:
-    """Dead as suspect_kernel_crash, told once; nobody is charged; what got further goes on."""
     recovered = await boot(store)
     await store.agents("alice", "bob")
     for name in ("alice", "bob"):
@@ -80,7 +79,6 @@ async def test_what_is_open_at_three_kernel_deaths_without_getting_further_is_gi
 
 @pytest.mark.promise("P13")
 async def test_the_death_of_a_kernel_counts_only_against_what_it_was_at_work_for(store: Store) -> None:
-    """Who waited for a model meanwhile is put back, as often as it takes."""
     await store.agents("alice", "bob")
     for name in ("alice", "bob"):
         await store.said(f"dm:{name}", "work")
@@ -95,7 +93,6 @@ async def test_the_death_of_a_kernel_counts_only_against_what_it_was_at_work_for
 
 
 async def test_a_kernel_that_ends_because_it_cannot_go_on_has_died(store: Store) -> None:
-    """So kernels that a broken service ends, one after the other, are a loop too."""
     await store.agents("alice")
     boots = []
     for _ in range(4):
@@ -105,7 +102,6 @@ async def test_a_kernel_that_ends_because_it_cannot_go_on_has_died(store: Store)
 
 
 async def test_a_kernel_that_was_asked_to_stop_has_not_died(store: Store) -> None:
-    """Stopped in a hurry, its work is put back, and no death is counted."""
     await store.agents("alice")
     await store.said("dm:alice", "work")
     for _ in range(4):
@@ -119,7 +115,6 @@ async def test_a_kernel_that_was_asked_to_stop_has_not_died(store: Store) -> Non
 
 @pytest.mark.promise("PF24")
 async def test_what_a_kernel_was_at_when_it_died_is_told_by_the_next(store: Store) -> None:
-    """Whoever killed it is among them, or nobody of ours."""
     await store.agents("alice", "bob")
     await store.said("dm:alice", "work")
     await store.said("dm:bob", "rest")
@@ -131,7 +126,6 @@ async def test_what_a_kernel_was_at_when_it_died_is_told_by_the_next(store: Stor
 
 
 async def test_kernels_that_die_one_after_the_other_end_in_safe_mode(store: Store) -> None:
-    """Three unclean boots in five minutes; it is left by a clean stop."""
     await store.agents("alice")
     await store.said("dm:alice", "work")
     assert [(await boot(store)).safe_mode for _ in range(5)] == [False, False, False, True, True]
@@ -143,7 +137,6 @@ async def test_kernels_that_die_one_after_the_other_end_in_safe_mode(store: Stor
 
 
 async def test_kernels_that_die_but_get_something_done_go_on(store: Store) -> None:
-    """Nothing journalled or closed is part of what makes a loop."""
     await working(store, "alice")
     for number in range(6):
         await step(store, "i1", number + 1, number)
@@ -153,7 +146,6 @@ async def test_kernels_that_die_but_get_something_done_go_on(store: Store) -> No
 
 @pytest.mark.promise("P13")
 async def test_a_poisonous_instruction_is_given_up_before_safe_mode_is_thought_of(store: Store) -> None:
-    """Without it the next kernel may live, so it tries."""
     await store.agents("alice")
     await store.said("dm:alice", "work")
     seen = []
@@ -166,7 +158,6 @@ async def test_a_poisonous_instruction_is_given_up_before_safe_mode_is_thought_o
 
 @pytest.mark.promise("TF14", "TF01")
 async def test_what_waits_keeps_its_wait_and_a_clock_put_back_makes_it_no_longer(store: Store) -> None:
-    """not_before is kept; a year back, the wait begins anew at most."""
     await working(store, "alice", "bob")
     now = store.clock.now_ms
     for number in (1, 2):
@@ -182,7 +173,6 @@ async def test_what_waits_keeps_its_wait_and_a_clock_put_back_makes_it_no_longer
 
 @pytest.mark.promise("TF14", "P21")
 async def test_agents_in_backoff_stay_so_and_no_longer_than_the_longest(store: Store) -> None:
-    """Agents in backoff stay so and no longer than the longest."""
     await store.agents("alice")
 
     def back_off(tx: Transaction) -> None:
@@ -200,7 +190,6 @@ async def test_agents_in_backoff_stay_so_and_no_longer_than_the_longest(store: S
 
 @pytest.mark.promise("TF01")
 async def test_a_schedule_is_no_further_off_than_its_interval(store: Store) -> None:
-    """A clock put back by a year does not put a wakeup off by a year."""
     await store.agents("alice")
 
     def schedule(tx: Transaction) -> None:
@@ -220,7 +209,6 @@ async def test_a_schedule_is_no_further_off_than_its_interval(store: Store) -> N
 async def test_a_new_kernel_asks_once_more_where_only_a_person_could_help(
     cause: str, reason: str, store: Store
 ) -> None:
-    """The environment may have changed; the breaker is forgotten and its waiters go on."""
     await working(store, "alice")
     failure = ProviderFailure("openai#1", cause, None, 0.0)  # type: ignore[arg-type]
     parking = Requeue(status="queued", outcome=cause, cause=cause, trip=failure)  # type: ignore[arg-type]
@@ -235,7 +223,6 @@ async def test_a_new_kernel_asks_once_more_where_only_a_person_could_help(
 
 @pytest.mark.promise("P12", "TF14")
 async def test_a_provider_that_said_when_is_left_alone_until_then(store: Store) -> None:
-    """Retry-After is a floor also for the next kernel; a probe that died is taken back."""
     await working(store, "alice")
     failure = ProviderFailure("openai#1/m", "rate_limited", 60.0, 0.0)
     await store.writer.commit(
@@ -251,7 +238,6 @@ async def test_a_provider_that_said_when_is_left_alone_until_then(store: Store) 
 
 
 async def test_who_waits_for_an_answer_that_is_there_goes_on(store: Store) -> None:
-    """The asked instruction ended and nobody told; one that is still open is waited for."""
     await working(store, "alice", "bob", "carol")
     for number, key in ((1, "i2"), (3, "i1")):
         parking = Requeue(status="waiting", outcome="asked", waits_for="answer", wait_key=key)
@@ -263,7 +249,6 @@ async def test_who_waits_for_an_answer_that_is_there_goes_on(store: Store) -> No
 
 
 async def test_work_of_a_paused_workflow_stays_paused(store: Store) -> None:
-    """What was running when the kernel died does not slip through a pause."""
     space = await store.workflow("alice", kickoff="@alice go")
     await store.take("i1")
     await store.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET paused = 1 WHERE space = ?", (space,)))
@@ -272,7 +257,6 @@ async def test_work_of_a_paused_workflow_stays_paused(store: Store) -> None:
 
 
 async def test_recovery_that_is_cut_short_leaves_all_as_it_was(store: Store) -> None:
-    """It is one transaction; the next kernel does the same from the start."""
     await working(store, "alice", "bob")
     before = store.reader.now(feed.event_range), store.reader.now(asked("SELECT id, state, epoch FROM instructions"))
 
@@ -290,7 +274,6 @@ async def test_recovery_that_is_cut_short_leaves_all_as_it_was(store: Store) -> 
 @pytest.mark.promise("P2", "P12", "P21")
 @pytest.mark.parametrize("days", [-400, -1, 1, 400])
 async def test_a_clock_that_was_set_while_no_kernel_ran_changes_no_wait_and_no_window(store: Store, days: int) -> None:
-    """On the same boot of the machine it is known by how much it was set."""
     await store.agents("alice")
     await store.said("dm:alice", "one")
     key = RequestKey("admin", "k1", b"hash")
@@ -311,7 +294,6 @@ async def test_a_clock_that_was_set_while_no_kernel_ran_changes_no_wait_and_no_w
 
 @pytest.mark.promise("P91")
 async def test_each_start_has_a_higher_term_than_any_before(store: Store) -> None:
-    """Also where rows of earlier starts are gone; what a kernel is told before it takes over is what it then has."""
     terms: list[int] = []
     for _ in range(3):
         expected = store.reader.now(next_term)
@@ -327,7 +309,6 @@ async def test_each_start_has_a_higher_term_than_any_before(store: Store) -> Non
 
 @pytest.mark.promise("P3", "PF27")
 async def test_an_attempt_that_had_replied_when_its_kernel_died_is_ended_by_the_next(store: Store) -> None:
-    """Its work is done and stays so; that its processes left was seen by nobody, and is told once."""
     await working(store, "alice", "bob")
     for instruction in ("i1", "i2"):
         entry = Entry(k=0, kind="reply", text="hi", stop_reason="end_turn", last=True)
@@ -361,7 +342,6 @@ VALUES (1, ?, 'bob', 'review:main#1', ?, '/r', 'c0', 'awk/review/r1/bob', '/t', 
 async def test_a_last_word_in_a_working_tree_is_no_end_before_the_tree_is_committed(
     agent: str | None, state: str, closed: bool, store: Store
 ) -> None:
-    """What a kernel that died between the two leaves is done by an attempt that asks nobody; elsewhere it ends it."""
     space = await store.workflow("bob")
     await store.said(space, "@bob work")
     await store.take("i1")

@@ -104,7 +104,6 @@ async def test_every_table_is_cleared_or_has_a_reason_not_to_be(store: Store) ->
 
 
 async def test_a_space_with_open_work_is_not_cleared(store: Store) -> None:
-    """A worker would write on: refused, and nothing is touched."""
     await store.agents("alice")
     await store.said("dm:alice", CANARY)
     with pytest.raises(Refused) as refused:
@@ -124,7 +123,6 @@ async def test_a_deleted_agent_takes_its_words_along(store: Store, tmp_path: Pat
 
 
 async def test_a_log_that_is_being_read_is_truncated_afterwards(store: Store, tmp_path: Path) -> None:
-    """A reader in the middle of a question holds the log back, not the answer for ever: the next commit cuts it off."""
     await store.agents("alice")
     await work(store, "dm:alice", CANARY)
     store.database.writer().set_busy_timeout(10)
@@ -139,7 +137,6 @@ async def test_a_log_that_is_being_read_is_truncated_afterwards(store: Store, tm
 
 
 async def test_old_work_loses_its_journal_and_keeps_its_record(store: Store) -> None:
-    """Entries and effects of closed instructions go, messages and status stay; the gap is known."""
     await store.agents("alice")
     early = await work(store, "dm:alice", "early", size=5000)
     store.clock.now_ms += 31 * DAY_MS
@@ -162,7 +159,6 @@ async def test_old_work_loses_its_journal_and_keeps_its_record(store: Store) -> 
 
 
 async def test_events_of_open_work_are_kept_and_the_gap_before_them_is_still_told(store: Store) -> None:
-    """A hole in the middle is a gap too."""
     await store.agents("alice", "bob")
     await store.said("dm:bob", "waits for ever")
     await work(store, "dm:alice", "early")
@@ -175,8 +171,6 @@ async def test_events_of_open_work_are_kept_and_the_gap_before_them_is_still_tol
 
 
 async def test_a_body_is_kept_once(store: Store) -> None:
-    """Content-addressed blobs."""
-
     def put_twice(tx: object) -> list[bytes]:
         return [entries.put(tx, b"x" * 100_000) for _ in range(2)]  # type: ignore[arg-type]
 
@@ -187,7 +181,6 @@ async def test_a_body_is_kept_once(store: Store) -> None:
 
 
 async def test_copies_in_pages_that_were_split_are_removed_too(store: Store, tmp_path: Path) -> None:
-    """SQLite overwrites what is deleted, not the copies that rearranging a page left: sizes at which one is left."""
     await store.agents("alice", "bob")
     dice = random.Random(10)
 

@@ -27,8 +27,6 @@ READS = st.tuples(
 
 @given(history=st.lists(KEEPS | READS, max_size=12))
 def test_any_history_reads_what_was_kept_and_nothing_else(history: list[tuple[str, str, str, int, int | None]]) -> None:
-    """One id for one content of a space; another space's is not there; a part is what Python's slice is."""
-
     async def play() -> None:
         ids: dict[tuple[str, str], str] = {}
         async with open_store(":memory:") as store:
@@ -59,7 +57,6 @@ def test_any_history_reads_what_was_kept_and_nothing_else(history: list[tuple[st
 
 @given(st.text(alphabet="aé日\n\r\x0b\x00`#@>[]", max_size=3000))
 def test_a_stub_is_short_begins_as_its_text_does_and_names_it(text: str) -> None:
-    """Whatever the text is made of."""
     made = stub(text, "4f1c")
     first, _, last = made.rpartition("\n[only the beginning of ")
     assert text.startswith(first)

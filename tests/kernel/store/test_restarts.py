@@ -39,7 +39,6 @@ async def test_an_agent_that_crashed_is_restarted_later_and_later(store: Store) 
 
 @pytest.mark.promise("P13")
 async def test_an_agents_file_says_when_and_how_often_it_is_started_again(store: Store) -> None:
-    """``restart: {delay, attempts}``, also where it is edited between two crashes."""
     definition = b'{"entry":"inline","name":"alice","model":"mock/m","restart":{"delay":7,"attempts":%d}}'
 
     async def write(attempts: int) -> None:
@@ -59,7 +58,6 @@ async def test_an_agents_file_says_when_and_how_often_it_is_started_again(store:
 
 @pytest.mark.promise("P13")
 async def test_the_fifth_crash_within_a_minute_stops_the_agent_and_keeps_its_queue(store: Store) -> None:
-    """The restarts are exactly the budget, and the reason is shown."""
     await store.agents("alice", "bob")
     await store.said("dm:alice", "one")
     await store.said("dm:alice", "two")
@@ -77,7 +75,6 @@ async def test_the_fifth_crash_within_a_minute_stops_the_agent_and_keeps_its_que
 
 @pytest.mark.promise("P13")
 async def test_an_attempt_is_told_when_the_earlier_ones_crashed_and_of_no_other_end(store: Store) -> None:
-    """Of whatever kind the crash was; somebody who has it tried again forgets them."""
     await store.agents("alice")
     await store.said("dm:alice", "x")
     crashed: list[int] = []

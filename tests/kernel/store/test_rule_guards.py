@@ -54,7 +54,6 @@ def messages(work: BusyWorkspace) -> int:
 
 
 def test_a_file_switches_off_what_files_defined_and_nothing_else(work: BusyWorkspace) -> None:
-    """A start of the workflow leaves rules of people and of agents alone, and what is off already."""
     work.commit(rules.define_of_file, SPACE, [spec("old"), spec("off"), spec("stays"), spec("changed")])
     work.commit(rules.switch_off, SPACE, "off")  # by the user: a file's it is no longer
     define(work, USER, spec("theirs"))
@@ -74,14 +73,12 @@ def test_a_file_switches_off_what_files_defined_and_nothing_else(work: BusyWorks
 
 
 def test_a_file_takes_the_name_that_somebody_else_had_taken_meanwhile(work: BusyWorkspace) -> None:
-    """Also where both say the same; and a new name is defined."""
     define(work, "alice", spec("one"))
     work.commit(rules.define_of_file, SPACE, [spec("one"), spec("two")])
     assert known(work) == {"one": (SYSTEM, 2, True), "two": (SYSTEM, 1, True)}
 
 
 def test_a_rule_is_its_spaces_own(work: BusyWorkspace) -> None:
-    """One of the same name elsewhere is neither listed, changed, counted, nor in force here."""
     when = {"said": {"from": "user"}}
     define(work, USER, spec("one", "here", when=when))
     define(work, USER, spec("one", "there", when=when), OTHER)
@@ -99,7 +96,6 @@ def test_a_rule_is_its_spaces_own(work: BusyWorkspace) -> None:
 
 
 def test_what_waits_for_agreement_is_its_own_proposals(work: BusyWorkspace) -> None:
-    """A proposal of the same name in another space holds nothing here, and each holds its own rule."""
     for space, name in ((SPACE, "one"), (SPACE, "two"), (OTHER, "one")):
         held = spec(name, f"{name} in {space}", when={"said": {"from": "user"}}, requires={"from": ["user"]})
         define(work, USER, held, space)
@@ -129,7 +125,6 @@ REFUSED: Final[list[tuple[Callable[[BusyWorkspace], object], str]]] = [
 def test_what_a_rule_is_not_is_refused_and_says_nothing(
     work: BusyWorkspace, step: Callable[[BusyWorkspace], object], code: str
 ) -> None:
-    """Nothing is said in the channel either."""
     define(work, USER, spec("on"))
     define(work, USER, spec("off"))
     work.commit(rules.switch_off, SPACE, "off")
@@ -148,7 +143,6 @@ def test_a_person_may_give_work_by_a_rule_to_anybody(work: BusyWorkspace) -> Non
 
 
 def test_a_space_that_is_full_takes_new_versions_only(work: BusyWorkspace) -> None:
-    """The limit is of names; a rule that is there can be defined anew."""
     for number in range(RULES_LIMIT):
         define(work, USER, spec(f"r{number}"))
     with pytest.raises(Refused, match="rules already"):
@@ -158,7 +152,6 @@ def test_a_space_that_is_full_takes_new_versions_only(work: BusyWorkspace) -> No
 
 
 def test_where_nothing_runs_no_rule_is_defined(work: BusyWorkspace) -> None:
-    """Somebody stopped it meanwhile."""
     work.commit(stop_workflow, SPACE, "stopped", 0)
     with pytest.raises(Refused) as refused:
         define(work, USER, spec())
@@ -166,7 +159,6 @@ def test_where_nothing_runs_no_rule_is_defined(work: BusyWorkspace) -> None:
 
 
 def test_a_trial_looks_at_the_messages_and_winners_of_one_run(work: BusyWorkspace) -> None:
-    """A proposal of the same name was won by another option in the run before."""
     conn = work.database.writer()
     rule = spec("one", "${{ message.state }}", when={"resolved": {"proposal": "same"}})
     for choice in ("a", "b"):
@@ -185,7 +177,6 @@ def test_a_trial_looks_at_the_messages_and_winners_of_one_run(work: BusyWorkspac
 
 
 def test_a_trial_tells_of_what_could_not_be_done_too(work: BusyWorkspace) -> None:
-    """A rule that does nothing but invoke what is not there has a note, and no step."""
     work.commit(append, Draft(kind="said", space=SPACE, sender=USER, text="go"))
     rule = spec("one", when={"said": {"matches": "^go$"}}, then=[{"invoke": "none"}])
     run = int(work.database.writer().execute("SELECT id FROM workflows WHERE space = ?", (SPACE,)).get)

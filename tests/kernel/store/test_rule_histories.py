@@ -13,21 +13,17 @@ HISTORIES = 40
 
 
 def test_rules_do_what_a_plain_interpreter_does() -> None:
-    """Definitions by all, redefinition, switching off, members that leave, restarts, a database in a file."""
     assert sum(map(trial, range(HISTORIES))) > 10 * HISTORIES
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("FUEL", 33), ("DEPTH", 9)])
 def test_an_interpreter_with_other_bounds_is_found_out(name: str, wrong: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that agrees with everything proves nothing."""
     monkeypatch.setattr(policy, name, wrong)
     with pytest.raises(AssertionError):
         sum(map(trial, range(10 * HISTORIES)))
 
 
 def test_an_author_that_has_left_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check at each use is one that matters."""
-
     def anybody(_step: Step, _fact: Fact, _view: View) -> None:
         return None
 

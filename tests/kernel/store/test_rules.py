@@ -86,7 +86,6 @@ def table() -> Iterator[Table]:
 
 
 def test_what_is_said_is_answered_with_work_that_quotes_it(table: Table) -> None:
-    """From whom, what is in it, and its groups; whom it names by a variable is not woken."""
     when = {"said": {"from": "alice", "matches": r"CHANGES (\w+)"}}
     table.define(
         name="fix", when=when, then=[{"assign": "bob", "message": "${{ match.1 }}: ${{ message.text }} @carol"}]
@@ -106,7 +105,6 @@ def test_what_a_variable_brings_in_wakes_nobody(table: Table) -> None:
 
 
 def test_the_end_of_work_hands_over_in_the_short_form(table: Table) -> None:
-    """`on: done` stands for `when:` and `then:`."""
     made = table.define(**{"on": "done", "from": "alice", "assign": "carol"})
     assert (made.name, made.version) == ("alice-done-carol", 1)
     before = int(table.conn.execute(NEWEST_WORK).get)
@@ -115,7 +113,6 @@ def test_the_end_of_work_hands_over_in_the_short_form(table: Table) -> None:
 
 
 def test_a_definition_is_in_force_from_the_next_message_on(table: Table) -> None:
-    """Versions count, and a rule that is switched off does nothing."""
     rule: dict[str, Any] = {"name": "greet", "when": {"said": {"from": "user"}}}
     assert table.define(**rule, then=[{"say": "one"}]).version == 1
     assert table.texts("hello") == ["one"]
@@ -127,7 +124,6 @@ def test_a_definition_is_in_force_from_the_next_message_on(table: Table) -> None
 
 
 def test_only_its_author_or_a_person_defines_a_rule_anew(table: Table) -> None:
-    """By its name."""
     table.define("alice", name="mine", then=[{"say": "hi"}])
     with pytest.raises(Refused, match="alice's") as refused:
         table.define("bob", name="mine", then=[{"say": "ho"}])
@@ -137,7 +133,6 @@ def test_only_its_author_or_a_person_defines_a_rule_anew(table: Table) -> None:
 
 
 def test_a_rule_says_what_it_says_as_its_author(table: Table) -> None:
-    """One hop further than what it answers."""
     table.define("alice", name="mine", when={"said": {"from": "user"}}, then=[{"say": "hi @bob"}])
     ((kind, sender, text, hops),) = table.say("hello")
     assert (kind, sender, text, hops) == ("said", "alice", "hi @bob", 1)
@@ -155,7 +150,6 @@ def test_a_rule_says_what_it_says_as_its_author(table: Table) -> None:
     ],
 )
 def test_an_agent_defines_no_rule_that_does_what_it_may_not(table: Table, action: dict[str, Any], scope: str) -> None:
-    """Each action has a scope."""
     author = table.workspace.author("alice")
     rule = spec(name="more", then=[action])
     with pytest.raises(Refused, match=scope):
@@ -165,7 +159,6 @@ def test_an_agent_defines_no_rule_that_does_what_it_may_not(table: Table, action
 
 @pytest.mark.promise("P54")
 def test_the_rule_of_an_agent_that_has_left_does_nothing(table: Table) -> None:
-    """It is asked for at each use, and told."""
     table.define("alice", name="mine", when={"said": {"from": "user"}}, then=[{"say": "hi"}])
     table.conn.execute("DELETE FROM members WHERE name = 'alice'")
     (told,) = table.texts("hello")
@@ -174,7 +167,6 @@ def test_the_rule_of_an_agent_that_has_left_does_nothing(table: Table) -> None:
 
 @pytest.mark.promise("P54")
 def test_a_rule_that_was_defined_by_a_grant_ends_with_it(table: Table) -> None:
-    """At the next message; its author, who may do what it does, has to have the scope by which it was defined."""
     given = table.workspace.commit(grants.give, SPACE, Wanted("rules", None, 1), "alice")
     alice, rule = (
         table.workspace.author("alice"),
@@ -201,7 +193,6 @@ def test_a_rule_that_was_defined_by_a_grant_ends_with_it(table: Table) -> None:
 
 @pytest.mark.promise("P54")
 def test_what_its_author_was_given_for_calls_is_no_scope_of_a_rule(table: Table) -> None:
-    """A rule would use a grant without counting, as often as it is set off."""
     table.workspace.commit(grants.give, SPACE, Wanted("votes", None, 1), "alice")
     vote = spec(name="vote", then=[{"vote": {"type": "approval", "title": "Now?"}}])
     with pytest.raises(Refused, match="votes"):
@@ -211,7 +202,6 @@ def test_what_its_author_was_given_for_calls_is_no_scope_of_a_rule(table: Table)
 
 
 def test_who_was_given_votes_agrees_to_a_rule_as_long_as_that_counts(table: Table) -> None:
-    """What a rule requires is a vote, so a grant of that scope is all it takes; revoked, it is too late."""
     when = {"said": {"from": "alice"}}
     table.define(name="deploy", when=when, requires={"from": ["bob"]}, then=[{"say": "gone"}])
     given = table.workspace.commit(grants.give, SPACE, Wanted("votes", None, None), "bob")
@@ -239,7 +229,6 @@ def test_who_was_given_votes_agrees_to_a_rule_as_long_as_that_counts(table: Tabl
 
 
 def test_rules_that_answer_each_other_end(table: Table) -> None:
-    """A message is answered within bounds, and who said it is not harmed."""
     table.define(name="ping", when={"said": {"matches": "p"}}, then=[{"say": "pong"}] * 16)
     table.define(name="pong", when={"said": {"matches": "o"}}, then=[{"say": "ping"}] * 16)
     said = table.say("p")
@@ -250,7 +239,6 @@ def test_rules_that_answer_each_other_end(table: Table) -> None:
 
 
 def test_a_rule_that_invokes_itself_ends(table: Table) -> None:
-    """Depth bounds it, and it is told once."""
     table.define(name="again", when={"said": {"from": "user"}}, then=[{"say": "x"}, {"invoke": "again"}])
     said = table.texts("go")
     assert said.count("x") == DEPTH
@@ -258,7 +246,6 @@ def test_a_rule_that_invokes_itself_ends(table: Table) -> None:
 
 
 def test_a_rule_is_invoked_with_parameters_of_their_types(table: Table) -> None:
-    """By another rule, or by somebody."""
     table.define(
         name="sub",
         params={"who": "string", "count": "integer?"},
@@ -280,7 +267,6 @@ def test_a_rule_is_invoked_with_parameters_of_their_types(table: Table) -> None:
 
 
 def test_a_rule_that_requires_a_grant_waits_for_it_in_needs(table: Table) -> None:
-    """With what it would do, and commands that settle it."""
     when = {"said": {"from": "alice", "matches": "deploy"}}
     table.define(
         name="deploy", when=when, requires={"grants": 1, "from": ["user"]}, then=[{"assign": "bob", "message": "go"}]
@@ -297,7 +283,6 @@ def test_a_rule_that_requires_a_grant_waits_for_it_in_needs(table: Table) -> Non
 
 @pytest.mark.parametrize("switched_off", [True, False])
 def test_what_is_not_agreed_to_or_switched_off_meanwhile_is_not_done(table: Table, *, switched_off: bool) -> None:
-    """And the channel is told."""
     table.define(
         name="deploy",
         when={"said": {"from": "alice"}},
@@ -315,7 +300,6 @@ def test_what_is_not_agreed_to_or_switched_off_meanwhile_is_not_done(table: Tabl
 
 
 def test_a_rule_plans_a_task_and_gives_it_to_whom_it_is_for(table: Table) -> None:
-    """As its author, in the commit of what sets it off; what names it needs what set it off."""
     table.define(
         name="review",
         when={"said": {"from": "user", "matches": r"build (\w+)"}},
@@ -337,7 +321,6 @@ def test_a_rule_plans_a_task_and_gives_it_to_whom_it_is_for(table: Table) -> Non
 
 
 def test_a_task_of_a_rule_that_nobody_does_comes_to_an_end(table: Table) -> None:
-    """That it is ready again is as far from the first cause as it is itself, so the hops bound what answers it."""
     ready = {"task": {"state": "ready"}}
     table.define(name="first", when={"said": {"from": "user"}}, then=[{"task": {"title": "one", "for": "bob"}}])
     table.define(name="again", when=ready, then=[{"task": {"title": "more", "for": "bob"}}])
@@ -352,7 +335,6 @@ def test_a_task_of_a_rule_that_nobody_does_comes_to_an_end(table: Table) -> None
 
 
 def test_a_hook_can_be_tried_on_what_a_run_heard(table: Table) -> None:
-    """As any message; what rules made of one is none."""
     table.define(name="echo", when={"hook": {}}, then=[{"say": "heard ${{ message.text }}"}])
     table.workspace.commit(append, Draft(kind="said", space=SPACE, sender="hook:build", text="red"))
     run = int(str(table.conn.execute("SELECT max(id) FROM workflows").get))
@@ -369,7 +351,6 @@ def test_a_hook_can_be_tried_on_what_a_run_heard(table: Table) -> None:
     ],
 )
 def test_a_task_that_cannot_be_planned_is_told_and_harms_nobody(table: Table, task: dict[str, Any], why: str) -> None:
-    """No row of it is left, and no event."""
     table.define(name="plan", when={"said": {"from": "user"}}, then=[{"task": task}, {"say": "still"}])
     said = table.texts("hello")
     assert said[0] == "still"
@@ -380,7 +361,6 @@ def test_a_task_that_cannot_be_planned_is_told_and_harms_nobody(table: Table, ta
 
 
 def test_a_rule_plans_no_task_for_who_is_no_member_and_none_with_a_command(table: Table) -> None:
-    """It is told at the definition."""
     with pytest.raises(Refused, match="no member"):
         table.define(name="plan", then=[{"task": {"title": "x", "for": "dave"}}])
     with pytest.raises(msgspec.ValidationError, match="check"):
@@ -388,7 +368,6 @@ def test_a_rule_plans_no_task_for_who_is_no_member_and_none_with_a_command(table
 
 
 def test_tasks_that_lead_to_tasks_end(table: Table) -> None:
-    """What gives a task out is a message like any other, with its share of what may be done."""
     more = {"title": "again", "text": "${{ message.text }}", "for": "bob"}
     table.define(name="more", when={"said": {"matches": "again|go"}}, then=[{"task": more}, {"task": more}])
     said = table.texts("go")
@@ -397,7 +376,6 @@ def test_tasks_that_lead_to_tasks_end(table: Table) -> None:
 
 
 def test_a_hook_sets_off_its_rules_whose_words_stay_its_own(table: Table) -> None:
-    """It is not said; what has words of it in it goes under its name, and sets nothing off again."""
     table.define(name="said", when={"said": {"from": ["alice", "hook:build"]}}, then=[{"say": "heard"}])
     table.define(name="other", when={"hook": {"name": "other"}}, then=[{"say": "wrong"}])
     then = [
@@ -426,7 +404,6 @@ def test_a_hook_sets_off_its_rules_whose_words_stay_its_own(table: Table) -> Non
 
 
 def test_a_question_about_a_hooks_words_is_a_hooks(table: Table) -> None:
-    """Who is asked to agree reads them in it; what was agreed to is said as before."""
     then = [{"say": "It said ${{ message.text }}"}]
     table.define(name="ask", when={"hook": {}}, requires={"from": ["user"]}, then=then)
     before = int(table.conn.execute(NEWEST).get)
@@ -441,7 +418,6 @@ def test_a_question_about_a_hooks_words_is_a_hooks(table: Table) -> None:
 
 
 def test_rules_end_with_the_words_of_their_space(table: Table) -> None:
-    """`awk clear` removes them."""
     table.define(name="secret", then=[{"say": "the words"}])
     table.workspace.commit(stop_workflow, SPACE, "done", 0)
     table.workspace.commit(clear, SPACE)
@@ -449,7 +425,6 @@ def test_rules_end_with_the_words_of_their_space(table: Table) -> None:
 
 
 def test_a_rule_about_schedules_is_not_set_off_by_the_deadline_of_a_vote(table: Table) -> None:
-    """``when: due`` is about the schedule of a member."""
     table.define(name="late", when={"due": {}}, then=[{"say": "a schedule came"}])
     table.workspace.create(USER, asked(seconds=1.0))
     table.workspace.advance(2.0)

@@ -61,7 +61,6 @@ async def test_a_second_run_begins_with_nothing_of_the_first(store: Store) -> No
 
 
 async def test_a_workflow_that_does_not_run_cannot_be_stopped(store: Store) -> None:
-    """Bad input and bad days: it has ended already."""
     first = await begin(store, "alice")
     await end(store, first)
     with pytest.raises(Refused, match="review:main is not running") as caught:
@@ -70,7 +69,6 @@ async def test_a_workflow_that_does_not_run_cannot_be_stopped(store: Store) -> N
 
 
 async def test_what_an_earlier_run_left_is_read_by_its_own_number(store: Store) -> None:
-    """And of an earlier one nothing changes when the next begins."""
     first = await begin(store, "alice", kickoff="@alice one")
     await end(store, first)
     before = store.reader.now(messages.of_run, first.run)
@@ -82,7 +80,6 @@ async def test_what_an_earlier_run_left_is_read_by_its_own_number(store: Store) 
 
 
 async def test_a_run_that_continues_goes_on_in_the_space_before(store: Store) -> None:
-    """Members keep their keys, and with them their budgets and their programs' sessions."""
     first = await begin(store, "alice", kickoff="@alice one")
     await end(store, first)
     second = await begin(store, "alice", continues=True, kickoff="@alice two")
@@ -104,7 +101,6 @@ async def test_only_what_was_bound_is_gone_on_with_by_being_bound(store: Store) 
 
 
 async def test_one_name_and_tag_runs_once_at_a_time(store: Store) -> None:
-    """The second start is refused, as a rule and as an index."""
     first = await begin(store, "alice")
     with pytest.raises(Refused, match="review:main is already running"):
         await begin(store, "alice")
@@ -130,7 +126,6 @@ async def test_work_of_an_earlier_run_is_never_done_in_the_next(store: Store) ->
 async def test_a_run_resumes_for_returned_work_unless_a_later_run_has_its_space(
     store: Store, *, continued: bool
 ) -> None:
-    """Also if the later run has ended."""
     first = await begin(store, "alice")
     record = store.reader.now(workflows.by_id, first.run)
     assert record is not None
@@ -144,7 +139,6 @@ async def test_a_run_resumes_for_returned_work_unless_a_later_run_has_its_space(
 
 
 async def test_a_number_is_never_given_twice(store: Store) -> None:
-    """Also when the row of the newest run is gone."""
     first = await begin(store, "alice")
     await end(store, first)
     await store.writer.commit(sweep_runs, [first.space], store.clock.now_ms + 1)
@@ -152,7 +146,6 @@ async def test_a_number_is_never_given_twice(store: Store) -> None:
 
 
 async def test_agents_of_runs_that_have_ended_are_shown_where_they_are_asked_for(store: Store) -> None:
-    """``ps -a``: they are in the table no more, and can be looked at all the same."""
     space = await store.workflow("helper")
     await store.writer.commit(stop_workflow, space, "cancelled", 130, "enough")
     now_ms = store.clock.now_ms

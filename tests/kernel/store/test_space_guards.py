@@ -84,13 +84,11 @@ REFUSED: Final[list[tuple[Callable[[BusyWorkspace], object], str]]] = [
 def test_a_space_that_is_not_the_callers_is_not_there(
     work: BusyWorkspace, step: Callable[[BusyWorkspace], object], code: str
 ) -> None:
-    """Nobody can tell whether there is none, or none for it."""
     assert refused(lambda: step(work)) == code
     assert set(change(work, USER).members) == {"alice", "bob"}, "a person sees all"
 
 
 def test_who_is_taken_out_loses_what_it_has_to_do_there_and_nothing_else(work: BusyWorkspace) -> None:
-    """Not work elsewhere, not that of others, and not what had ended before."""
     change(work, "alice", add=("carol",))
     append_said(work, "@carol too")
     here = below(work)
@@ -104,7 +102,6 @@ def test_who_is_taken_out_loses_what_it_has_to_do_there_and_nothing_else(work: B
 
 
 def test_who_joins_is_given_the_tasks_that_wait_for_it(work: BusyWorkspace) -> None:
-    """Whose name stood there before; who leaves gives nobody anything."""
     here = below(work)
     work.commit(task_plans.plan, here, (TaskSpec(key="a", title="paint"),))
     row = tasks.find(work.database.writer(), here, "a")
@@ -119,7 +116,6 @@ def test_who_joins_is_given_the_tasks_that_wait_for_it(work: BusyWorkspace) -> N
 
 
 def test_a_person_closes_an_open_space_once(work: BusyWorkspace) -> None:
-    """Closed already, or none at all: nothing is said."""
     here = below(work)
     work.commit(steps.close_by_person, here)
     said = int(work.database.writer().execute("SELECT count(*) FROM messages").get)
@@ -133,7 +129,6 @@ def test_a_person_closes_an_open_space_once(work: BusyWorkspace) -> None:
 
 
 def test_what_is_open_in_a_space_that_closes_is_called_off_there_alone(work: BusyWorkspace) -> None:
-    """Tasks that are over stay as they ended, and those of the run go on."""
     here = below(work)
     work.commit(task_plans.plan, here, (TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B")))
     work.commit(task_plans.plan, SPACE, (TaskSpec(key="a", title="A"),))

@@ -38,7 +38,6 @@ pytestmark = pytest.mark.promise("P64")
 def test_only_members_speak_and_are_given_work_in_a_space_and_it_is_closed_once_all_work_in_it_has_ended(
     seed: int,
 ) -> None:
-    """As the plain model says, step by step, through changes of members, restarts and the end of the run."""
     trial(seed)
 
 
@@ -84,7 +83,6 @@ LEFT = "SELECT (SELECT count(*) FROM subspaces) + (SELECT count(*) FROM members 
 def test_a_pause_and_a_limit_of_the_run_hold_what_is_done_in_a_space_and_let_it_go_again(
     workspace: BusyWorkspace,
 ) -> None:
-    """As all else of the run."""
     space = below(workspace)
     workspace.commit(pause_workflow, SPACE)
     assert states(workspace, space) == [("bob", "waiting", "paused")]
@@ -99,7 +97,6 @@ def test_a_pause_and_a_limit_of_the_run_hold_what_is_done_in_a_space_and_let_it_
 
 
 def test_work_that_waits_keeps_a_space_open_though_its_opener_has_ended(workspace: BusyWorkspace) -> None:
-    """The space closes after the last work in it."""
     space, alice = below(workspace), author_of(workspace, "alice")
     workspace.commit(pause_workflow, SPACE)
     assert states(workspace, space) == [("bob", "waiting", "paused")]
@@ -108,7 +105,6 @@ def test_work_that_waits_keeps_a_space_open_though_its_opener_has_ended(workspac
 
 
 def test_what_a_run_comes_to_is_not_decided_in_a_space_below_it(workspace: BusyWorkspace) -> None:
-    """Neither its verdict, by a vote of the same name, nor its final answer, nor whether it is over."""
     conn, space = workspace.database.writer(), below(workspace)
     for where in (SPACE, space):
         workspace.commit(create, where, asked("approval", name="release"))
@@ -141,7 +137,6 @@ READY = "SELECT id FROM instructions WHERE name = ? AND space = ? AND state = 'q
 def test_the_words_of_a_space_are_erased_with_those_of_its_run_and_its_rows_go_with_it(
     workspace: BusyWorkspace,
 ) -> None:
-    """By clear, and by retention, which does not take them for those of a run that is gone before."""
     conn, space = workspace.database.writer(), below(workspace)
     workspace.commit(stop_workflow, SPACE, "stopped", 130)
     assert not set(retention.messages_left(conn))
@@ -155,7 +150,6 @@ def test_the_words_of_a_space_are_erased_with_those_of_its_run_and_its_rows_go_w
 
 
 def test_a_name_that_is_used_again_begins_an_empty_space(workspace: BusyWorkspace) -> None:
-    """Nobody reads by a name what others said under it before."""
     old = below(workspace)
     workspace.commit(close_by_person, old)
     workspace.commit(open_space, SPACE, Opened("design", ("carol",)), author=author_of(workspace, "bob"))
@@ -167,7 +161,6 @@ def test_a_name_that_is_used_again_begins_an_empty_space(workspace: BusyWorkspac
 def test_a_task_in_a_space_that_nobody_can_claim_needs_a_person_until_the_space_is_closed(
     workspace: BusyWorkspace,
 ) -> None:
-    """Whoever may still come to it from the run's work is waited for; the command that is told names the space."""
     conn, space = workspace.database.writer(), below(workspace)
     workspace.commit(task_plans.plan, space, (TaskSpec(title="Draw"),), author=None)
 
@@ -196,7 +189,6 @@ def test_a_task_in_a_space_that_nobody_can_claim_needs_a_person_until_the_space_
 def test_who_asks_in_a_space_from_its_other_work_waits_for_the_answer_and_the_space_stays_open(
     workspace: BusyWorkspace,
 ) -> None:
-    """The run is not over meanwhile, and the work that it was opened in goes on with what the colleague said."""
     conn, space, alice = workspace.database.writer(), below(workspace), author_of(workspace, "alice")
     draft = Draft(
         kind="said", space=space, sender="alice", text="how many?", to=("bob",), mentions=(), author=alice, asks=True
@@ -231,7 +223,6 @@ ENDED = "SELECT id FROM instructions WHERE space = ? AND ended_ms IS NOT NULL"
 
 
 def test_who_watches_a_run_is_told_what_happens_below_it_but_not_what_is_said_there(workspace: BusyWorkspace) -> None:
-    """So an approval that is asked for there is asked for in place; and who watches the space has its words."""
     conn = workspace.database.writer()
     here = feed.since(conn, 0, wanted=feed.EventFilter(space=SPACE))
     there = feed.since(conn, 0, wanted=feed.EventFilter(space="review:main~design"))

@@ -71,7 +71,6 @@ REFUSED: Final[list[tuple[Callable[[Board], object], str]]] = [
 def test_what_another_one_has_or_has_ended_is_refused_and_stays(
     board: Board, act: Callable[[Board], object], code: str
 ) -> None:
-    """Whoever comes second changes nothing."""
     board.plan(*(TaskSpec(key=key, title=key, for_="carol" if key == "hers" else None) for key in KEYS))
     elsewhere(board, TaskSpec(key="elsewhere", title="Elsewhere"))
     board.claim("alice", "claimed")
@@ -96,7 +95,6 @@ def test_a_person_may_take_what_is_for_another_and_end_what_another_holds(board:
 
 
 def test_only_the_attempt_that_claimed_a_task_holds_it(board: Board) -> None:
-    """Not the next one of the same instruction, not another instruction of the same agent, nor one of its name."""
     board.plan(*ONE)
     board.claim("alice", "a")
     row = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
@@ -118,7 +116,6 @@ def test_only_the_attempt_that_claimed_a_task_holds_it(board: Board) -> None:
 
 
 def test_an_attempt_does_not_take_back_a_task_whose_files_another_agent_holds(board: Board) -> None:
-    """It takes the other tasks of its instruction."""
     files = {"a": "src/**", "b": "docs/**", "c": "src/a.py"}
     board.plan(*(TaskSpec(key=key, title=key, files=(glob,)) for key, glob in files.items()))
     board.claim("bob", "a")
@@ -130,7 +127,6 @@ def test_an_attempt_does_not_take_back_a_task_whose_files_another_agent_holds(bo
 
 
 def test_the_same_name_in_another_space_is_another_task(board: Board) -> None:
-    """By its id and by its key; what needs it there waits on."""
     needs = TaskSpec(key="b", title="Second", needs=("a",))
     board.plan(*ONE, needs)
     elsewhere(board, *ONE, needs)
@@ -150,7 +146,6 @@ def test_the_same_name_in_another_space_is_another_task(board: Board) -> None:
 
 
 def test_an_assignment_gives_only_what_is_free_to_who_is_a_member(board: Board) -> None:
-    """What was claimed or ended meanwhile, or is no task, stays as it is; so does what went to one who left."""
     board.plan(*(TaskSpec(key=key, title=key) for key in ("free", "claimed", "over", "left")))
     board.plan(TaskSpec(key="waits", title="waits", needs=("claimed",)))
     board.claim("alice", "claimed")
@@ -175,7 +170,6 @@ def test_an_assignment_gives_only_what_is_free_to_who_is_a_member(board: Board) 
 
 
 def test_an_attempt_that_ends_lets_go_of_what_it_held_and_says_so_once(board: Board) -> None:
-    """What is for its agent is given to it again without a word; what it had ended stays ended."""
     board.plan(TaskSpec(key="held", title="Held"), TaskSpec(key="ended", title="Ended"))
     board.claim("alice", "held")
     board.claim("alice", "ended")
@@ -201,7 +195,6 @@ def given(board: Board, who: str) -> str:
 
 
 def test_what_is_for_an_agent_is_released_in_silence_and_again_its_work(board: Board) -> None:
-    """A task that somebody is given is no news to all others."""
     name = given(board, "bob")
     author = board.workspace.author("bob")
     assert author is not None
@@ -229,7 +222,6 @@ def test_work_that_nobody_has_begun_is_withdrawn_with_its_task(board: Board, end
 
 
 def test_a_claim_withdraws_nothing_and_a_task_that_is_nobodys_has_nothing(board: Board) -> None:
-    """The work of the one it is for goes on, for it may be at it already."""
     given(board, "bob")
     change = board.workspace.commit(tasks.claim, SPACE, "for")
     board.plan(*ONE)
@@ -237,7 +229,6 @@ def test_a_claim_withdraws_nothing_and_a_task_that_is_nobodys_has_nothing(board:
 
 
 def test_where_nothing_runs_nothing_is_given_out_or_said(board: Board) -> None:
-    """Somebody stopped it while its agent was at work."""
     board.plan(*ONE)
     board.claim("alice", "a")
     author = board.workspace.author("alice")
@@ -249,7 +240,6 @@ def test_where_nothing_runs_nothing_is_given_out_or_said(board: Board) -> None:
 
 
 def test_a_step_is_made_from_the_state_that_was_read(board: Board) -> None:
-    """Two that read the same row: one of them changes it (the guarded update)."""
     board.plan(*ONE)
     row = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
     assert row is not None
@@ -275,7 +265,6 @@ def test_a_step_is_made_from_the_state_that_was_read(board: Board) -> None:
     ],
 )
 def test_a_task_is_split_by_whose_it_is(board: Board, who: str, key: str, code: str | None) -> None:
-    """Its holder alone once it is claimed; before, who planned it or whom it is for; a person always."""
     board.plan(TaskSpec(key="hers", title="Hers", for_="carol"), *(TaskSpec(key=k, title=k) for k in ("held", "over")),
                who="alice")  # fmt: skip
     board.claim("bob", "held")
@@ -307,7 +296,6 @@ def test_a_task_is_not_given_out_while_queued_work_needs_its_files(board: Board)
 
 
 def test_a_split_task_is_given_out_again_after_its_parts(board: Board) -> None:
-    """Its count of earlier assignments starts at zero."""
     board.plan(TaskSpec(key="a", title="A", for_="bob"))
     board.end_work("bob")
     board.end_work("bob")
@@ -319,7 +307,6 @@ def test_a_split_task_is_given_out_again_after_its_parts(board: Board) -> None:
 
 
 def test_a_task_for_one_who_left_or_whose_files_another_changes_is_not_given(board: Board) -> None:
-    """Until they are free; one without files waits for nobody."""
     conn = board.workspace.database.writer()
     board.plan(TaskSpec(key="held", title="Held", files=("src/**",)))
     board.claim("alice", "held")
@@ -338,7 +325,6 @@ def test_a_task_for_one_who_left_or_whose_files_another_changes_is_not_given(boa
 
 
 def test_a_full_list_takes_no_more_until_some_are_over(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is over, and what is elsewhere, does not count."""
     monkeypatch.setattr(task_work, "MOST_OPEN", 2)
     elsewhere(board, *ONE, TaskSpec(title="more"))
     board.plan(*ONE, TaskSpec(title="more"))
@@ -349,7 +335,6 @@ def test_a_full_list_takes_no_more_until_some_are_over(board: Board, monkeypatch
 
 
 def test_what_is_on_its_way_is_not_given_again_and_a_next_run_gives_its_own_anew(board: Board) -> None:
-    """What a person has cancelled stays so, until another run begins; a run elsewhere gives nothing here."""
     name = given(board, "bob")
     elsewhere(board, TaskSpec(key="for", title="For one", for_="alice"))
     conn = board.workspace.database.writer()
@@ -365,7 +350,6 @@ def test_what_is_on_its_way_is_not_given_again_and_a_next_run_gives_its_own_anew
 
 @pytest.mark.parametrize("held", [True, False])
 def test_a_task_of_a_rule_is_given_once_its_files_are_free(board: Board, *, held: bool) -> None:
-    """It is planned in any case."""
     if held:
         board.plan(TaskSpec(key="held", title="Held", files=("src/**",)))
         board.claim("alice", "held")
@@ -379,7 +363,6 @@ def test_a_task_of_a_rule_is_given_once_its_files_are_free(board: Board, *, held
 
 @pytest.mark.parametrize(("times", "reason", "is_said"), [(0, "why", False), (1, "", False), (1, "why", True)])
 def test_work_that_is_given_again_says_why_it_was_left(board: Board, times: int, reason: str, *, is_said: bool) -> None:
-    """Where it was given before, and somebody said why."""
     board.plan(*ONE)
     row = store_tasks.find(board.workspace.database.writer(), SPACE, "a")
     assert row is not None

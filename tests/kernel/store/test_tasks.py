@@ -126,7 +126,6 @@ CHAIN = (TaskSpec(key="a", title="First"), TaskSpec(key="b", title="Second", nee
 
 @pytest.mark.promise("P39")
 def test_a_task_is_ready_once_what_it_needs_is_done_and_the_channel_says_so(board: Board) -> None:
-    """The claim, the state and the message are one commit; keys stand for ids."""
     assert board.plan(*CHAIN, who="alice") == {"a": "t1", "b": "t2"}
     assert board.states() == {"a": "ready", "b": "open"}
     assert board["t2"].blocked_by == ("t1",)
@@ -148,7 +147,6 @@ def test_a_task_is_ready_once_what_it_needs_is_done_and_the_channel_says_so(boar
 
 @pytest.mark.promise("P39")
 def test_a_plan_with_a_circle_or_an_unknown_name_stores_nothing(board: Board) -> None:
-    """The circle is told; through a split as well."""
     circle = (TaskSpec(key="a", title="A", needs=("b",)), TaskSpec(key="b", title="B", needs=("a",)))
     assert refused(lambda: board.plan(*circle)).text == "these tasks would wait for each other: a -> b -> a"
     assert refused(lambda: board.plan(TaskSpec(title="x", needs=("zzz",)))).code == "not_found"
@@ -165,7 +163,6 @@ def test_a_plan_with_a_circle_or_an_unknown_name_stores_nothing(board: Board) ->
 
 @pytest.mark.promise("P40")
 def test_a_dead_attempt_holds_nothing_and_takes_it_again_unless_another_was_faster(board: Board) -> None:
-    """Neither does one whose kernel died."""
     board.plan(TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B"))
     board.claim("bob", "a")
     board.claim("bob", "b")
@@ -183,7 +180,6 @@ def test_a_dead_attempt_holds_nothing_and_takes_it_again_unless_another_was_fast
 
 @pytest.mark.promise("P40")
 def test_an_attempt_that_only_waits_keeps_what_it_holds(board: Board) -> None:
-    """The one that goes on with its work holds it then, and the one before no more."""
     board.plan(TaskSpec(key="a", title="A"))
     board.claim("bob", "a")
     before = board.workspace.author("bob")
@@ -198,7 +194,6 @@ def test_an_attempt_that_only_waits_keeps_what_it_holds(board: Board) -> None:
 
 @pytest.mark.promise("P39")
 def test_a_ready_task_for_an_agent_becomes_its_work_and_is_given_once_more_if_left(board: Board) -> None:
-    """Then a person is asked, with commands that settle it."""
     board.plan(TaskSpec(key="a", title="A", text="All of it.", for_="bob"), who="alice")
     assert board.states() == {"a": "ready"}
     board.end_work("bob")
@@ -216,7 +211,6 @@ def test_a_ready_task_for_an_agent_becomes_its_work_and_is_given_once_more_if_le
 
 @pytest.mark.promise("P42")
 def test_a_hand_over_reaches_whoever_takes_up_the_task_next(board: Board) -> None:
-    """The same agent, given it once more; another that claims it, or has it from a vote; who has its own keeps that."""
     board.plan(TaskSpec(key="a", title="A", for_="bob"), TaskSpec(key="other", title="B", for_="carol"))
     board.end_work("bob")
     board.end_work("carol")
@@ -248,7 +242,6 @@ def test_a_hand_over_reaches_whoever_takes_up_the_task_next(board: Board) -> Non
 @pytest.mark.promise("P39")
 @pytest.mark.parametrize(("own", "expected"), [(None, "open"), ("skip", "ready"), ("cancel", "cancelled")])
 def test_what_needs_a_failed_task_is_held_goes_on_or_is_cancelled(board: Board, own: str | None, expected: str) -> None:
-    """What is held needs a person, who may count the failed one as done."""
     board.plan(CHAIN[0], TaskSpec(key="b", title="B", needs=("a",), on_failure=own))  # type: ignore[arg-type]
     board.claim("bob", "a")
     board.fail("bob", "a")
@@ -263,7 +256,6 @@ def test_what_needs_a_failed_task_is_held_goes_on_or_is_cancelled(board: Board, 
 
 @pytest.mark.promise("P39")
 def test_one_that_nobody_claims_needs_a_person_after_a_while_unless_somebody_is_at_work(board: Board) -> None:
-    """Who is at work may claim it yet."""
     board.plan(TaskSpec(key="a", title="A"))
     board.workspace.now_ms += 61_000
     assert board.needs() == {}
@@ -276,7 +268,6 @@ def test_one_that_nobody_claims_needs_a_person_after_a_while_unless_somebody_is_
 
 @pytest.mark.promise("P39")
 def test_a_split_task_waits_for_its_parts_and_is_ready_again_after_them(board: Board) -> None:
-    """Whatever needs it waits for all of them."""
     board.plan(*CHAIN)
     board.claim("bob", "a")
     bob = board.workspace.author("bob")
@@ -292,7 +283,6 @@ def test_a_split_task_waits_for_its_parts_and_is_ready_again_after_them(board: B
 
 @pytest.mark.promise("P40")
 def test_files_of_a_claimed_task_keep_others_from_claiming_what_changes_them_too(board: Board) -> None:
-    """What is for an agent is given out once they are free."""
     board.plan(
         TaskSpec(key="a", title="A", files=("src/**",)),
         TaskSpec(key="b", title="B", files=("src/x.py",)),
@@ -309,14 +299,12 @@ def test_files_of_a_claimed_task_keep_others_from_claiming_what_changes_them_too
 
 
 def test_a_call_that_is_made_again_plans_nothing_twice(board: Board) -> None:
-    """By its key, and by its words after an interruption."""
     first = board.plan(*CHAIN, who="bob", key="k1")
     assert board.plan(*CHAIN, who="bob", key="k1") == first
     assert len(board.states()) == 2
 
 
 def test_the_task_that_was_worked_on_is_where_another_was_found(board: Board) -> None:
-    """If it is one."""
     board.plan(TaskSpec(key="a", title="A"))
     board.claim("bob", "a")
     board.plan(TaskSpec(key="b", title="B", parent="a"), who="bob")
@@ -325,7 +313,6 @@ def test_the_task_that_was_worked_on_is_where_another_was_found(board: Board) ->
 
 
 def test_a_person_who_ends_a_task_takes_back_the_work_that_nobody_has_begun(board: Board) -> None:
-    """Of one that is claimed its agent learns when it says done."""
     board.plan(TaskSpec(key="a", title="A", for_="bob"))
     changed = board.workspace.commit(tasks.cancel_task, SPACE, "a")
     assert changed.withdrawn == board.work_of("a")
@@ -356,7 +343,6 @@ def test_a_binding_assignment_gives_tasks_to_who_chose_them_first(board: Board) 
 
 
 def test_each_list_has_what_its_filters_ask_for_and_its_total_counts_all_of_it(board: Board) -> None:
-    """By state, by member, by both, and by the page."""
     board.plan(*(TaskSpec(key=f"k{n}", title="t", for_="bob" if n == 3 else None) for n in range(8)))
     board.plan(TaskSpec(key="later", title="t", needs=("k7",)), TaskSpec(key="own", title="t", for_="alice"))
     board.plan(TaskSpec(key="lost", title="t"))
@@ -382,7 +368,6 @@ def test_each_list_has_what_its_filters_ask_for_and_its_total_counts_all_of_it(b
 
 
 def test_what_is_removed_leaves_no_word_of_its_tasks(board: Board) -> None:
-    """Neither what was planned nor what a request was answered."""
     board.plan(TaskSpec(key="secretkey", title="secrettitle", text="secrettext", check="secretcheck"))
     board.workspace.commit(stop_workflow, SPACE, "stopped", 0)
     board.workspace.commit(clear, SPACE)
@@ -392,7 +377,6 @@ def test_what_is_removed_leaves_no_word_of_its_tasks(board: Board) -> None:
 
 
 def test_a_stopped_workflow_gives_nothing_out_and_needs_nobody(board: Board) -> None:
-    """Its tasks stay as they stand."""
     board.plan(TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B", for_="bob"))
     board.claim("carol", "a")
     board.workspace.commit(stop_workflow, SPACE, "stopped", 0)

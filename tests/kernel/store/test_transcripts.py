@@ -45,7 +45,6 @@ def paged(store: Store, instruction: str, limit: int) -> list[EntryInfo]:
 @pytest.mark.promise("P31")
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 async def test_each_result_stands_with_the_arguments_of_its_call_on_whatever_page(store: Store, limit: int) -> None:
-    """Providers repeat ids, so the place counts; programs run several calls at once, so the id does."""
     await store.agents("alice")
     one, two = call("same", "bash", command="ls"), call("same", "bash", command="pwd")
     slow, fast = call("a", "mcp__own__add", a=1), call("b", "read", path="x")
@@ -81,7 +80,6 @@ async def test_arguments_that_are_no_object_are_shown_as_one(store: Store) -> No
 
 @pytest.mark.promise("P31")
 async def test_what_is_hidden_is_shown_nowhere(store: Store) -> None:
-    """What holds a secret has a form without it, in text and arguments."""
     await store.agents("alice")
     told, hidden = call("a", "bash", command="echo sesame"), call("a", "bash", command="echo [KEY]")
     asked = msgspec.structs.replace(reply(0, told, text="sesame"), shown=Shown(text="[KEY]", calls=(hidden,)))
@@ -97,7 +95,6 @@ async def test_what_is_hidden_is_shown_nowhere(store: Store) -> None:
 
 
 async def test_a_page_ends_where_it_is_long_enough(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel that gives a thousand large results at once would need all of them in memory."""
     monkeypatch.setattr(entries, "TRANSCRIPT_BYTES", 50_000)
     await store.agents("alice")
     asked = call("a", "bash", command="cat")
@@ -109,7 +106,6 @@ async def test_a_page_ends_where_it_is_long_enough(store: Store, monkeypatch: py
 
 
 async def test_nobody_else_s_work_is_shown_and_no_instruction_is_none(store: Store) -> None:
-    """What a thread took over from another instruction is told and paid for there."""
     await store.agents("alice")
     await left(store, "count", reply(0, text="one"))
     leased = await take_up(store, "continue")

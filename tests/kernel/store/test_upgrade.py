@@ -26,7 +26,6 @@ def boots(conn: Connection) -> list[tuple[object, ...]]:
 
 @pytest.mark.promise("P92")
 async def test_work_that_goes_on_is_left_as_it_is(store: Store) -> None:
-    """What was being ended when the program changed goes back to its lane, uncharged."""
     await working(store, "alice", "bob")
     going_on, ended = InstructionId("i1"), InstructionId("i2")
     assert await store.writer.commit(settle, [going_on], 2) == (ended,)
@@ -39,7 +38,6 @@ async def test_work_that_goes_on_is_left_as_it_is(store: Store) -> None:
 
 @pytest.mark.promise("P92")
 async def test_the_row_of_a_kernel_says_what_runs_in_it_and_nothing_else_changes(store: Store) -> None:
-    """A kernel that is killed afterwards has died as any other, once."""
     await store.writer.commit(recover, pid=7, version="1.0")
     (before,) = store.reader.now(boots)
     await store.writer.commit(upgraded, pid=7, version="2.0", before="1.0", attempts=3, waited_seconds=0.5)
@@ -56,7 +54,6 @@ async def test_the_row_of_a_kernel_says_what_runs_in_it_and_nothing_else_changes
 
 @pytest.mark.promise("P92")
 async def test_each_program_has_a_term_of_its_own(store: Store) -> None:
-    """A node ends at once what a lower one left there; one of the same term would have to wait for a lease."""
     terms = [(await store.writer.commit(recover, pid=7, version="1.0")).term]
     for _ in range(3):
         terms.append(store.reader.now(next_term))
@@ -75,7 +72,6 @@ def at_version(path: Path, version: int) -> None:
 
 @pytest.mark.promise("P93")
 def test_a_database_is_tried_without_changing_it(tmp_path: Path) -> None:
-    """While another program has it open and writes; nothing beside it is left."""
     path = tmp_path / "kernel.db"
     database = open_database(str(path))
     database.writer().execute("CREATE TABLE kept_open (a)")
@@ -87,7 +83,6 @@ def test_a_database_is_tried_without_changing_it(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P93")
 def test_a_database_that_is_newer_is_refused(tmp_path: Path) -> None:
-    """It was brought up to date by a version that this one does not know."""
     path = tmp_path / "kernel.db"
     at_version(path, NEWEST + 1)
     for open_it in (lambda: try_to_open(str(path), "unused"), lambda: open_database(str(path), migrates=False)):
@@ -97,7 +92,6 @@ def test_a_database_that_is_newer_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P93")
 def test_a_migration_that_fails_does_so_on_the_copy(tmp_path: Path) -> None:
-    """A table that is there is made once more: the copy is refused, and the original is as it was."""
     path, copy = tmp_path / "kernel.db", tmp_path / "trial.db"
     at_version(path, 0)
     with pytest.raises(CannotOpen, match=r"fails on a copy of it: .*already exists"):
@@ -112,7 +106,6 @@ def test_a_migration_that_fails_does_so_on_the_copy(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P91")
 async def test_a_program_that_takes_over_has_a_higher_term_and_the_next_kernel_a_higher_one(store: Store) -> None:
-    """Nodes know it from the one before it; there is still one boot."""
     first = (await store.writer.commit(recover)).term
     taken = store.reader.now(next_term)
     assert taken > first

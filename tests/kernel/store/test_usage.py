@@ -75,7 +75,6 @@ async def test_the_same_work_is_counted_by_agent_by_workspace_and_by_model(store
 
 
 async def test_time_is_what_attempts_worked(store: Store) -> None:
-    """Not what the work waited."""
     (instruction,) = (await store.said("dm:alice", "work")).instruction_ids
     store.clock.now_ms += 60_000
     await store.take(instruction)
@@ -107,8 +106,6 @@ async def test_a_target_is_all_that_is_counted(store: Store, asked: dict[str, An
 
 @pytest.mark.promise("P9")
 async def test_thousands_of_workspaces_are_counted_in_one_pass(store: Store) -> None:
-    """A name for each run of a CI; what took a second for each thousand of them kept the kernel from its work."""
-
     def many(tx: Transaction) -> None:
         rows = [(f"alice@ci:{n}", f"ci:{n}", n) for n in range(10_000)]
         tx.conn.executemany(MANY, rows)
@@ -122,7 +119,6 @@ async def test_thousands_of_workspaces_are_counted_in_one_pass(store: Store) -> 
 
 @pytest.mark.promise("P10")
 async def test_the_largest_numbers_add_up_to_the_largest(store: Store) -> None:
-    """What one worker claims breaks no sum: of its instruction, its agent, its run, or of all of them."""
     await store.workflow("bob")
     most = Usage(input_tokens=LARGEST, output_tokens=LARGEST, cache_read_tokens=LARGEST, cost_usd=float(LARGEST))
     for _ in range(3):

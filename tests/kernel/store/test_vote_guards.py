@@ -60,13 +60,11 @@ def owner(work: BusyWorkspace, file: str) -> str | None:
 
 
 def test_an_election_gives_its_winner_what_it_binds_and_nothing_without_one(work: BusyWorkspace) -> None:
-    """Of these documents; all where it names none."""
     elect(work, documents=("plans/**",))
     assert (owner(work, "plans/a.md"), owner(work, "notes.md")) == ("bob", None)
 
 
 def test_the_first_vote_of_the_creator_breaks_no_tie(work: BusyWorkspace) -> None:
-    """It is counted and recorded like any other vote; of a tie the creator is told once, however many vote then."""
     work.create("alice", asked(options="abc", tie_breaker="creator-decides", quorum=2))
     for who, choice in (("bob", "a"), ("carol", "b"), (USER, "c"), ("alice", "a")):
         work.vote(who, "p1", choice)
@@ -77,7 +75,6 @@ def test_the_first_vote_of_the_creator_breaks_no_tie(work: BusyWorkspace) -> Non
 
 
 def test_what_was_decided_is_not_done_again_at_its_deadline(work: BusyWorkspace) -> None:
-    """Another owner was elected meanwhile."""
     elect(work)
     work.advance(30)
     terms = msgspec.structs.replace(asked("election", "", binding=True, name="again"), binds=Binds())
@@ -89,7 +86,6 @@ def test_what_was_decided_is_not_done_again_at_its_deadline(work: BusyWorkspace)
 
 
 def test_an_election_that_nobody_won_changes_no_owner(work: BusyWorkspace) -> None:
-    """Time was up, or somebody took it back."""
     elect(work, None)
     work.cancel(USER, "who")
     assert owner(work, "notes.md") is None
@@ -109,7 +105,6 @@ def test_a_winner_of_another_kind_of_vote_owns_nothing(work: BusyWorkspace, type
 
 @pytest.mark.parametrize("how", ["settled", "cancelled", "stopped", "expired", "over"])
 def test_an_assignment_gives_tasks_where_it_was_decided_and_somebody_is_there(work: BusyWorkspace, how: str) -> None:
-    """Not where it was taken back, or its run was ended over it."""
     work.commit(task_plans.plan, SPACE, (TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B")))
     options = tuple(Option(id=name, label=name) for name in ("t1", "t2"))
     terms = msgspec.structs.replace(asked("assignment", "ab", name="who", binding=True, seconds=5), options=options)
@@ -134,7 +129,6 @@ def test_an_assignment_gives_tasks_where_it_was_decided_and_somebody_is_there(wo
 
 
 def test_a_kickoff_waits_for_its_own_election(work: BusyWorkspace) -> None:
-    """Another proposal that ends lets nothing begin, nor one of the same name in another space."""
     work.commit(steps.hold_kickoff, SPACE, HeldKickoff(election="who", text="@alice begin", to=("alice",)))
     work.create(USER, asked(binding=False, name="other"))
     work.cancel(USER, "other")
@@ -152,7 +146,6 @@ def test_a_kickoff_waits_for_its_own_election(work: BusyWorkspace) -> None:
 
 @pytest.mark.parametrize(("text", "waits_ms"), [("", 0), ("@alice begin", 0), ("@alice begin", 61_000)])
 def test_a_kickoff_is_not_said_into_a_run_that_ends(work: BusyWorkspace, text: str, waits_ms: int) -> None:
-    """Nor is an empty one said at all; an election whose time is over ends with the run."""
     work.commit(steps.hold_kickoff, SPACE, HeldKickoff(election="who", text=text, to=("alice",) if text else ()))
     elect(work, None if text else "bob")
     work.now_ms += waits_ms
@@ -162,7 +155,6 @@ def test_a_kickoff_is_not_said_into_a_run_that_ends(work: BusyWorkspace, text: s
 
 
 def test_what_is_held_back_is_the_running_runs_own(work: BusyWorkspace) -> None:
-    """Not of a run that ended, nor of another space; holding it elsewhere changes nothing here."""
     conn = work.database.writer()
     work.commit(steps.hold_kickoff, SPACE, HeldKickoff(election="who", text="mine"))
     work.commit(steps.hold_kickoff, OTHER, HeldKickoff(election="who", text="theirs"))
@@ -178,7 +170,6 @@ def test_what_is_held_back_is_the_running_runs_own(work: BusyWorkspace) -> None:
 
 
 def test_a_stop_ends_what_is_open_in_its_space_alone(work: BusyWorkspace) -> None:
-    """What is open elsewhere stays; what is over stays as it ended."""
     work.create(USER, asked(name="mine"))
     work.create(USER, asked(name="over"))
     for who in MEMBERS[:2]:
@@ -192,7 +183,6 @@ def test_a_stop_ends_what_is_open_in_its_space_alone(work: BusyWorkspace) -> Non
 
 @pytest.mark.parametrize("others", [["x1", "p", "pq2", "p2x", "p03", "p1234567890"], []])
 def test_the_next_name_is_after_our_own_names_here(work: BusyWorkspace, others: list[str]) -> None:
-    """Names that people give, and those of other spaces and runs, do not count."""
     for name in ("p7", "p1"):
         work.commit(steps.create, OTHER, asked(name=name))
     for name in others:
@@ -204,7 +194,6 @@ def test_the_next_name_is_after_our_own_names_here(work: BusyWorkspace, others: 
 
 
 def test_a_suggestion_that_was_decided_is_not_put_to_the_vote(work: BusyWorkspace) -> None:
-    """Somebody was faster."""
     work.commit(document_steps.change, SPACE, "notes.md", Change("write", "x"))
     name = work.commit(document_steps.suggest, SPACE, "notes.md", "y").id
     work.commit(document_steps.reject, SPACE, name)
@@ -215,7 +204,6 @@ def test_a_suggestion_that_was_decided_is_not_put_to_the_vote(work: BusyWorkspac
 
 
 def test_what_was_decided_by_a_deadline_is_not_taken_back_after_it(work: BusyWorkspace) -> None:
-    """Though no alarm has come: the vote that was in time counts."""
     work.create(USER, asked(name="late", quorum=1, rule="plurality"))
     work.create(USER, asked(name="open"))
     work.now_ms += 61_000
@@ -224,6 +212,5 @@ def test_what_was_decided_by_a_deadline_is_not_taken_back_after_it(work: BusyWor
 
 
 def test_words_of_a_run_that_expects_no_verdict_bind_nothing(work: BusyWorkspace) -> None:
-    """The name alone makes no proposal decisive."""
     assert refused(lambda: work.create(USER, asked(binding=True, name="release"))) == "bad_request"
     assert work.create(USER, asked(name="release")).ballot.state == "open"

@@ -141,7 +141,6 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_judge_sees_what_is_done_by_half(tmp_path: Path) -> None:
-    """A trial that finds nothing wrong in a store without a vote that was told proves nothing."""
     disk = disk_of_its_own()
     database = open_database(str(tmp_path / "store.db"), disk.name)
     workspace = BusyWorkspace(database)

@@ -25,7 +25,6 @@ _SETTINGS: Final = settings(
 
 @pytest.mark.promise("P24", "XF18")
 def test_any_sequence_of_votes_agrees_with_the_model() -> None:
-    """Create, vote, vote again, cancel, call again, let time pass, restart, stop."""
     run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=8, stateful_step_count=40))
 
 
@@ -48,7 +47,6 @@ def found_out() -> None:
 
 @pytest.mark.parametrize("what", SABOTAGE)
 def test_a_store_that_breaks_the_promise_is_found_out(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that agrees with everything proves nothing."""
     module, name, right, wrong = SABOTAGE[what]
     statement = str(getattr(module, name))
     assert statement.count(right) == 1
@@ -58,8 +56,6 @@ def test_a_store_that_breaks_the_promise_is_found_out(what: str, monkeypatch: py
 
 @pytest.mark.promise("XF18")
 def test_a_rule_that_takes_a_second_vote_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Votes are final."""
-
     def lenient(ballot: Ballot, voter: str, choice: str, now_ms: int, *, person: bool) -> None:
         if voter not in ballot.choices:
             check_vote(ballot, voter, choice, now_ms, person=person)

@@ -19,7 +19,6 @@ ENDINGS = {"close.END", "requeue.PARK", "steering.RETRY"}
 
 
 def test_waits_alone_writes_for_what_and_by_whom_work_is_kept_back() -> None:
-    """Circuit breakers, approvals, questions, pauses, budgets and limits call it with their reason and key."""
     found = set()
     for path in sorted(STORE.rglob("*.py")):
         for statement in ast.parse(path.read_text()).body:
@@ -34,7 +33,6 @@ def test_waits_alone_writes_for_what_and_by_whom_work_is_kept_back() -> None:
 
 @pytest.mark.promise("P3")
 async def test_what_waits_is_not_leased_until_it_is_woken(store: Store) -> None:
-    """Neither by an agent that is free, nor twice once it is ready."""
     await store.agents("alice")
     await store.said("dm:alice", "x")
     await store.take("i1")

@@ -65,7 +65,6 @@ async def together(store: Store, jobs: Sequence[Callable[[], Awaitable[object]]]
 
 
 async def test_what_nobody_waits_for_shares_the_next_commit_and_needs_none(store: Store) -> None:
-    """It is handed in first, so it is committed first; alone, it is committed soon."""
     order: list[str] = []
     store.listeners.append(lambda events: order.append(" ".join(event.type for event in events)))
 
@@ -89,7 +88,6 @@ async def test_what_nobody_waits_for_shares_the_next_commit_and_needs_none(store
 async def test_what_nobody_waits_for_is_not_left_behind_when_the_writer_falls_asleep(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes at any moment around that, and a writer that slept on with it would do so for ten minutes."""
     monkeypatch.setattr(writer, "SOON_SECONDS", 0.002)
     monkeypatch.setattr(writer, "PLACE_SECONDS", 600.0)
     with trio.fail_after(60):
@@ -101,7 +99,6 @@ async def test_what_nobody_waits_for_is_not_left_behind_when_the_writer_falls_as
 
 
 async def test_jobs_that_wait_together_share_one_commit(store: Store) -> None:
-    """Group commit."""
     await store.agents("alice")
     frames: list[int] = []
 
@@ -120,7 +117,6 @@ async def test_jobs_that_wait_together_share_one_commit(store: Store) -> None:
 
 
 async def test_a_job_that_fails_in_a_group_harms_no_other(store: Store) -> None:
-    """A savepoint per job; nothing of the failed one is kept or told."""
     await store.agents("alice")
 
     def broken(tx: Transaction) -> None:
@@ -146,7 +142,6 @@ async def test_a_job_that_fails_in_a_group_harms_no_other(store: Store) -> None:
 
 @pytest.mark.parametrize("changes", [True, False], ids=["changed a row", "changed nothing"])
 async def test_jobs_run_again_only_where_one_of_their_group_failed_that_had(store: Store, changes: bool) -> None:
-    """A group is run without savepoints first; each answer is of the run that was kept."""
     await store.agents("alice")
     runs: list[str] = []
 
@@ -173,7 +168,6 @@ async def test_jobs_run_again_only_where_one_of_their_group_failed_that_had(stor
 
 
 async def test_events_are_published_after_the_commit_and_before_the_answer(store: Store) -> None:
-    """Nothing outside the database changes before COMMIT."""
     await store.agents("alice")
     order: list[str] = []
 
@@ -189,7 +183,6 @@ async def test_events_are_published_after_the_commit_and_before_the_answer(store
 
 @pytest.mark.promise("SF03")
 async def test_a_full_disk_refuses_and_recovers(store: Store) -> None:
-    """Not accepted, reads fine, recovers by itself; those that still fit are accepted."""
     await store.agents("alice")
     await store.said("dm:alice", "before")
     conn = store.database.writer()
@@ -215,7 +208,6 @@ async def test_a_full_disk_refuses_and_recovers(store: Store) -> None:
 async def test_whether_it_can_write_is_known_and_found_out_again_without_a_write(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says that it cannot until it can, also where something small would still find room."""
     room = [False]
     monkeypatch.setattr(store.database, "has_room", lambda: room[0])
     writer = Writer(database=store.database, clock_ms=store.clock, publish=lambda _events: None)
@@ -239,7 +231,6 @@ async def test_whether_it_can_write_is_known_and_found_out_again_without_a_write
 
 @pytest.mark.promise("SF03")
 async def test_a_disk_that_says_it_has_room_and_takes_nothing_is_found_out(tmp_path: Path) -> None:
-    """Such as one with a quota: the commit that is tried for the question has to reach it."""
     disk = FaultyDisk()
     disk.remembers = False
 
@@ -267,7 +258,6 @@ async def test_a_disk_that_says_it_has_room_and_takes_nothing_is_found_out(tmp_p
 
 @pytest.mark.promise("HF21")
 async def test_who_gives_up_waiting_does_not_undo_the_commit(store: Store) -> None:
-    """Fully committed or absent."""
     await store.agents("alice")
     gate = Gate()
     async with trio.open_nursery() as nursery:
@@ -306,7 +296,6 @@ async def test_a_full_queue_refuses_after_a_while(
 
 @pytest.mark.promise("SF11")
 async def test_a_lock_held_by_another_process_is_busy_not_fatal(store: Store) -> None:
-    """A lock held by another process is busy not fatal."""
     await store.agents("alice")
     store.database.writer().set_busy_timeout(1)
     other = apsw.Connection(store.database.path)
@@ -321,7 +310,6 @@ async def test_a_lock_held_by_another_process_is_busy_not_fatal(store: Store) ->
 
 @pytest.mark.promise("SF04")
 async def test_a_disk_that_fails_stops_the_writer_and_answers_everybody(store: Store) -> None:
-    """No ack, no second try; whoever waits is told."""
     database = open_database(":memory:")
     writer = Writer(database=database, clock_ms=store.clock, publish=lambda _events: None)
 
@@ -346,7 +334,6 @@ async def test_a_disk_that_fails_stops_the_writer_and_answers_everybody(store: S
 
 @pytest.mark.promise("SF03")
 async def test_a_disk_that_fails_after_it_was_full_answers_everybody_once(store: Store) -> None:
-    """Each caller has exactly one answer."""
     database = open_database(":memory:")
     writer = Writer(database=database, clock_ms=store.clock, publish=lambda _events: None)
     gate = Gate()
@@ -381,7 +368,6 @@ async def test_a_disk_that_fails_after_it_was_full_answers_everybody_once(store:
 
 @pytest.mark.promise("P1")
 async def test_closing_answers_what_was_handed_in_and_refuses_the_rest(tmp_path: object) -> None:
-    """At shutdown nothing is lost; the WAL is empty after a clean close."""
     database = open_database(f"{tmp_path}/store.db")
     writer = Writer(database=database, clock_ms=lambda: 1, publish=Feed().publish)
     done: list[int] = []

@@ -16,8 +16,6 @@ class Payload:
 
 @pytest.mark.promise("IF15", "HF18")
 async def test_what_a_refused_job_was_given_is_gone_with_its_answer(store: Store) -> None:
-    """Job, answer, error and traceback must be no cycle: each held a body of up to four megabytes."""
-
     def refuse(_tx: Transaction, payload: Payload) -> None:
         raise Refused("conflict", f"no {type(payload).__name__}")
 

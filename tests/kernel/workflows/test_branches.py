@@ -50,7 +50,6 @@ async def team(folder: Path) -> AsyncGenerator[Team]:
 
 
 async def test_what_is_not_committed_is_committed_once_and_ignored_files_are_not(tmp_path: Path) -> None:
-    """A deleted file, a new one, a changed one; leftovers of a build and repositories inside stay out of it."""
     async with team(tmp_path) as us:
         us.git_project.write(".gitignore", "build/\n", us.coder)
         us.git_project.write("build/leftover", "x", us.coder)
@@ -69,7 +68,6 @@ async def test_what_is_not_committed_is_committed_once_and_ignored_files_are_not
 async def test_a_commit_that_is_interrupted_anywhere_is_made_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the branch moves: as if nothing was. The next try commits the same, and the tree is as it was left."""
     async with team(tmp_path) as us:
         take_over = tree_commits.take_over
 
@@ -89,7 +87,6 @@ async def test_a_commit_that_is_interrupted_anywhere_is_made_once(
 async def test_a_branch_that_others_move_before_ours_does_is_left_where_they_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A commit and a move know where it was. Theirs is there, as is what is in the tree; the next try has both."""
     async with team(tmp_path) as us:
         take_over = tree_commits.take_over
         theirs: list[str] = []
@@ -121,7 +118,6 @@ async def test_a_branch_that_others_move_before_ours_does_is_left_where_they_hav
 async def test_a_tree_follows_a_colleague_unless_it_has_work_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Changed files that the colleague has in the same way are no work of its own: an interrupted try goes on."""
     async with team(tmp_path) as us:
         coder = await us.commits(us.coder, a="two\n", b="new\n")
         us.git_project.write("b.txt", "new\n", us.tester)
@@ -141,7 +137,6 @@ async def test_a_tree_follows_a_colleague_unless_it_has_work_of_its_own(
 
 
 async def test_what_git_ignores_in_a_tree_is_not_written_over_by_a_colleague(tmp_path: Path) -> None:
-    """As files that ``.worktreeinclude`` names. Moved away, or the same as the colleague's, it keeps nobody."""
     async with team(tmp_path) as us:
         us.git_project.write(".gitignore", "own.txt\n", us.tester)
         await us.branches.commit(us.tester, None, "ignore", "tester")
@@ -160,7 +155,6 @@ async def test_what_git_ignores_in_a_tree_is_not_written_over_by_a_colleague(tmp
 
 
 async def test_a_merge_takes_both_sides_or_names_the_files_and_changes_nothing(tmp_path: Path) -> None:
-    """Fast-forward, a merge commit with both parents, and a conflict; again, it is there already."""
     async with team(tmp_path) as us:
         coder = await us.commits(us.coder, b="theirs\n")
         ahead = await us.branches.take(us.tester, None, us.coder, "merge", "take", "tester")
@@ -181,7 +175,6 @@ async def test_a_merge_takes_both_sides_or_names_the_files_and_changes_nothing(t
 
 
 async def test_a_reset_keeps_what_it_leaves_and_the_tree_stays_for_it(tmp_path: Path) -> None:
-    """Committed or not, it is found under a ref; nothing is lost with the tree until somebody says so."""
     async with team(tmp_path) as us:
         coder = await us.commits(us.coder, a="theirs\n")
         await us.commits(us.tester, a="mine\n")
@@ -200,7 +193,6 @@ async def test_a_reset_keeps_what_it_leaves_and_the_tree_stays_for_it(tmp_path: 
 @pytest.mark.parametrize("script", ["git checkout --quiet -b other", "git merge --quiet theirs"])
 @pytest.mark.long("tests/kernel/services/test_tree_work.py")
 async def test_nothing_is_committed_over_what_is_half_done(tmp_path: Path, script: str) -> None:
-    """Another branch is checked out, or a merge has conflicts: it is said, and left to who began it."""
     async with team(tmp_path) as us:
         await us.commits(us.coder, a="theirs\n")
         us.git_project.git("branch", "theirs", us.coder.branch)
@@ -213,7 +205,6 @@ async def test_nothing_is_committed_over_what_is_half_done(tmp_path: Path, scrip
 
 
 async def test_locks_of_a_kernel_that_was_killed_are_removed_before_the_next_one_works_there(tmp_path: Path) -> None:
-    """git would wait for whoever is dead, for ever."""
     async with team(tmp_path) as us:
         ref = Path(us.coder.repository, "refs/heads", f"{us.coder.branch}.lock")
         for lock in (ref, Path(us.coder.git_dir, "index.lock")):

@@ -87,7 +87,6 @@ async def confined_in(folder: Path, launcher: Launcher) -> Confined:
 
 @pytest.mark.long("tests/e2e/test_confined_trees.py")
 async def test_commits_come_back_as_often_as_they_are_looked_for(tmp_path: Path) -> None:
-    """One, many at once, and a branch that was begun anew; the clone goes with the tree."""
     async with confined(tmp_path) as one:
         assert await one.git.losses(one.tree, box=one.box) is None
         for script in (
@@ -110,7 +109,6 @@ async def test_commits_come_back_as_often_as_they_are_looked_for(tmp_path: Path)
 
 
 async def test_work_that_does_not_come_back_keeps_the_tree(tmp_path: Path) -> None:
-    """What is on no branch of the project is lost with the clone: other branches, a detached head, a stash."""
     async with confined(tmp_path) as one:
         one.do("git checkout -q -b other; git commit -q --allow-empty -m side; git checkout -q -")
         assert await one.git.losses(one.tree, box=one.box) == "commits that are on no other branch: 1"
@@ -140,7 +138,6 @@ EVIL = {
 async def test_what_is_no_sound_branch_is_not_taken(
     tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The branch stays where it is, the tree is kept, and no other is held up for long."""
     async with launched(tmp_path) as launcher:
         for name, script in EVIL.items():
             with subtests.test(name), monkeypatch.context() as patched:
@@ -156,7 +153,6 @@ async def test_what_is_no_sound_branch_is_not_taken(
 
 
 async def test_an_agent_that_is_confined_later_goes_on_in_a_clone(tmp_path: Path) -> None:
-    """Its file was edited: what is in the tree stays, and the branch is the same."""
     git_project = ground_in(tmp_path)
     async with repository(git_project) as git:
         tree = planned(await git.base(), git)
@@ -174,7 +170,6 @@ async def test_an_agent_that_is_confined_later_goes_on_in_a_clone(tmp_path: Path
 async def test_a_git_that_is_killed_leaves_no_lock_in_the_clone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It took too long, which its agent can make it do; what is there before the kernel's git begins is the agent's."""
     async with confined(tmp_path) as one:
         branches = Branches(one.git)
         one.do("git config filter.slow.clean 'sleep 1000'; echo '*.slow filter=slow' > .gitattributes; echo 1 > a.slow")
@@ -192,7 +187,6 @@ async def test_a_git_that_is_killed_leaves_no_lock_in_the_clone(
 
 
 async def test_locks_in_a_clone_go_with_the_kernel_and_nothing_goes_by_way_of_its_links(tmp_path: Path) -> None:
-    """Those of a kernel that was killed; the agent may have put a link in the place of a folder there."""
     async with confined(tmp_path) as one:
         clone = Path(clone_of(one.tree))
         ref = clone / "refs/heads" / f"{one.tree.branch}.lock"
@@ -213,7 +207,6 @@ async def test_locks_in_a_clone_go_with_the_kernel_and_nothing_goes_by_way_of_it
 async def test_a_git_that_is_cancelled_leaves_no_lock_on_a_branch_and_takes_nobody_elses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: bool
 ) -> None:
-    """git was killed between its lock and its end; the lock of another one holds another commit."""
     git_project = ground_in(tmp_path)
     lock, tip = git_project.root / ".git/refs/heads/main.lock", git_project.git("rev-parse", "main")
     begun = trio.Event()
@@ -237,7 +230,6 @@ async def test_a_git_that_is_cancelled_leaves_no_lock_on_a_branch_and_takes_nobo
 async def test_a_tree_that_is_removed_while_its_branch_is_read_is_read_where_it_came_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run has ended, and its trees go while it is merged."""
     async with confined(tmp_path) as one:
         one.do("echo 1 > n; git add n; git commit -qm one")
         tip = await one.git.tip(one.tree, box=one.box)

@@ -17,7 +17,6 @@ def drawn(dice: random.Random, length: int, words: tuple[str, ...]) -> str:
 
 @pytest.mark.promise("P89")
 def test_no_chain_of_links_that_are_taken_leads_out_of_the_tree(tmp_path: Path) -> None:
-    """Hundreds of trees full of links to each other, through each other, and up: the file system itself is asked."""
     dice, taken, refused = random.Random(7), 0, 0
     for number in range(400):
         top = tmp_path / str(number) / "top"
@@ -58,7 +57,6 @@ def test_a_link_is_judged_by_its_words() -> None:
 
 @pytest.mark.promise("P89")
 def test_attributes_that_run_programs_are_refused_where_they_are_new() -> None:
-    """What was there before stays; a macro is as good as what it stands for."""
     for text, before, fine in (
         (b"*.txt text\n*.png -text merge=binary\n", (), True), (b"*.bin filter=lfs\n", (), False),
         (b"*.bin filter=lfs\n*.c text\n", (b"*.bin filter=lfs\n",), True), (b"[attr]x filter=y\n", (), False),
@@ -72,7 +70,6 @@ def test_attributes_that_run_programs_are_refused_where_they_are_new() -> None:
 
 @pytest.mark.promise("P89")
 def test_changes_are_read_as_git_prints_them_and_nothing_else_is() -> None:
-    """Of merges the last mode and content; a line that is none is refused."""
     one, two = "1" * 40, "2" * 40
     raw = f":100644 120000 {one} {two} T\0a\0::100644 100644 160000 {one} {one} {two} MM\0b c\0".encode()
     assert list(read_changes(raw)) == [Change("a", "120000", two, (one,)), Change("b c", "160000", two, (one, one))]

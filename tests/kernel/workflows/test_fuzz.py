@@ -45,7 +45,6 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(_DOCUMENTS)
 def test_any_workflow_file_loads_or_is_refused(catalog: Catalog, document: dict[str, Any]) -> None:
-    """Any workflow file loads or is refused."""
     (catalog.root / ".workflows" / "x.yaml").write_bytes(msgspec.json.encode(document))
     try:
         load_workflow(catalog, "x")
@@ -58,7 +57,6 @@ def test_any_workflow_file_loads_or_is_refused(catalog: Catalog, document: dict[
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(_DOCUMENTS)
 def test_any_project_file_loads_or_is_refused(catalog: Catalog, document: dict[str, Any]) -> None:
-    """Any project file loads or is refused."""
     path = catalog.root / "moniro.yaml"
     path.write_bytes(msgspec.json.encode(document))
     try:

@@ -65,7 +65,6 @@ async def use(git: Repository, git_project: GitProject, folders: Sequence[str] =
 
 @pytest.mark.parametrize("kind", ["clean", pytest.param("smudge", marks=pytest.mark.long("[clean]")), "process"])
 async def test_no_filter_of_the_repository_runs_whatever_its_name(git_project: GitProject, kind: str) -> None:
-    """git splits what ``-c`` is given at the first ``=``; nothing of ours depends on a filter's name."""
     filters = {f"f{number}": name for number, name in enumerate(NAMES)}
     git_project.write(".gitattributes", "".join(f"{folder}/* filter={name}\n" for folder, name in filters.items()))
     for folder in filters:
@@ -239,7 +238,6 @@ ATTACKS: Final = (
 
 
 async def test_nothing_of_its_configuration_runs(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Monitors, hooks, includes, drivers, signatures, transports, submodules."""
     async with launched(tmp_path) as launcher:
         for attack in ATTACKS:
             with subtests.test(attack.plant.__name__):
@@ -313,7 +311,6 @@ REDIRECTIONS: Final = (
 async def test_a_git_directory_that_is_not_the_projects_own_is_not_used(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """By a file, a link, a setting, as tracked files; said, and nothing is made."""
     async with launched(tmp_path) as launcher:
         for plant, why in REDIRECTIONS:
             with subtests.test(plant.__name__):
@@ -367,7 +364,6 @@ def planted(place: Path, plant: Callable[[], object]) -> Generator[None]:
 async def test_no_link_and_no_pipe_in_a_git_directory_is_followed_or_waited_for(
     git_project: GitProject, subtests: pytest.Subtests
 ) -> None:
-    """Nothing of the file that a link leads to reaches a tree, and nothing is made where a folder leads."""
     victim, secret = git_project.folder / "victim", git_project.folder / "secret"
     victim.mkdir()
     secret.write_text("PRIVATE-KEY\n")
@@ -391,7 +387,6 @@ async def test_no_link_and_no_pipe_in_a_git_directory_is_followed_or_waited_for(
 async def test_what_git_waits_for_is_told_with_the_limit(
     git_project: GitProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pipe in place of .gitignore: git itself opens it."""
     monkeypatch.setattr("kernel.workflows.project_git.SECONDS", 0.5)
     os.mkfifo(git_project.root / ".gitignore")
     git_project.write(".worktreeinclude", "*.env\n")
@@ -401,7 +396,6 @@ async def test_what_git_waits_for_is_told_with_the_limit(
 
 
 async def test_the_users_own_filters_go_on_working(git_project: GitProject) -> None:
-    """Git LFS is one: of the user's configuration, whatever the repository's says about a filter of that name."""
     (git_project.folder / ".gitconfig").write_text('[filter "case"]\n\tsmudge = tr a-z A-Z\n\tclean = tr A-Z a-z\n')
     git_project.write(".gitattributes", "*.txt filter=case\n")
     git_project.write("loud.txt", "HELLO\n")
@@ -418,7 +412,6 @@ async def test_the_users_own_filters_go_on_working(git_project: GitProject) -> N
 
 
 async def test_git_lfs_of_the_user_is_told_to_fetch_nothing(git_project: GitProject) -> None:
-    """By its own variable, in every git of ours: else it asks the server that the repository's .lfsconfig names."""
     filters = '[filter "lfs"]\n\tsmudge = "cat >/dev/null; printf %s ${GIT_LFS_SKIP_SMUDGE:-fetched}"\n\tclean = cat\n'
     (git_project.folder / ".gitconfig").write_text(filters)
     git_project.write(".gitattributes", "*.bin filter=lfs\n")
@@ -431,7 +424,6 @@ async def test_git_lfs_of_the_user_is_told_to_fetch_nothing(git_project: GitProj
 
 @pytest.mark.long("tests/kernel/workflows/test_repository.py")
 async def test_a_linked_tree_and_a_submodule_of_the_user_are_projects_as_well(git_project: GitProject) -> None:
-    """A file ``.git`` that git made: the directory that it names says where it belongs."""
     git_project.git("worktree", "add", "--quiet", "-b", "side", str(git_project.folder / "side"))
     git_project.git("init", "--quiet", "--initial-branch=main", str(git_project.folder / "outer"))
     add = ("-c", "protocol.file.allow=always", "submodule", "add", "--quiet", str(git_project.root), "sub")

@@ -54,7 +54,6 @@ PAUSED = Requeue(status="waiting", outcome="x", waits_for="paused")
 async def test_what_waits_is_not_begun_again_by_what_overtakes_it(
     tmp_path: Path, parking: Requeue, words: str, *, asks: bool
 ) -> None:
-    """Nine messages to an agent that waits for approval led to nine requests for the first one's call."""
     async with open_store(str(tmp_path / "store.db")) as store:
         await put_back(store, parking, asks=asks)
         made = opening(store, tmp_path, await store.take("i2"))
@@ -66,7 +65,6 @@ async def test_what_waits_is_not_begun_again_by_what_overtakes_it(
 
 
 async def test_what_has_ended_is_only_what_was_said(tmp_path: Path) -> None:
-    """The remark goes with the work."""
     async with open_store(str(tmp_path / "store.db")) as store:
         await put_back(store, YIELDED, asks=True)
         await store.writer.commit(approve, "a1")
@@ -79,7 +77,6 @@ async def test_what_has_ended_is_only_what_was_said(tmp_path: Path) -> None:
 @pytest.mark.promise("P42")
 @pytest.mark.parametrize(("outcome", "told"), [("crash", True), ("kernel_restart", True), ("yielded", False)])
 async def test_work_that_begins_again_because_it_broke_off_says_so(tmp_path: Path, outcome: str, *, told: bool) -> None:
-    """One that made room in good order is no retry."""
     async with open_store(str(tmp_path / "store.db")) as store:
         await store.agents("alice")
         await store.said("dm:alice", "deploy")

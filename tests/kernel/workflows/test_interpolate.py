@@ -11,12 +11,10 @@ from kernel.workflows.templates import expand, expand_shell, variables
 
 @pytest.mark.promise("CF14")
 def test_every_variable_is_replaced_once() -> None:
-    """What a value says is not expanded again."""
     assert expand("${{ a }}-${{b}}-${{ a }}", {"a": "${{ b }}", "b": "x"}) == "${{ b }}-x-${{ b }}"
 
 
 def test_other_dollars_and_braces_stay() -> None:
-    """Shell and templates of others are full of them."""
     text = "$a ${a} {{ a }} $${a} }} {"
     assert expand(text, {}) == text
     assert variables(text) == ()
@@ -24,7 +22,6 @@ def test_other_dollars_and_braces_stay() -> None:
 
 @given(st.text(alphabet="ab$ {}.\n'\"", max_size=40))
 def test_any_text_has_variables_in_order_that_tell_where_they_are(text: str) -> None:
-    """Fuzz of interpolation."""
     position = 0
     for variable in variables(text):
         assert variable.start >= position
@@ -43,13 +40,11 @@ def run(command: str, value: str) -> str:
 
 @pytest.mark.parametrize("command", ['printf %s "${{ x }}"', "printf %s '${{ x }}'", 'printf %s "it\'s ${{ x }}"'])
 def test_a_value_in_a_command_is_one_word_of_data(command: str) -> None:
-    """A hostile diff or parameter runs nothing, however the author quoted it."""
     hostile = "a'b\"c $(touch x) `id` ; echo \\ *\n${x} %s"
     assert run(command, hostile).removeprefix("it's ") == hostile
 
 
 def test_a_value_without_quotes_splits_as_a_shell_variable_does() -> None:
-    """It works as $name would: several words, still no code."""
     assert run("printf '<%s>' ${{ x }}", "a b;id $(id)") == "<a><b;id><$(id)>"
 
 

@@ -82,7 +82,6 @@ def test_a_workflow_file_becomes_a_definition_with_its_members(catalog: Catalog)
 
 
 def test_a_ref_overrides_what_it_may_and_keeps_the_rest(catalog: Catalog) -> None:
-    """A ref with prompt.append keeps its overrides; the soul stays the agent's."""
     reviewer, coder = load_workflow(catalog, "review").members
     assert reviewer.definition.prompt == Prompt(system="You are Alice", append="Mind the tests")
     assert (reviewer.definition.max_steps, reviewer.definition.timeouts.total) == (5, 3600.0)
@@ -187,7 +186,6 @@ TREES = f"{ONE}workspace: {{git: worktree}}\n"
 def test_a_wrong_workflow_says_where_and_what_to_do(
     catalog: Catalog, text: str, where: str, place: tuple[int, int], message: str, hint: str
 ) -> None:
-    """Workspaces stay inside the project."""
     (catalog.root / "out").symlink_to(catalog.root.parent)
     [error] = errors(catalog, text)
     assert error.where == where
@@ -198,7 +196,6 @@ def test_a_wrong_workflow_says_where_and_what_to_do(
 
 @pytest.mark.promise("CF10")
 def test_all_mistakes_of_all_files_are_told_at_once(catalog: Catalog) -> None:
-    """All or nothing, in one round."""
     (catalog.root / ".agents" / "broken.yaml").write_text("model: openai/x\npromt: x\n")
     text = "agents:\n  a: {ref: broken}\n  b: {ref: nobody}\n  c: {backend: mokc}\nkickof: x\n"
     found = [(error.path, error.line, error.where) for error in errors(catalog, text)]
@@ -211,7 +208,6 @@ def test_all_mistakes_of_all_files_are_told_at_once(catalog: Catalog) -> None:
 
 
 def test_a_workflow_is_found_by_name_or_by_path(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A name, a path in the project, or an explicit path anywhere; its refs are the project's."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "mine.yaml").write_text(REVIEW)
     (catalog.root / "flows").mkdir()
@@ -233,7 +229,6 @@ def test_a_workflow_is_found_by_name_or_by_path(catalog: Catalog, tmp_path_facto
 
 @pytest.mark.promise("CF09")
 def test_two_files_of_one_name_are_both_named(catalog: Catalog) -> None:
-    """Neither is run in place of the other; one file under two spellings is one."""
     (catalog.root / "moniro.yaml").write_text("workflows: {review: other.yaml}\n")
     write(catalog, ONE, "other.yaml")
     with pytest.raises(BadDefinition, match=r"defined twice: here, as the project file .* in \.workflows/review\.yaml"):
@@ -245,7 +240,6 @@ def test_two_files_of_one_name_are_both_named(catalog: Catalog) -> None:
 
 @pytest.mark.promise("CF08")
 def test_a_path_gives_the_name_unless_the_file_does(catalog: Catalog) -> None:
-    """A file may be called anything, a workflow may not."""
     write(catalog, ONE, "My.Flow.yaml")
     assert "add name: to the file" in (refused(catalog, "My.Flow.yaml").hint or "")
     write(catalog, ONE + "name: mine\n", "My.Flow.yaml")
@@ -268,6 +262,5 @@ def test_a_missing_file_and_a_remote_one_are_told_apart(catalog: Catalog) -> Non
 
 @pytest.mark.promise("CF11")
 def test_a_workflow_file_that_is_a_pipe_is_refused(catalog: Catalog) -> None:
-    """An explicit path may be anything."""
     os.mkfifo(catalog.root / "pipe.yaml")
     assert refused(catalog, "pipe.yaml").code == "bad_definition"

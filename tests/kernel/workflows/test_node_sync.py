@@ -51,7 +51,6 @@ async def ground(folder: Path) -> AsyncGenerator[Ground]:
 
 @pytest.mark.promise("P89")
 async def test_a_commit_goes_to_the_node_and_what_is_done_there_comes_back(tmp_path: Path) -> None:
-    """Committed or not: the branch and the files here follow, and an ignored file stays where it is."""
     async with ground(tmp_path) as g:
         g.project.write(".gitignore", "cache/\n", g.tree)
         g.project.write("b.txt", "here\n", g.tree)
@@ -165,7 +164,6 @@ HOSTILE: Final[dict[str, Callable[[Ground], None]]] = {
 @pytest.mark.promise("P89")
 @pytest.mark.long("the other tests of this file")
 async def test_what_is_hostile_is_refused_and_stays_on_the_node(tmp_path: Path) -> None:
-    """Whatever it is: nothing of the project changes, the reason is said, and it is kept in a folder aside there."""
     for number, (said, make) in enumerate(HOSTILE.items()):
         async with ground(tmp_path / str(number)) as g:
             await g.sync.bring()
@@ -184,7 +182,6 @@ async def test_what_is_hostile_is_refused_and_stays_on_the_node(tmp_path: Path) 
 
 @pytest.mark.promise("P89")
 async def test_hooks_settings_and_refs_of_the_clone_do_not_come_along(tmp_path: Path) -> None:
-    """And nothing of them is run: here or, by our git, there."""
     async with ground(tmp_path) as g:
         await g.sync.bring()
         git, proof = g.far.tree / ".git", tmp_path / "ran"
@@ -217,7 +214,6 @@ def setting(key: str, value: str) -> str:
 async def test_what_a_lost_node_still_holds_is_kept_under_a_ref_before_its_clone_is_brought_up_to_date(
     tmp_path: Path,
 ) -> None:
-    """The branch went on elsewhere meanwhile; committed or not, what was done there is not lost."""
     async with ground(tmp_path) as g:
         await g.sync.bring()
         (g.far.tree / "a.txt").write_text("on the lost node\n")
@@ -236,7 +232,6 @@ async def test_what_a_lost_node_still_holds_is_kept_under_a_ref_before_its_clone
 
 @pytest.mark.promise("P89")
 async def test_what_is_left_on_a_node_by_a_kernel_that_died_is_taken_before_the_next_attempt(tmp_path: Path) -> None:
-    """Also where git was killed there, and has left its locks."""
     async with ground(tmp_path) as g:
         await g.sync.bring()
         (g.far.tree / "a.txt").write_text("half done\n")
@@ -248,7 +243,6 @@ async def test_what_is_left_on_a_node_by_a_kernel_that_died_is_taken_before_the_
 
 @pytest.mark.promise("P89")
 async def test_a_result_that_does_not_follow_from_the_branch_is_refused_and_kept(tmp_path: Path) -> None:
-    """Its agent has rewritten what was there: the branch here stays, and what it made is kept under a ref."""
     async with ground(tmp_path) as g:
         g.project.write("b.txt", "here\n", g.tree)
         g.project.commit(g.tree)
@@ -269,7 +263,6 @@ async def test_a_result_that_does_not_follow_from_the_branch_is_refused_and_kept
 @pytest.mark.long("the other tests of this file")
 @pytest.mark.promise("P89")
 async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
-    """The clone is set aside as it is."""
     async with ground(tmp_path) as g:
         await g.sync.bring()
         g.project.git("checkout", "--quiet", "-b", "own", cwd=g.far.tree)
@@ -282,7 +275,6 @@ async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp
 
 @pytest.mark.promise("P89")
 async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp_path: Path) -> None:
-    """Its agent did that; what else it did is there for a person to look at, also when the run is over."""
     async with ground(tmp_path) as g:
         await g.sync.bring()
         (g.far.tree / "a.txt").write_text("mine\n")
@@ -298,7 +290,6 @@ async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp
 
 @pytest.mark.promise("P89")
 async def test_a_small_pack_with_much_in_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One object, under many names: it is counted as it would be written."""
     monkeypatch.setattr(foreign_commits, "FILES_BYTES", 10 * 2**20)
     async with ground(tmp_path) as g:
         await g.sync.bring()
@@ -310,7 +301,6 @@ async def test_a_small_pack_with_much_in_it_is_refused(tmp_path: Path, monkeypat
 
 @pytest.mark.promise("P89")
 async def test_a_node_gets_nothing_of_the_project_by_naming_it(tmp_path: Path) -> None:
-    """A commit that follows from one of another branch would have that sent there next."""
     async with ground(tmp_path) as g:
         await g.sync.bring()
         g.project.git("checkout", "--quiet", "-b", "private")
@@ -327,7 +317,6 @@ async def test_a_node_gets_nothing_of_the_project_by_naming_it(tmp_path: Path) -
 
 @pytest.mark.promise("P89")
 async def test_a_project_without_its_history_works_on_a_node_as_well(tmp_path: Path) -> None:
-    """As a CI service checks it out: one commit, whose parents nobody has."""
     whole = ground_in(tmp_path / "whole")
     whole.write("b.txt", "two\n")
     whole.commit()
@@ -364,7 +353,6 @@ async def test_a_repository_of_longer_names_is_cloned_as_one(tmp_path: Path) -> 
 async def test_a_node_that_goes_in_the_middle_is_lost_and_nothing_else_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody knows how its git ended: that is no fault of what was asked for."""
     async with ground(tmp_path) as g:
         await g.sync.bring()
         ended = Handle.wait

@@ -18,13 +18,11 @@ SCHEMA: dict[str, Any] = {
     ("text", "value"), [('{"a": 1}', {"a": 1}), (" [] ", []), ("```json\n[1]\n```\n", [1]), ("````\n2\n````", 2)]
 )
 def test_an_answer_is_json_by_itself_or_in_one_fence(text: str, value: Any) -> None:
-    """Run --json gains output. Models like fences."""
     assert read_output(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "Sure! {}", "{} {}", "NaN", "[" * 100_000, "```\n1\n```\n```\n2\n```"])
 def test_what_is_not_one_json_value_is_no_answer(text: str) -> None:
-    """No guessing: what is not all JSON is not JSON."""
     with pytest.raises(NotJson):
         read_output(text)
 
@@ -43,6 +41,5 @@ def test_what_is_not_one_json_value_is_no_answer(text: str) -> None:
     ],
 )
 def test_why_an_answer_does_not_fit_is_told_with_its_place(schema: dict[str, Any], text: str, why: str | None) -> None:
-    """A mismatch makes the run failed, with a clear text; nothing is fetched."""
     found = mismatch(schema, text)
     assert found == why or (found or "").startswith(why or "?")

@@ -54,18 +54,15 @@ def test_wrong_words_are_a_usage_error_with_all_that_is_wrong(words: str, messag
 
 
 def test_all_that_is_missing_is_told_at_once() -> None:
-    """One round, not one a parameter."""
     with pytest.raises(Refused, match="missing: --pr, --repo"):
         parse_params(NEEDED, ())
 
 
 def test_a_workflow_without_parameters_takes_none() -> None:
-    """A typo must not vanish."""
     with pytest.raises(Refused) as caught:
         parse_params((), ("--x",))
     assert caught.value.hint == "this workflow takes no parameters"
 
 
 def test_values_are_shown_as_they_would_be_typed() -> None:
-    """Interpolation: true, not True."""
     assert [show_value(value) for value in (True, False, 3, 0.5, "x")] == ["true", "false", "3", "0.5", "x"]

@@ -93,7 +93,6 @@ def consent(error: Untrusted) -> Grant:
 
 
 async def test_a_remote_workflow_is_fetched_pinned_and_told_where_it_came_from(tmp_path: Path, host: GitHost) -> None:
-    """Ref to commit, lock, source.*; a prompt comes with its workflow."""
     async with stage(tmp_path, host) as on:
         found = await on.fetch()
         commit = host.git("rev-parse", "HEAD")
@@ -116,7 +115,6 @@ async def test_a_remote_workflow_is_fetched_pinned_and_told_where_it_came_from(t
 
 @pytest.mark.promise("P19", "XF06")
 async def test_a_moved_tag_changes_nothing_until_it_is_asked_for_and_agreed_to(tmp_path: Path, host: GitHost) -> None:
-    """Pinned by commit; what an update brings is asked about anew."""
     async with stage(tmp_path, host) as on:
         first = await on.fetch()
         with pytest.raises(Untrusted, match=first.commit) as caught:
@@ -137,7 +135,6 @@ async def test_a_moved_tag_changes_nothing_until_it_is_asked_for_and_agreed_to(t
 
 
 async def test_a_pinned_commit_is_fetched_again_where_it_is_not_here(tmp_path: Path, host: GitHost) -> None:
-    """A clone of the project on another machine, after the tag moved: the lock decides."""
     async with stage(tmp_path, host) as on:
         first = await on.fetch()
         pin(on.root, first)
@@ -152,7 +149,6 @@ async def test_a_pinned_commit_is_fetched_again_where_it_is_not_here(tmp_path: P
 
 @pytest.mark.promise("P19")
 async def test_what_was_fetched_and_changed_since_is_not_used(tmp_path: Path, host: GitHost) -> None:
-    """Consent is for the content; a file that an agent edited there is fetched again."""
     async with stage(tmp_path, host) as on:
         first = await on.fetch()
         pin(on.root, first)
@@ -203,7 +199,6 @@ async def test_a_repository_cannot_have_anything_followed_or_run(tmp_path: Path,
 
 
 async def test_a_private_repository_is_fetched_with_what_the_users_git_knows(tmp_path: Path, host: GitHost) -> None:
-    """Their own helper is asked, once the host refused; without one nobody is, and the hint says why."""
     host.authorization = "Basic YW5uYTpzZWNyZXQ="  # anna:secret
     home = tmp_path / "home"
     home.mkdir()
@@ -235,7 +230,6 @@ async def test_a_configuration_of_the_project_is_not_asked_for_passwords(tmp_pat
 
 
 async def test_what_nobody_used_for_a_month_is_removed_and_what_is_pinned_stays(tmp_path: Path, host: GitHost) -> None:
-    """The cache does not grow for ever; what a fetch left that died goes too."""
     async with stage(tmp_path, host) as on:
         first = await on.fetch()
         pin(on.root, first)
@@ -266,7 +260,6 @@ async def test_what_nobody_used_for_a_month_is_removed_and_what_is_pinned_stays(
 async def test_what_is_not_there_is_said_and_leaves_nothing(
     tmp_path: Path, host: GitHost, name: str, code: str
 ) -> None:
-    """What is no name is refused before git starts."""
     async with stage(tmp_path, host) as on:
         with pytest.raises(Refused) as caught:
             await on.fetch(name)
@@ -277,7 +270,6 @@ async def test_what_is_not_there_is_said_and_leaves_nothing(
 
 @pytest.mark.promise("XF04")
 async def test_no_other_transport_is_taken_even_where_a_url_asks_for_one(tmp_path: Path, host: GitHost) -> None:
-    """The second wall, behind the names."""
     canary, folder = tmp_path / "pwned", tmp_path / "workshop"
     folder.mkdir()
     async with stage(tmp_path, host) as on:
@@ -297,7 +289,6 @@ async def test_no_other_transport_is_taken_even_where_a_url_asks_for_one(tmp_pat
 
 @pytest.mark.promise("XF04")
 async def test_a_host_cannot_send_git_elsewhere(tmp_path: Path, host: GitHost) -> None:
-    """No redirect is followed: what is fetched comes from where it was shown to come from."""
     with git_host(tmp_path / "other") as other:
         other.write("flows/review.yaml", REVIEW)
         other.publish("v1")
@@ -309,7 +300,6 @@ async def test_a_host_cannot_send_git_elsewhere(tmp_path: Path, host: GitHost) -
 
 
 async def test_a_lock_that_says_something_else_is_not_passed_over(tmp_path: Path, host: GitHost) -> None:
-    """The lock is a file of the project: wrong, forged, or no file at all."""
     async with stage(tmp_path, host) as on:
         first = await on.fetch()
         pin(on.root, first)
@@ -346,7 +336,6 @@ def _tree(*entries: bytes) -> dict[str, GitObject]:
 @pytest.mark.promise("XF05")
 @pytest.mark.parametrize("name", [b"..", b".", b"", b"a/b", b"/etc/passwd", b".git", b".GIT"])
 def test_a_tree_with_a_name_that_leads_elsewhere_is_refused(name: bytes) -> None:
-    """git itself would not write such a tree; somebody else's program may."""
     blob = bytes.fromhex("bb" * 20)
     with pytest.raises(BadObjects):
         files_of("c" * 40, _tree(b"100644 " + name + b"\0" + blob))
@@ -358,7 +347,6 @@ def test_a_tree_with_a_name_that_leads_elsewhere_is_refused(name: bytes) -> None
     "data", [b"100644 ok\0short", b"100644", b"100644 ok", b"40000 loop\0" + bytes.fromhex("aa" * 20)]
 )
 def test_a_tree_that_is_broken_or_endless_is_refused(data: bytes) -> None:
-    """Bounded, and an error of its own."""
     with pytest.raises(BadObjects):
         files_of("c" * 40, _tree(data))
     with pytest.raises(BadObjects):
@@ -367,7 +355,6 @@ def test_a_tree_that_is_broken_or_endless_is_refused(data: bytes) -> None:
 
 @pytest.mark.promise("XF05")
 def test_a_few_objects_that_pretend_to_be_billions_are_refused() -> None:
-    """Folders that hold the same folder many times, and files that are the same large one."""
     objects = {"c" * 40: GitObject(b"commit", b"tree " + b"%040d" % 0 + b"\n")}
     for depth in range(60):
         below = bytes.fromhex(f"{depth + 1:040d}")
@@ -382,7 +369,6 @@ def test_a_few_objects_that_pretend_to_be_billions_are_refused() -> None:
 
 
 def test_a_remote_workflow_is_not_looked_for_among_files(tmp_path: Path) -> None:
-    """Without a kernel nothing is fetched, and nothing of the name becomes a path."""
     asked = StartRequest(workflow=str(parse_remote(NAME)))
     with pytest.raises(Refused, match="it is fetched when it is run"):
         prepare(Catalog(tmp_path), asked, environ={})

@@ -23,7 +23,6 @@ def git_project(tmp_path: Path) -> GitProject:
 
 
 async def test_a_tree_is_measured_with_what_is_new_and_changes_nothing_for_its_agent(git_project: GitProject) -> None:
-    """Branch and tree of its own; committed, uncommitted and new lines; the agent's index is not touched."""
     async with repository(git_project) as git:
         git_project.write("a.txt", "dirty\n")
         base = await git.base()
@@ -46,7 +45,6 @@ async def test_a_tree_is_measured_with_what_is_new_and_changes_nothing_for_its_a
 
 
 async def test_what_is_not_committed_is_counted_and_what_git_ignores_is_not(git_project: GitProject) -> None:
-    """Changed or new; in a folder that is no repository there is nothing to count."""
     async with repository(git_project) as git:
         assert await uncommitted(git.git, git_project.root) == 0
         git_project.write(".gitignore", "ignored/\n")
@@ -60,7 +58,6 @@ async def test_what_is_not_committed_is_counted_and_what_git_ignores_is_not(git_
 async def test_settings_are_read_once_for_all_trees_and_anew_when_they_change(
     git_project: GitProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is the same for the project, its refs and every tree; what it says now is what counts."""
     asked: list[str] = []
     said = ProjectGit.said
 
@@ -81,7 +78,6 @@ async def test_settings_are_read_once_for_all_trees_and_anew_when_they_change(
 
 
 async def test_what_would_be_lost_keeps_a_tree_and_what_would_not_goes_with_its_branch(git_project: GitProject) -> None:
-    """Unpushed commits keep it; merged ones do not; ignored files go with it; an unmerged branch stays."""
     async with repository(git_project) as git:
         git_project.write(".gitignore", "*.log\n")
         git_project.commit()
@@ -115,7 +111,6 @@ async def test_a_changed_tree_is_not_removed_whoever_asks(git_project: GitProjec
 
 @pytest.mark.promise("P1")
 async def test_what_an_interrupted_try_left_is_made_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Killed at any point between the plan and the commit that hands the tree out."""
     async with launched(tmp_path) as launcher:
         for left in ("lock", "branch", "half", "locked", "folder", "whole"):
             with subtests.test(left):
@@ -152,7 +147,6 @@ async def leave(left: str, git_project: GitProject, git: Repository, tree: Workt
 
 @pytest.mark.promise("P1")
 async def test_a_removal_that_was_interrupted_goes_on(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Killed while files go, one after the other; what somebody wrote there meanwhile is not removed."""
     async with launched(tmp_path) as launcher:
         for gone in (("a.txt",), ("a.txt", ".git"), (".git",)):
             with subtests.test(str(gone)):
@@ -182,7 +176,6 @@ async def test_a_tree_that_somebody_deleted_comes_back_with_its_commits(git_proj
 
 
 async def test_a_branch_of_somebody_else_is_not_taken(git_project: GitProject) -> None:
-    """A name in use is said, not forced."""
     async with repository(git_project) as git:
         base = await git.base()
         tree = planned(base, git)
@@ -198,7 +191,6 @@ async def test_a_branch_of_somebody_else_is_not_taken(git_project: GitProject) -
 
 @pytest.mark.promise("P28")
 async def test_nothing_that_the_repository_brings_along_is_run(git_project: GitProject) -> None:
-    """Hooks, filters, monitors, diffs of its own configuration; not even by way of a forged .git."""
     canary = git_project.folder / "pwned"
     evil = f"touch {canary}; cat"
     hook = git_project.root / ".git/hooks/post-checkout"
@@ -261,7 +253,6 @@ async def test_a_project_within_a_repository_keeps_its_place(git_project: GitPro
 
 
 async def test_where_there_can_be_no_tree_that_is_said(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Before anything starts, with what to do about it."""
     reasons = {"none": "not a git repository", "empty": "has no commit yet", "bare": "it is a bare repository"}
     async with launched(tmp_path) as launcher:
         for what, why in reasons.items():

@@ -31,7 +31,6 @@ def union(*parts: Part, **workflow: Any) -> Any:
 
 
 def test_prompts_and_tools_are_put_together_in_the_order_of_the_file() -> None:
-    """Each once; the same prompt of two members stands there once, with both names."""
     solo = union(
         part("coder", tools=("bash", "files"), env=("A",), scopes=("default",)),
         part("tester", tools=("files", "skills"), env=("B", "A"), scopes=("default", "rules")),
@@ -48,7 +47,6 @@ def test_prompts_and_tools_are_put_together_in_the_order_of_the_file() -> None:
 
 
 def test_what_there_is_one_of_is_that_of_most_members_and_told() -> None:
-    """A backend comes with its model; of two as many the first counts."""
     solo = union(part("a", model="x/one"), part("b", model="x/two"), part("c", model="x/two"))
     assert (solo.agent.model, solo.notes) == (
         "x/two",
@@ -58,7 +56,6 @@ def test_what_there_is_one_of_is_that_of_most_members_and_told() -> None:
 
 
 def test_the_strictest_of_what_members_may_counts() -> None:
-    """One sandbox confines all; approval that asks most; the least of each limit; what a server's tools may unasked."""
     docs = {"docs": McpServer(command="docs")}
     solo = union(
         part("a", sandbox="on", approval="auto", limits=AgentLimits(memory=2**30, messages=9), mcp_servers=docs,
@@ -77,7 +74,6 @@ def test_the_strictest_of_what_members_may_counts() -> None:
 
 
 def test_what_cannot_be_put_together_is_refused() -> None:
-    """A person, two servers of one name, a sandbox around what cannot be confined."""
     for wrong, said in (
         ([part("carol", backend="human")], "a person"),
         ([part("a", mcp_servers={"d": McpServer(command="x")}), part("b", mcp_servers={"d": McpServer(command="y")})],
@@ -90,7 +86,6 @@ def test_what_cannot_be_put_together_is_refused() -> None:
 
 
 def test_the_kickoff_is_addressed_to_it_and_code_is_not_touched() -> None:
-    """So are tasks; a name that somebody has is not taken."""
     text = "@coder please, then @Reviewer. Mail a@coder.org; `@coder` and\n```\n@coder.route\n```\n@nobody"
     told = addressed(text, ["coder", "reviewer"], "solo")
     assert told == "@solo please, then @solo. Mail a@coder.org; `@coder` and\n```\n@coder.route\n```\n@nobody"
@@ -117,7 +112,6 @@ PARTS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
 @pytest.mark.promise("P75")
 @given(PARTS)
 def test_nothing_is_had_that_no_member_had(said: list[dict[str, Any]]) -> None:
-    """Whatever the members: no grant widens, and all that it demands some member demanded."""
     parts = [part(f"m{number}", **one) for number, one in enumerate(said)]
     agent = union(*parts).agent
     for key in ("tools", "env", "scopes"):
@@ -134,7 +128,6 @@ def test_nothing_is_had_that_no_member_had(said: list[dict[str, Any]]) -> None:
 
 
 def test_the_text_is_a_workflow_that_loads_as_it_was_meant(tmp_path: Path) -> None:
-    """Of files with refs, a prompt in a file, scripts, tasks and all that is left out."""
     (tmp_path / ".agents").mkdir()
     (tmp_path / ".workflows").mkdir()
     (tmp_path / "coder.md").write_text("Write code.\nNo tests.\n")

@@ -104,7 +104,6 @@ async def stage(tmp_path: Path) -> AsyncGenerator[Stage]:
 
 @pytest.mark.promise("CF16", "P19")
 async def test_a_started_workflow_has_its_members_and_its_kickoff(catalog: Catalog, tmp_path: Path) -> None:
-    """@bob came out of setup and is not woken. a value is data in a command."""
     async with stage(tmp_path) as on:
         started = await on.start(checked(catalog, asked("--who", '$(id) @bob "x"', tag="t1")))
         assert (started.space, started.place) == ("review:t1#1", "review:t1")
@@ -122,7 +121,6 @@ async def test_a_started_workflow_has_its_members_and_its_kickoff(catalog: Catal
 async def test_a_member_is_its_file_as_it_is_now_with_the_overrides_of_the_workflow(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    """Read again at each lease; an inline agent is what the start kept."""
     async with stage(tmp_path) as on:
         started = await on.start(checked(catalog))
 
@@ -154,7 +152,6 @@ STEP = "agents: {alice: {ref: alice}}\nkickoff: '@alice ${{ out }}'\nsetup:\n  -
     ],
 )
 async def test_a_failed_step_starts_nothing(catalog: Catalog, tmp_path: Path, step: str, why: str, hint: str) -> None:
-    """A failed step starts nothing."""
     write(catalog, STEP + step)
     async with stage(tmp_path) as on:
         error = await on.refused(checked(catalog))
@@ -164,7 +161,6 @@ async def test_a_failed_step_starts_nothing(catalog: Catalog, tmp_path: Path, st
 
 
 async def test_a_step_of_git_outside_a_repository_says_what_to_do(catalog: Catalog, tmp_path: Path) -> None:
-    """One sentence, not git's usage; in a repository git's own words stay."""
     write(catalog, STEP + "{shell: git diff  HEAD, as: out}")
     async with stage(tmp_path) as on:
         error = await on.refused(checked(catalog))
@@ -225,7 +221,6 @@ def test_what_a_repository_could_abuse_waits_for_trust(catalog: Catalog, text: s
 
 @pytest.mark.promise("CF20")
 def test_a_workflow_that_could_abuse_nothing_needs_no_trust(catalog: Catalog) -> None:
-    """A workflow that could abuse nothing needs no trust, the other way round."""
     write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice go'\n")
     assert checked(catalog, asked(trusted=False)).place == "review:main"
 
@@ -253,7 +248,6 @@ def test_missing_keys_are_told_before_anything_runs(catalog: Catalog) -> None:
 
 @pytest.mark.promise("CF14")
 def test_a_variable_of_the_environment_that_is_not_set_is_an_error(catalog: Catalog) -> None:
-    """A variable of the environment that is not set is an error."""
     write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice ${{ env.PR }}'\n")
     assert "needs $PR, which is not set" in refusal(catalog).text
     assert checked(catalog, environ={"PR": "7"}).values["env.PR"] == "7"
@@ -271,7 +265,6 @@ def test_wrong_words_and_tags_are_usage_errors(catalog: Catalog) -> None:
 def test_a_run_ends_at_the_earlier_of_its_two_deadlines(
     catalog: Catalog, timeout: float | None, seconds: float
 ) -> None:
-    """limits.wall_time and --timeout."""
     assert checked(catalog, asked(timeout=timeout)).spec.options.timeout_seconds == seconds
 
 
@@ -299,7 +292,6 @@ async def test_of_two_budgets_the_stricter_holds(
 
 
 async def test_what_was_started_has_a_wall_time_only_if_its_file_says_so(catalog: Catalog, tmp_path: Path) -> None:
-    """A workflow that lives on messages and wakeups does not die of its age; a run ends after two hours."""
     write(catalog, "agents: {alice: {ref: alice}}\nlimits: {wall_time: 1m}\n")
     async with stage(tmp_path) as on:
         begun = await on.start(prepare(catalog, StartRequest(workflow="review"), environ={}))
@@ -309,7 +301,6 @@ async def test_what_was_started_has_a_wall_time_only_if_its_file_says_so(catalog
 
 
 def test_a_budget_in_usd_is_refused_where_no_price_is_known(catalog: Catalog) -> None:
-    """Unknown model = unknown cost; told before setup has run, with what to do instead."""
     (catalog.root / ".agents/alice.yaml").write_text("model: ollama/llama\nprompt: {system: hi}\n")
     write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice go'\n")
     limited = RunRequest(trust=True, max_cost_usd=1.0)
@@ -321,7 +312,6 @@ def test_a_budget_in_usd_is_refused_where_no_price_is_known(catalog: Catalog) ->
 
 
 def test_a_mock_that_books_tokens_says_what_they_cost_where_a_limit_is_in_usd(catalog: Catalog) -> None:
-    """--max-cost on a script would hold nothing back; one that books nothing spends nothing."""
     limited = RunRequest(trust=True, max_cost_usd=1.0)
     mock = "agents: {bob: {backend: mock, mock: [{usage: {input_tokens: 5%s}}, {text: hi}]}}\nkickoff: '@bob go'\n"
     write(catalog, mock % "")
@@ -352,7 +342,6 @@ async def test_the_folder_of_the_workspace_is_there_for_whoever_is_told_of_it(ca
 async def test_without_a_workspace_a_kickoff_is_for_those_it_names_or_for_all(
     kickoff: str, woken: tuple[str, ...], catalog: Catalog, tmp_path: Path
 ) -> None:
-    """workspace: false: nobody could pass the work on."""
     write(catalog, f"agents: {{alice: {{ref: alice}}, bob: {{{MOCK}}}}}\nworkspace: false\nkickoff: {kickoff}\n")
     async with stage(tmp_path) as on:
         begun = await on.start(checked(catalog))
@@ -417,7 +406,6 @@ async def test_working_trees_are_planned_with_the_start_from_one_commit(catalog:
 
 @pytest.mark.promise("P19")
 def test_what_trees_run_needs_trust(catalog: Catalog) -> None:
-    """verbatim. And a mistake in it is found before anything starts."""
     write(catalog, TREES)
     text = refusal(catalog, asked(trusted=False)).text
     assert "each working tree's setup runs: npm ci" in text

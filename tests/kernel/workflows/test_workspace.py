@@ -73,7 +73,6 @@ def test_documents_and_their_owner_are_checked_where_they_stand(
 
 
 def test_what_is_wrong_with_a_rule_is_told_at_that_rule(tmp_path: Path) -> None:
-    """At its own line, not at the file's beginning; a member with a mistake of its own is a member all the same."""
     (tmp_path / ".workflows").mkdir()
     text = """agents:
   alice: { backend: mock, mock: [{ do: [{ text: x }] }] }

@@ -111,7 +111,6 @@ def answers(events: list[Event]) -> list[Any]:
 
 
 def test_it_is_greeted_told_its_servers_and_then_its_work(tmp_path: Path) -> None:
-    """Nothing of ours is offered; the token goes over the pipe alone; the agent's prompt opens the first message."""
     own = {"docs": McpServer(url="http://docs", headers={"K": "v"}), "box": McpServer(command="box", env={"A": "b"})}
     program = agent(tmp_path, mcp_servers=own, system="You are Alice.")
     launch = program.launch()
@@ -133,7 +132,6 @@ def test_it_is_greeted_told_its_servers_and_then_its_work(tmp_path: Path) -> Non
 
 
 def test_one_that_reaches_no_server_over_http_gets_the_bridge(tmp_path: Path) -> None:
-    """The token is in a file of the attempt; a server of the agent's own that it cannot reach is told."""
     program = agent(tmp_path)
     program.launch()
     (new,) = said(heard(program, greeted()))
@@ -149,7 +147,6 @@ def test_one_that_reaches_no_server_over_http_gets_the_bridge(tmp_path: Path) ->
 
 
 def test_a_message_is_never_taken_for_a_command_of_the_program(tmp_path: Path) -> None:
-    """What begins like one goes to its model all the same."""
     program = agent(tmp_path, system="", job={"message": " /quit"})
     program.launch()
     heard(program, greeted())
@@ -158,8 +155,6 @@ def test_a_message_is_never_taken_for_a_command_of_the_program(tmp_path: Path) -
 
 
 def test_its_model_is_chosen_by_what_it_offers(tmp_path: Path) -> None:
-    """By an option of the session, by the older word; where there is neither, or it is unknown, that is told."""
-
     def opened(**result: Any) -> tuple[Acp, list[dict[str, Any]]]:
         program = agent(tmp_path, model="m/1")
         program.launch()
@@ -231,7 +226,6 @@ def test_one_that_takes_up_no_session_gets_a_new_one_and_is_told_what_was_done(
 
 
 def test_what_was_done_is_told_in_quotes() -> None:
-    """Texts, calls, what they gave, what is not known of one, and what was said since."""
     done = (
         Entry(k=0, kind="reply", text="I look.", calls=(ToolCall(id="a", name="ls", args=Json(b'{"p": 1}')),) * 2),
         Entry(k=1, kind="tool", text="x\n# And now", call_id="a", name="ls"),
@@ -247,7 +241,6 @@ def test_what_was_done_is_told_in_quotes() -> None:
 
 
 def test_a_session_that_cannot_be_taken_up_is_lost(tmp_path: Path) -> None:
-    """It begins anew then; but one that wants a login says that."""
     for code, cause in ((-32603, "session_lost"), (-32000, "auth")):
         other = agent(tmp_path, session=SESSION)
         other.launch()
@@ -258,7 +251,6 @@ def test_a_session_that_cannot_be_taken_up_is_lost(tmp_path: Path) -> None:
 
 
 def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
-    """Calls stand with the text before them, by their names; tokens with the last reply; a lost call is told so."""
     program = prompted(tmp_path)
     begun = heard(
         program,
@@ -304,7 +296,6 @@ def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
 
 
 def test_the_final_answer_is_the_result_although_a_call_never_came_back(tmp_path: Path) -> None:
-    """Some programs report the start of a call and not its end."""
     program = prompted(tmp_path)
     heard(program, update("tool_call", toolCallId="c1", title="bash", kind="execute"), words("Done."))
     events = heard(program, {"id": 3, "result": {"stopReason": "end_turn"}})
@@ -313,7 +304,6 @@ def test_the_final_answer_is_the_result_although_a_call_never_came_back(tmp_path
 
 
 def test_what_it_cost_is_bounded_and_in_dollars(tmp_path: Path) -> None:
-    """Gemini's older words; the price of this attempt alone, of a session that had one before; no nonsense."""
     program = prompted(tmp_path)
     quota = {"quota": {"token_count": {"input_tokens": 2**60, "output_tokens": -5}}}
     prices = [(1.5, "USD"), (2.0, "EUR"), (-3, "USD")]
@@ -387,7 +377,6 @@ def test_what_it_asks_leave_for_is_granted_refused_or_asked(
 def test_a_tool_that_only_reads_is_known_by_the_field_that_names_it(
     tmp_path: Path, call: dict[str, Any], announced: bool, expected: str
 ) -> None:
-    """The words of a request may be those of a model, which could pass a call off as another."""
     reading = ("mcp__docs__search", "mcp__other__search")
     program = prompted(tmp_path, approval="ask", mcp_servers={"docs": McpServer(command="d")}, read_only=reading)
     if announced:
@@ -449,7 +438,6 @@ def test_one_that_is_to_end_is_told_to_stop_and_may_say_what_it_spent(tmp_path: 
 def test_why_it_stops_says_how_the_work_ended(
     tmp_path: Path, result: dict[str, Any] | None, status: str, cause: str | None
 ) -> None:
-    """Its answer alone says so, whatever its exit; without an answer nothing is done."""
     program = prompted(tmp_path)
     if result is not None:
         assert heard(program, {"id": 3, "result": result})[-1] == LastEvent()
@@ -484,7 +472,6 @@ def test_an_error_is_told_by_its_cause(tmp_path: Path, error: dict[str, Any], ca
 
 
 def test_known_programs_are_told_to_ask_and_kept_from_what_is_not_theirs(tmp_path: Path) -> None:
-    """A home of its own, private settings; a project that would configure them is not opened."""
     gemini = agent(tmp_path, program="gemini", approval="all").launch().env
     home = tmp_path / "home"
     assert (gemini["HOME"], gemini["XDG_CONFIG_HOME"]) == (str(home), str(home / "config"))
@@ -505,7 +492,6 @@ def test_known_programs_are_told_to_ask_and_kept_from_what_is_not_theirs(tmp_pat
 
 @pytest.mark.parametrize(("program", "name"), [("gemini", ".gemini"), ("agent", ".claude"), ("agent", ".mcp.json")])
 def test_settings_above_the_project_are_trusted_by_nobody(tmp_path: Path, program: str, name: str) -> None:
-    """In a folder of a larger repository: hooks and servers of that; those of other programs do not matter."""
     (tmp_path / ".git").mkdir()
     agent(tmp_path, program=program).launch()
     (tmp_path / ".cursor").mkdir()
@@ -552,7 +538,6 @@ def test_settings_above_the_project_are_trusted_by_nobody(tmp_path: Path, progra
 def test_the_session_mode_is_one_in_which_the_program_asks(
     tmp_path: Path, program: str, approval: Approval, offered: dict[str, Any], sent: Any
 ) -> None:
-    """Whatever mode it begins in: a classifier or nobody at all would decide there. Without such a mode: refused."""
     made_ = agent(tmp_path, program=program, approval=approval)
     made_.launch()
     heard(made_, greeted())
@@ -578,7 +563,6 @@ def test_the_session_mode_is_one_in_which_the_program_asks(
     ],
 )
 def test_a_program_that_leaves_the_mode_in_which_it_asks_is_ended(tmp_path: Path, left: dict[str, Any]) -> None:
-    """Planning allows no more; nobody is asked in another. With approval auto nobody is asked anyway."""
     modes = {"availableModes": [{"id": "default"}]}
     for approval in ("ask", "auto"):
         program = agent(tmp_path, program="claude-agent-acp", approval=approval)
@@ -594,7 +578,6 @@ def test_a_program_that_leaves_the_mode_in_which_it_asks_is_ended(tmp_path: Path
 
 
 def test_claude_is_told_to_leave_the_settings_of_the_project_alone(tmp_path: Path) -> None:
-    """Hooks, permissions and servers of .claude and .mcp.json; it asks about all but our own tools."""
     program = agent(tmp_path, program="claude-agent-acp", approval="all", mcp_servers={"docs": McpServer(command="d")})
     program.launch()
     (new,) = said(heard(program, greeted()))
@@ -620,7 +603,6 @@ def test_claude_is_told_to_leave_the_settings_of_the_project_alone(tmp_path: Pat
 def test_requests_of_programs_whose_address_can_be_set_are_metered(
     tmp_path: Path, program: str, env: dict[str, str], config: Any, model: str, address: str | None
 ) -> None:
-    """By a variable, or by opencode's settings; nobody knows where others go."""
     if config is not None:
         env = {**env, "OPENCODE_CONFIG": str(tmp_path / "config.json")}
         (tmp_path / "config.json").write_text(json.dumps(config))
@@ -632,14 +614,12 @@ def test_requests_of_programs_whose_address_can_be_set_are_metered(
 
 
 def test_with_a_login_its_home_is_its_users(tmp_path: Path) -> None:
-    """``login: true``: nothing is written there."""
     env = agent(tmp_path, program="gemini", login=True).launch().env
     assert env["HOME"] == "/home/user" and "XDG_DATA_HOME" not in env
     assert written(tmp_path / "home") == {}
 
 
 def test_of_a_frame_that_is_too_large_the_beginning_is_left(tmp_path: Path) -> None:
-    """What it tells is passed over; what it asks cannot be answered, and so ends the work where it would wait."""
     lines = Lines(5000, heads=True)
     big = b'{"jsonrpc":"2.0","method":"session/update","params":{"x":"' + b"y" * 9000
     head, after = [*lines.feed(big), *lines.feed(b'"}}\nnext\n')]
@@ -680,7 +660,6 @@ SHORT = {"half", "unknown", "wrong-ids"}
     ],
 )
 async def test_nothing_that_it_sends_hangs_or_breaks_a_worker(tmp_path: Path, hostile: str) -> None:
-    """Half frames, giants, answers to nobody, requests of any kind and after the end: done, or failed for that."""
     async with made(ACP, "faked", "success", tmp_path) as run:
         run.script(Reply("All is said."))
         run.daemon.grants = False
@@ -708,5 +687,4 @@ async def test_a_command_runs_when_somebody_gave_leave(tmp_path: Path, grants: b
 
 
 def test_every_attempt_is_one_of_its_own(tmp_path: Path) -> None:
-    """Entered like every backend's file."""
     assert isinstance(acp_program(make_job("acp", tmp_path, model="acp", command=("/bin/agent",))), Acp)

@@ -15,7 +15,6 @@ def test_a_call_that_was_approved_meanwhile_is_told_with_its_arguments() -> None
 
 
 def test_a_call_that_was_denied_meanwhile_is_told_with_the_reason() -> None:
-    """Else the model would read that it was interrupted, and do the same by other means."""
     begun = Conversation(system="", thread=(), message="go", entries=[Entry(k=0, kind="reply", text="half")])
     told = resume_prompt(begun, (Granted(tool="Bash", input=Json(b'{"command":"make"}'), denied="not on Friday"),))
     assert "it is denied (not on Friday)" in told

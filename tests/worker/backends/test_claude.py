@@ -95,7 +95,6 @@ def result(**fields: Any) -> dict[str, Any]:
 
 @pytest.mark.promise("P18")
 def test_no_secret_is_in_its_arguments_or_its_environment(tmp_path: Path) -> None:
-    """They lie in files of the attempt that nobody else reads; the key until the first reply."""
     program = Claude(job(tmp_path))
     launch = program.launch()
     for secret in (KEY, "token-canary"):
@@ -120,13 +119,11 @@ def test_no_secret_is_in_its_arguments_or_its_environment(tmp_path: Path) -> Non
 def test_what_may_be_spent_is_its_own_limit_too(
     tmp_path: Path, model: str, left: float | None, given: tuple[str, ...]
 ) -> None:
-    """A second fence, for what agents below it spend; where it knows the price of its model."""
     argv = Claude(job(tmp_path, model=model, budget_usd=left)).launch().argv
     assert tuple(argv[at + 1] for at, word in enumerate(argv) if word == "--max-budget-usd") == given
 
 
 def test_its_tools_see_the_environment_of_the_agent(tmp_path: Path) -> None:
-    """What is set for it alone is taken back where its shells begin."""
     launch = Claude(job(tmp_path)).launch()
     assert launch.env["CLAUDE_CONFIG_DIR"] == str(tmp_path / "home")
     restored = Path(launch.env["CLAUDE_ENV_FILE"]).read_text().splitlines()
@@ -147,7 +144,6 @@ def test_its_tools_see_the_environment_of_the_agent(tmp_path: Path) -> None:
 def test_its_permissions_follow_the_agents(
     tmp_path: Path, approval: Approval, mode: str, asks: bool, runs: bool
 ) -> None:
-    """Who is to be asked is asked by way of Daemon MCP, whose own tools need no asking."""
     own = {"mine": McpServer(command="serve")}
     argv = Claude(job(tmp_path, approval=approval, mcp_servers=own)).launch().argv
     assert flag(argv, "--permission-mode") == mode
@@ -159,7 +155,6 @@ def test_its_permissions_follow_the_agents(
 
 
 def test_a_tool_that_is_faster_than_its_reply_comes_after_it(tmp_path: Path) -> None:
-    """Measured: it runs a tool while the reply that calls it is still being streamed."""
     call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
     back = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "a.txt"}]}
     events = heard(
@@ -177,7 +172,6 @@ def test_a_tool_that_is_faster_than_its_reply_comes_after_it(tmp_path: Path) -> 
 
 
 def test_what_agents_below_it_spend_is_booked_and_no_step_of_its(tmp_path: Path) -> None:
-    """Its turns are exact; the rest of what its result counts for this run is theirs."""
     program = Claude(job(tmp_path))
     events = heard(
         program,
@@ -211,7 +205,6 @@ COMPLAINT = {"type": "assistant", "message": {"content": []}}
 def test_what_went_wrong_is_told_by_structure_alone(
     tmp_path: Path, complaint: dict[str, Any], last: dict[str, Any], cause: Cause
 ) -> None:
-    """A table of what it says; ``subtype: success`` with ``is_error`` is none."""
     program = Claude(job(tmp_path))
     heard(program, INIT, COMPLAINT | complaint, result(is_error=True) | last)
     with pytest.raises(Failed) as failed:
@@ -220,7 +213,6 @@ def test_what_went_wrong_is_told_by_structure_alone(
 
 
 def test_neither_the_result_nor_the_exit_is_success_alone(tmp_path: Path) -> None:
-    """Both, or it is not done. Who was made to leave after the result has no exit of its own."""
     program = Claude(job(tmp_path))
     with pytest.raises(Failed, match="before it said that it was done"):
         program.conclude(WELL)
@@ -232,7 +224,6 @@ def test_neither_the_result_nor_the_exit_is_success_alone(tmp_path: Path) -> Non
 
 
 def test_a_key_that_is_refused_is_not_tried_for_minutes(tmp_path: Path) -> None:
-    """The first sign of it is enough."""
     refused = {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "authentication_failed"}
     (event,) = heard(Claude(job(tmp_path)), refused)
     assert isinstance(event, GiveUp) and event.why.cause == "auth"
@@ -241,7 +232,6 @@ def test_a_key_that_is_refused_is_not_tried_for_minutes(tmp_path: Path) -> None:
 @pytest.mark.promise("P14", "P18")
 @pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")
 async def test_the_real_one_leaves_no_trace_outside(tmp_path: Path) -> None:
-    """Project and HOME are as they were; its shells see no key, and find none on the disk."""
     look = f"env > seen; grep -rl 'sk-se[c]ret' {tmp_path}/run* {tmp_path}/session > found; true"
     async with made(CLAUDE, "real", "trace", tmp_path) as run:
         run.script(Shell(look), Tell("hello"), Reply("done"))
@@ -270,7 +260,6 @@ async def test_the_real_one_stops_at_its_own_count_of_this_run_alone(tmp_path: P
 @pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")
 @pytest.mark.parametrize("granted", [True, False])
 async def test_the_real_one_asks_through_daemon_mcp(tmp_path: Path, granted: bool) -> None:
-    """What may change something is asked about; what was refused does not happen."""
     async with made(CLAUDE, "real", "asks", tmp_path) as run:
         run.daemon.grants = granted
         run.script(Shell("touch asked"), Reply("done"))
@@ -288,7 +277,6 @@ async def test_the_real_one_asks_through_daemon_mcp(tmp_path: Path, granted: boo
 def test_tools_that_the_agents_file_calls_read_only_are_allowed(
     tmp_path: Path, approval: Approval, allowed: bool
 ) -> None:
-    """Those, and no other of their server."""
     own = {"mine": McpServer(command="serve")}
     made = job(tmp_path, approval=approval, mcp_servers=own, read_only=("mcp__mine__look",))
     found = flag(Claude(made).launch().argv, "--allowedTools").split(",")
@@ -297,7 +285,6 @@ def test_tools_that_the_agents_file_calls_read_only_are_allowed(
 
 @pytest.mark.promise("P18", "P35")
 def test_with_a_login_there_is_no_key(tmp_path: Path) -> None:
-    """It would count before the login, which lies in its own home and is named nowhere."""
     made = job(tmp_path, login=True)
     launch = Claude(made).launch()
     settings = json.loads(Path(flag(launch.argv, "--settings")).read_text())

@@ -48,7 +48,6 @@ def test_secrets_are_in_its_own_environment_alone_under_names_its_shells_do_not_
 
 
 def test_the_prompt_is_input_and_the_agents_own_prompt_is_in_its_configuration(tmp_path: Path) -> None:
-    """The prompt on stdin, always; a system prompt of any size, with whatever in it."""
     job = make_job("codex", tmp_path, system='You are "Alice".\n\x7f' + "x" * 200_000)
     launch = codex(job).launch()
     assert launch.stdin == b"do it"
@@ -58,7 +57,6 @@ def test_the_prompt_is_input_and_the_agents_own_prompt_is_in_its_configuration(t
 
 
 def test_a_thread_is_gone_on_with_under_its_id(tmp_path: Path) -> None:
-    """Resumed out of the same home."""
     argv = codex(make_job("codex", tmp_path, session="t-1")).launch().argv
     assert argv[1:3] == ("exec", "resume")
     assert argv[-2:] == ("t-1", "-")
@@ -89,7 +87,6 @@ def test_it_does_not_begin_without_the_kernels_tools(tmp_path: Path) -> None:
 
 
 def test_openai_itself_is_asked_where_it_is(tmp_path: Path) -> None:
-    """No base_url: the vendor's own endpoint, by our key; and no retries of its own, wherever it is."""
     provider = msgspec.structs.replace(PROVIDER, base_url=None)
     told = settings(make_job("codex", tmp_path, provider=provider))
     asked = told["model_providers"][told["model_provider"]]
@@ -99,7 +96,6 @@ def test_openai_itself_is_asked_where_it_is(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_without_a_key_is_asked_without(tmp_path: Path) -> None:
-    """A local server: codex would refuse to begin where a variable that it was told of is not set."""
     job = make_job("codex", tmp_path, provider=Provider(name="local", dialect="openai", base_url="http://127.0.0.1:9"))
     launch = codex(job).launch()
     assert KEY_VARIABLE not in launch.env
@@ -107,13 +103,11 @@ def test_an_endpoint_without_a_key_is_asked_without(tmp_path: Path) -> None:
 
 
 def test_a_model_of_nobody_is_an_error_with_words(tmp_path: Path) -> None:
-    """A start frame without a provider is a mistake in a file, not a crash."""
     with pytest.raises(Failed, match="provider"):
         codex(make_job("codex", tmp_path, provider=None)).launch()
 
 
 def test_only_entries_of_the_same_thread_were_booked_for_it(tmp_path: Path) -> None:
-    """After a lost session the count begins anew."""
     usage = Usage(input_tokens=10, output_tokens=5)
     entries = (
         Entry(k=0, kind="session", session="lost"),
@@ -128,7 +122,6 @@ def test_only_entries_of_the_same_thread_were_booked_for_it(tmp_path: Path) -> N
 
 
 def test_an_answer_that_was_cut_off_is_incomplete(tmp_path: Path) -> None:
-    """Max_tokens is no failure; it can be gone on with."""
     program = codex(make_job("codex", tmp_path))
     message = "Incomplete response returned, reason: max_output_tokens"
     list(program.read(b'{"type":"thread.started","thread_id":"t"}'))
@@ -138,7 +131,6 @@ def test_an_answer_that_was_cut_off_is_incomplete(tmp_path: Path) -> None:
 
 
 def test_a_turn_that_completed_is_not_enough(tmp_path: Path) -> None:
-    """program.py: the terminal event and the exit; either alone is not success."""
     program = codex(make_job("codex", tmp_path))
     list(program.read(json.dumps(completed(1, 0, 1)).encode()))
     with pytest.raises(Failed):
@@ -150,7 +142,6 @@ def test_a_turn_that_completed_is_not_enough(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P18")
 def test_its_own_servers_get_their_secrets_and_nobody_else_does(tmp_path: Path) -> None:
-    """What was filled in for a server is in no file that stays, in no argv, and not in its shells."""
     servers = {
         "files": McpServer(command="serve", args=("--fast",), env={"SERVER_KEY": "canary-one"}),
         "web": McpServer(url="https://x.example/mcp", headers={"Authorization": "canary-two"}),
@@ -168,7 +159,6 @@ def test_its_own_servers_get_their_secrets_and_nobody_else_does(tmp_path: Path) 
 
 @pytest.mark.promise("P18")
 def test_servers_with_variables_of_one_name_get_each_its_own(tmp_path: Path) -> None:
-    """No server sees what another was given, and codex itself follows none of it."""
     show = ("-c", 'echo "$0 $TOKEN $HTTPS_PROXY"; env', "it's")
     servers = {
         "one": McpServer(command="sh", args=show, env={"TOKEN": "first $HOME", "HTTPS_PROXY": "http://x"}),
@@ -212,7 +202,6 @@ def test_its_own_servers_are_bound_by_the_approval(tmp_path: Path, approval: App
 def test_tools_that_the_agents_file_calls_read_only_are_not_refused(
     tmp_path: Path, approval: Approval, read_only: tuple[str, ...], mode: str, tools: object
 ) -> None:
-    """By their names; what a server says of itself ("writes") is not believed."""
     files = McpServer(command="serve")
     job = make_job("codex", tmp_path, approval=approval, mcp_servers={"files": files}, read_only=read_only)
     server = settings(job)["mcp_servers"]["files"]
@@ -221,7 +210,6 @@ def test_tools_that_the_agents_file_calls_read_only_are_not_refused(
 
 @pytest.mark.promise("P18", "P35")
 def test_with_a_login_codex_asks_where_that_is_good(tmp_path: Path) -> None:
-    """No key of ours, no address that would be another one's, and the file in its own home, not a keyring."""
     bare = msgspec.structs.replace(PROVIDER, name="openai", base_url=None, api_key=None)
     job = make_job("codex", tmp_path, provider=bare, login=True)
     provider = settings(job)["model_providers"]["agent-worker"]
@@ -233,7 +221,6 @@ def test_with_a_login_codex_asks_where_that_is_good(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P18")
 def test_people_are_not_shown_a_login(tmp_path: Path) -> None:
-    """Whatever of it is long enough for a secret, as deep as it lies; and no file, or no JSON, is none."""
     job = make_job("codex", tmp_path, login=True, session_dir=str(tmp_path / "home"))
     login = job.home / "auth.json"
     login.write_text(
@@ -250,7 +237,6 @@ def test_people_are_not_shown_a_login(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P18")
 async def test_people_are_not_shown_what_a_login_was_renewed_to(tmp_path: Path) -> None:
-    """From the moment that it is there, in a stream as well; what it was before is good for a while yet."""
     job = make_job("codex", tmp_path, login=True, session_dir=str(tmp_path / "home"))
     login, lines = job.home / "auth.json", Lines()
     tokens = [f"ey-{letter * 30}" for letter in "abc"]
@@ -274,7 +260,6 @@ async def test_people_are_not_shown_what_a_login_was_renewed_to(tmp_path: Path) 
 
 
 def test_only_so_much_of_a_login_is_looked_for(tmp_path: Path) -> None:
-    """A program can write anything there, as often as it likes; what it was lent is hidden whatever comes."""
     job = make_job("codex", tmp_path, login=True, session_dir=str(tmp_path / "home"))
     login = job.home / "auth.json"
     login.write_text(json.dumps({"tokens": ["lent-lent-lent"]}))

@@ -25,7 +25,6 @@ from worker.backends.codex_stream import Count, Thread, TokenCount, parse, turn_
 
 
 def test_calls_that_run_at_once_are_one_reply() -> None:
-    """program.py: a step is a reply; between two of them all its calls are back."""
     events = heard(
         {"type": "item.completed", "item": {"id": "m", "type": "agent_message", "text": "Both."}},
         command("a", done=False),
@@ -45,7 +44,6 @@ def test_calls_that_run_at_once_are_one_reply() -> None:
 
 
 def test_a_tool_that_never_said_it_began_is_told_all_the_same() -> None:
-    """Some kinds (a change of files) come once, when they are done."""
     change = {"id": "f", "type": "file_change", "changes": [{"path": "a", "kind": "add"}], "status": "failed"}
     events = heard({"type": "item.completed", "item": change})
     assert [type(event) for event in events] == [Turn, ToolEnded]
@@ -54,7 +52,6 @@ def test_a_tool_that_never_said_it_began_is_told_all_the_same() -> None:
 
 
 def test_a_warning_is_no_failure_and_a_thought_no_reply() -> None:
-    """A warning is no failure and a thought no reply."""
     events = heard(
         {"type": "item.completed", "item": {"id": "0", "type": "error", "message": "no metadata"}},
         {"type": "item.completed", "item": {"id": "1", "type": "reasoning", "text": "hm"}},
@@ -65,7 +62,6 @@ def test_a_warning_is_no_failure_and_a_thought_no_reply() -> None:
 
 
 def test_a_thread_that_begins_has_its_servers() -> None:
-    """Measured: with a required server that does not come no thread begins."""
     assert heard({"type": "thread.started", "thread_id": "t"}) == [SessionStarted("t"), DaemonConnected()]
 
 
@@ -81,7 +77,6 @@ def test_a_thread_that_begins_has_its_servers() -> None:
     ],
 )
 def test_what_was_booked_is_not_booked_again(booked: Usage, expected: Usage) -> None:
-    """Its counts are of the whole thread, over all processes that worked on it."""
     assert turns(heard(completed(44, 4, 20), booked=booked))[0].usage == expected
 
 
@@ -94,7 +89,6 @@ def counted(*, read: int, cached: int, written: int) -> str:
 
 @pytest.mark.promise("P11")
 def test_each_reply_is_booked_as_far_as_the_record_of_the_thread_counts_by_then(tmp_path: Path) -> None:
-    """Limits act between two replies. What comes late is booked with the next; nothing twice, nor lost."""
     folder = tmp_path / "sessions/2026/11/21"
     folder.mkdir(parents=True)
     path = folder / "rollout-2026-11-21T10-00-00-t-1.jsonl"
@@ -119,7 +113,6 @@ def test_each_reply_is_booked_as_far_as_the_record_of_the_thread_counts_by_then(
 
 @pytest.mark.promise("P27")
 def test_what_a_turn_that_failed_has_spent_is_booked(tmp_path: Path) -> None:
-    """It names no count at such an end; its record does."""
     folder = tmp_path / "sessions/2026/11/21"
     folder.mkdir(parents=True)
     (folder / "rollout-2026-11-21T10-00-00-t-1.jsonl").write_text(counted(read=25, cached=0, written=3))
@@ -130,7 +123,6 @@ def test_what_a_turn_that_failed_has_spent_is_booked(tmp_path: Path) -> None:
 
 @pytest.mark.promise("P15")
 def test_what_its_programs_put_in_place_of_a_record_is_neither_followed_nor_waited_for(tmp_path: Path) -> None:
-    """A link leads nowhere, and a pipe that nobody writes to holds nothing up."""
     folder = tmp_path / "sessions/2026/11/21"
     folder.mkdir(parents=True)
     (tmp_path / "theirs").write_text(counted(read=25, cached=0, written=3))
@@ -141,7 +133,6 @@ def test_what_its_programs_put_in_place_of_a_record_is_neither_followed_nor_wait
 
 @pytest.mark.promise("P9")
 def test_a_record_that_is_one_endless_line_is_neither_kept_nor_read_again(tmp_path: Path) -> None:
-    """Whatever lies there in its place. What comes after its end counts."""
     folder = tmp_path / "sessions/2026/11/21"
     folder.mkdir(parents=True)
     path = folder / "rollout-1-t-1.jsonl"
@@ -190,7 +181,6 @@ def record(home: Path, info: object, thread: str = "t-1") -> None:
 def test_a_failure_is_known_by_the_code_in_its_record(
     tmp_path: Path, info: object, cause: Cause, status: int | None
 ) -> None:
-    """Structured signals; its prose here would say something else."""
     record(tmp_path, info)
     found = turn_failure(tmp_path, "t-1", "unexpected status 418 I'm a teapot")
     assert (found.cause, found.status) == (cause, status)
@@ -211,6 +201,5 @@ def test_a_failure_is_known_by_the_code_in_its_record(
 def test_without_a_record_its_fixed_sentences_have_to_do(
     tmp_path: Path, message: str, cause: Cause, status: int | None
 ) -> None:
-    """What nobody knows is tried again."""
     found = turn_failure(tmp_path, "t-1", message)
     assert (found.cause, found.status) == (cause, status)

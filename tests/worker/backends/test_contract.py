@@ -62,7 +62,6 @@ CASES: Final = [
 async def test_a_backend_keeps_its_contract(
     subject: Subject, where: Where, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One suite over all backends; what one lacks is written down, and is true."""
     if where == "real" and isinstance(subject, ProgramSubject):
         if subject.installed() is None:
             pytest.skip(f"{subject.name} is not installed: AGENT_WORKER_TEST_CLIS")
@@ -79,12 +78,10 @@ async def test_a_backend_keeps_its_contract(
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_what_is_weaker_or_missing_is_a_scenario(subject: Subject) -> None:
-    """The documents name no row that is not there."""
     assert {*subject.weaker, *subject.lacks} <= {scenario.name for scenario in SCENARIOS}
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_the_matrix_of_the_documents_is_what_programs_did(subject: Subject) -> None:
-    """Of these versions, in each scenario: scripts/test-backends writes it anew where one of them changes."""
     wanted = {one.name: measured.expected(subject, one) for one in SCENARIOS if one.of(subject)}
     assert measured.results().get(measured.titled(subject)) == wanted

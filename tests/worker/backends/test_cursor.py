@@ -74,7 +74,6 @@ def said(text: str) -> dict[str, Any]:
 
 
 def test_all_it_needs_lies_in_folders_of_ours(folder: Path) -> None:
-    """A HOME of its own; the token is in a file of the attempt, and no secret in an argument."""
     launch = cursor(folder, token="tok_secret").launch()
     config = folder / "home/.cursor/mcp.json"
     assert (config.resolve(), stat.S_IMODE(config.stat().st_mode)) == (folder / "place/mcp.json", 0o600)
@@ -89,7 +88,6 @@ def test_all_it_needs_lies_in_folders_of_ours(folder: Path) -> None:
 
 @pytest.mark.promise("P15")
 def test_a_link_in_its_home_leads_us_nowhere(folder: Path) -> None:
-    """It may write to its home from a sandbox, and what prepares the home is outside of that."""
     theirs = folder / "theirs"
     theirs.mkdir()
     (theirs / "cli-config.json").write_text("mine", "utf-8")
@@ -100,7 +98,6 @@ def test_a_link_in_its_home_leads_us_nowhere(folder: Path) -> None:
 
 
 def test_a_session_is_told_its_prompt_once(folder: Path) -> None:
-    """It remembers what it was told; the words to go on come alone."""
     launch = cursor(folder, session="s1").launch()
     assert (launch.stdin, launch.argv[-1]) == (b"do it", "--resume=s1")
 
@@ -117,7 +114,6 @@ def test_a_session_is_told_its_prompt_once(folder: Path) -> None:
 def test_nobody_can_be_asked_so_it_is_refused(
     folder: Path, approval: Approval, force: bool, allow: list[str], deny: list[str]
 ) -> None:
-    """Mapped to its own flags, and weaker: what would be asked about is refused, at once."""
     program = cursor(folder, approval=approval, mcp_servers={"own": McpServer(command="mine")})
     assert ("--force" in program.launch().argv) is force
     rules = json.loads((folder / "home/.cursor/cli-config.json").read_text())["permissions"]
@@ -125,7 +121,6 @@ def test_nobody_can_be_asked_so_it_is_refused(
 
 
 def test_a_run_is_replies_and_what_came_back(folder: Path) -> None:
-    """Lines as users have captured them: two calls of one reply, text one level down, one usage for all."""
     program = cursor(folder)
     args = {"name": "daemon-channel_send", "providerIdentifier": "daemon", "toolName": "channel_send", "args": {"m": 1}}
     success = {"success": {"content": [{"text": {"text": "said"}}], "isError": False}}
@@ -165,7 +160,6 @@ def test_a_run_is_replies_and_what_came_back(folder: Path) -> None:
 
 
 def test_older_and_newer_spellings_are_read(folder: Path) -> None:
-    """Ids beside the call, servers of a plugin, tools without a kind, usage beside the result."""
     body = {"args": {"toolName": "ping", "serverIdentifier": "plugin:daemon"}, "result": {"success": {"content": []}}}
     named = {"tool_call": {"toolCallId": "c9", "mcpToolCall": body}}
     function = {"tool_call": {"toolCallId": "c8", "function": {"name": "grep", "arguments": '{"x":1}'}}}
@@ -184,7 +178,6 @@ def test_older_and_newer_spellings_are_read(folder: Path) -> None:
 
 
 def test_a_session_that_it_replaced_is_lost(folder: Path) -> None:
-    """It begins a new chat without a word where it does not know the one that was named."""
     with pytest.raises(Failed) as caught:
         heard(cursor(folder, session="s0"), INIT)
     assert caught.value.cause == "session_lost"
@@ -212,7 +205,6 @@ def test_a_directory_that_is_not_trusted_is_no_success(folder: Path) -> None:
 def test_a_failure_is_no_success_whatever_says_so(
     folder: Path, lines: list[dict[str, Any]], ended: Ended, cause: str
 ) -> None:
-    """Terminal event and exit; prose names no cause."""
     program = cursor(folder)
     heard(program, *lines)
     with pytest.raises(Failed) as caught:
@@ -221,7 +213,6 @@ def test_a_failure_is_no_success_whatever_says_so(
 
 
 def test_what_a_failed_run_cost_is_booked(folder: Path) -> None:
-    """Usage is counted once, also where there is no reply to book it with."""
     end = {"type": "result", "subtype": "error", "is_error": True, "usage": {"inputTokens": 4}}
     assert heard(cursor(folder), end) == [Spent(Usage(input_tokens=4)), LastEvent()]
 
@@ -230,7 +221,6 @@ def test_what_a_failed_run_cost_is_booked(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["mcp.json", "hooks.json", "rules/always.mdc"])
 @pytest.mark.parametrize("where", ["", "above/", "above/further/"])
 def test_a_project_that_brings_something_for_it_is_not_opened(tmp_path: Path, where: str, name: str) -> None:
-    """It is started with all servers approved; what would be approved is the repository's, or its parent's."""
     home, cwd = tmp_path / "home", tmp_path / "home" / where / "project"
     cwd.mkdir(parents=True)
     folder = {"": cwd, "above/": cwd.parent, "above/further/": cwd.parent.parent}[where]
@@ -246,7 +236,6 @@ def test_a_project_that_brings_something_for_it_is_not_opened(tmp_path: Path, wh
 
 @pytest.mark.promise("P9")
 def test_what_is_the_users_own_or_empty_is_no_reason(tmp_path: Path) -> None:
-    """Its owner's home is no part of a project; the sandbox has an empty folder where there is none."""
     home, cwd = tmp_path / "home", tmp_path / "home/project"
     (home / ".cursor").mkdir(parents=True)
     (home / ".cursor/mcp.json").write_text("{}")

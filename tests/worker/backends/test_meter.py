@@ -32,7 +32,6 @@ async def ask(meter: Meter, path: str, key: str = "k") -> httpx2.Response:
 
 @pytest.mark.parametrize("path", ["messages", "chat/completions", "responses"])
 async def test_an_answer_passes_as_it_is_and_is_counted(path: str) -> None:
-    """All three APIs; the key is handed on, and nothing else is added."""
     with ScriptedApi([SPENT, SPENT]) as api, trio.fail_after(10):
         async with metered(f"{api.url}/v1", LIMITS, free) as meter:
             answer = await ask(meter, path)
@@ -65,7 +64,6 @@ async def test_a_byte_order_mark_costs_no_count() -> None:
 
 @pytest.mark.parametrize("pretty", [False, True])
 async def test_gemini_is_counted_in_a_stream_and_in_one_document(pretty: bool) -> None:
-    """Its API has words of its own, and breaks a document that is no stream into lines; texts count for nothing."""
     said = '"promptTokenCount": 99'
     usage = {"promptTokenCount": 13, "candidatesTokenCount": 4, "thoughtsTokenCount": 1, "cachedContentTokenCount": 3}
     document = {"candidates": [{"content": {"parts": [{"text": said}]}}], "usageMetadata": usage}
@@ -80,7 +78,6 @@ async def test_gemini_is_counted_in_a_stream_and_in_one_document(pretty: bool) -
     ("move", "status"), [(Fail(429, {"error": {"message": "no"}}, {"retry-after": "7"}), 429), (Fail(400, "x"), 400)]
 )
 async def test_a_refusal_passes_as_it_is_and_costs_nothing(move: Move, status: int) -> None:
-    """The kernel judges what its program makes of it."""
     with ScriptedApi([move]) as api, trio.fail_after(10):
         async with metered(api.url, LIMITS, free) as meter:
             answer = await ask(meter, "v1/messages")
@@ -89,7 +86,6 @@ async def test_a_refusal_passes_as_it_is_and_costs_nothing(move: Move, status: i
 
 
 async def test_an_answer_that_breaks_off_is_broken_off_and_what_it_told_is_counted() -> None:
-    """Its input was paid for."""
     start = {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}
     with ScriptedApi([Events((("message_start", start),), cut=True)]) as api, trio.fail_after(10):
         async with metered(api.url, LIMITS, free) as meter:
@@ -103,7 +99,6 @@ async def test_an_answer_that_breaks_off_is_broken_off_and_what_it_told_is_count
 
 
 async def test_a_provider_that_is_not_there_is_a_connection_that_ends() -> None:
-    """As the program would have seen it."""
     with trio.fail_after(10):
         async with metered("http://127.0.0.1:9", LIMITS, free) as meter:
             with pytest.raises(httpx2.HTTPError):
@@ -112,7 +107,6 @@ async def test_a_provider_that_is_not_there_is_a_connection_that_ends() -> None:
 
 @pytest.mark.parametrize("target", ["@evil.example/v1", "http://evil.example/v1", "*"])
 async def test_requests_go_to_the_provider_and_nowhere_else(target: str) -> None:
-    """Whoever is on this machine could have it ask others."""
     with ScriptedApi([SPENT]) as api, trio.fail_after(10):
         async with metered(api.url, LIMITS, free) as meter:
             async with await trio.open_tcp_stream("127.0.0.1", int(meter.url.rpartition(":")[2])) as stream:
@@ -123,7 +117,6 @@ async def test_requests_go_to_the_provider_and_nowhere_else(target: str) -> None
 
 
 async def test_what_may_not_be_asked_does_not_reach_the_provider() -> None:
-    """A budget that is used up."""
     with ScriptedApi([SPENT]) as api, trio.fail_after(10):
         asked = trio.Event()
 

@@ -72,7 +72,6 @@ def heard(*lines: bytes) -> list[Event]:
 
 @pytest.mark.promise("P18")
 def test_key_and_token_are_files_of_the_attempt_and_nothing_else_has_them(tmp_path: Path) -> None:
-    """Its shells inherit its environment, and its home outlives the attempt."""
     job = make_job("opencode", tmp_path)
     launch = opencode(job).launch()
     seen = repr(launch.argv) + repr(dict(launch.env)) + repr(written(job.home))
@@ -86,7 +85,6 @@ def test_key_and_token_are_files_of_the_attempt_and_nothing_else_has_them(tmp_pa
 
 
 def test_it_lives_in_a_home_of_its_own_and_its_shells_in_the_users(tmp_path: Path) -> None:
-    """No file of the user changes; what a person's git is told holds for the agent's too."""
     job = make_job("opencode", tmp_path)
     env = opencode(job).launch().env
     assert env["HOME"] == "/home/user"
@@ -96,7 +94,6 @@ def test_it_lives_in_a_home_of_its_own_and_its_shells_in_the_users(tmp_path: Pat
 
 @pytest.mark.promise("P15")
 def test_a_link_in_its_home_leads_us_nowhere(tmp_path: Path) -> None:
-    """It may write to its home from a sandbox, and what prepares the home is outside of that."""
     job = make_job("opencode", tmp_path)
     theirs = tmp_path / "theirs/opencode"
     theirs.mkdir(parents=True)
@@ -108,7 +105,6 @@ def test_a_link_in_its_home_leads_us_nowhere(tmp_path: Path) -> None:
 
 
 def test_a_session_is_gone_on_with_under_its_id(tmp_path: Path) -> None:
-    """The prompt is input."""
     launch: Launch = opencode(make_job("opencode", tmp_path, session="ses_1")).launch()
     assert launch.argv[-1] == "--session=ses_1"
     assert launch.stdin == b"do it"
@@ -136,7 +132,6 @@ def test_what_would_be_asked_about_is_not_offered(tmp_path: Path, approval: Appr
 def test_copies_of_its_owners_skills_are_all_that_is_read_outside(
     tmp_path: Path, approval: Approval, reads: bool
 ) -> None:
-    """The last rule that fits counts: everything else outside of the project stays denied."""
     copies = tmp_path / "home" / OWN_SKILLS
     skill = Skill(name="deploy", description="d", folder=str(copies / "deploy"))
     given: dict[str, Any] = {"session_dir": str(tmp_path / "home"), "approval": approval}
@@ -158,14 +153,12 @@ def test_copies_of_its_owners_skills_are_all_that_is_read_outside(
 def test_each_dialect_has_its_client(
     tmp_path: Path, dialect: str, base_url: str | None, client: str, address: str
 ) -> None:
-    """BACKENDS: it speaks both."""
     provider = msgspec.structs.replace(PROVIDER, dialect=dialect, base_url=base_url)
     (told,) = settings(make_job("opencode", tmp_path, provider=provider))["provider"].values()
     assert (told["npm"], told["options"]["baseURL"]) == (client, address)
 
 
 def test_a_reply_is_whole_at_its_end_with_its_calls_and_what_came_of_them() -> None:
-    """program.py: the reply first, then its tools; cached input apart, and thinking is output."""
     events = heard(line("text", part={"text": "Let me."}), CALL, finish("tool-calls"), finish("stop"))
     session, said, turn, ended, last, over = events
     assert (session, said) == (SessionStarted("ses_1"), ReplyText("Let me."))
@@ -253,7 +246,6 @@ def test_its_log_tells_that_it_asks_again(tmp_path: Path) -> None:
     ],
 )
 def test_its_log_is_none_of_its_last_words(text: bytes, log: bool, told: bool) -> None:
-    """A reason for people is what it says of its end, not a page of its log."""
     found = LOG.match(text)
     assert (found is not None) == log
     assert (found is not None and found["told"] is not None) == told
@@ -264,7 +256,6 @@ def test_its_log_is_none_of_its_last_words(text: bytes, log: bool, told: bool) -
 async def test_the_real_one_is_not_waited_for_where_its_provider_says_an_hour(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Retry-After is a matter of the kernel's, whose breaker counts it; nobody sits it out with a worker."""
     monkeypatch.setattr(opencode_stream, "PAUSE_SECONDS", 2.0)
     async with made(OPENCODE, "real", "hour", tmp_path) as run:
         run.script(otherwise=Refuse(429, "rate_limit_error", headers={"retry-after": "3600"}))
@@ -274,7 +265,6 @@ async def test_the_real_one_is_not_waited_for_where_its_provider_says_an_hour(
 
 
 def test_it_is_connected_once_the_bridge_has_listed_its_tools(tmp_path: Path) -> None:
-    """It has no sign of its own for that."""
     job = make_job("opencode", tmp_path)
     program = opencode(job)
     program.launch()
@@ -295,7 +285,6 @@ def test_it_is_connected_once_the_bridge_has_listed_its_tools(tmp_path: Path) ->
     ],
 )
 def test_a_project_whose_code_it_would_run_is_not_opened(tmp_path: Path, name: str) -> None:
-    """A repository's files run nothing unasked. Measured: no switch of its own prevents it."""
     (tmp_path / ".git").mkdir()
     path = tmp_path / "project" / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -306,7 +295,6 @@ def test_a_project_whose_code_it_would_run_is_not_opened(tmp_path: Path, name: s
 
 
 def test_what_is_not_the_projects_or_no_code_does_not_matter(tmp_path: Path) -> None:
-    """The user's own plugins above the repository, and settings that it is told to leave alone."""
     project = tmp_path / "project"
     (project / ".git").mkdir(parents=True)
     (tmp_path / ".opencode/plugin").mkdir(parents=True)
@@ -331,7 +319,6 @@ def test_its_own_servers_are_told_in_a_file_that_goes_with_the_attempt(tmp_path:
 
 @pytest.mark.parametrize("linked", [False, True])
 def test_what_it_leaves_in_a_repository_is_taken_away(tmp_path: Path, linked: bool) -> None:
-    """No file of the project changes; from a worktree, where git's folder is somewhere else, too."""
     job = make_job("opencode", tmp_path)
     git = (tmp_path / "main" if linked else tmp_path / "project") / ".git"
     git.mkdir(parents=True)
@@ -347,7 +334,6 @@ def test_what_it_leaves_in_a_repository_is_taken_away(tmp_path: Path, linked: bo
 
 
 def test_what_the_user_had_there_stays(tmp_path: Path) -> None:
-    """Somebody who works with opencode as well keeps its id."""
     (tmp_path / "project/.git").mkdir(parents=True)
     note = tmp_path / "project/.git/opencode"
     note.write_text("mine", "utf-8")
@@ -361,7 +347,6 @@ def test_what_the_user_had_there_stays(tmp_path: Path) -> None:
 def test_tools_that_the_agents_file_calls_read_only_are_offered(
     tmp_path: Path, approval: Approval, verdict: str | None
 ) -> None:
-    """The rule for them comes after the one for their server: of those that fit, the last counts."""
     files = {"files": McpServer(command="serve")}
     job = make_job("opencode", tmp_path, approval=approval, mcp_servers=files, read_only=("mcp__files__look",))
     rules: Mapping[str, str] = settings(job)["permission"]
@@ -371,7 +356,6 @@ def test_tools_that_the_agents_file_calls_read_only_are_offered(
 
 @pytest.mark.promise("P18", "P35")
 def test_with_a_login_opencode_works_under_its_providers_name(tmp_path: Path) -> None:
-    """That is what a login is kept by. There is no key of ours, and what renews an account's is let in."""
     bare = msgspec.structs.replace(PROVIDER, name="openai", base_url=None, api_key=None)
     job = make_job("opencode", tmp_path, provider=bare, login=True)
     launch, found = opencode(job).launch(), settings(job)

@@ -65,7 +65,6 @@ async def shell(run: ScenarioRun, command: str) -> str:
 @pytest.mark.promise("P18")
 @pytest.mark.parametrize("subject", PROGRAMS)
 async def test_its_shells_see_neither_key_nor_token(subject: ProgramSubject, tmp_path: Path) -> None:
-    """A variable that was let through for them is there, ours are not."""
     async with made(subject, "real", "private", tmp_path) as run:
         run.daemon.token = "canary-token"
         seen = await shell(run, "env")
@@ -80,7 +79,6 @@ async def test_its_shells_see_neither_key_nor_token(subject: ProgramSubject, tmp
 async def test_nobody_but_its_agent_instructs_it_and_nothing_of_the_users_changes(
     subject: ProgramSubject, tmp_path: Path
 ) -> None:
-    """Instructions of a repository need trust; HOME and project stay as they are."""
     async with made(subject, "real", "private", tmp_path) as run:
         folders = run.cwd, run.folder / "home"
         for folder in folders:
@@ -98,7 +96,6 @@ async def test_nobody_but_its_agent_instructs_it_and_nothing_of_the_users_change
 
 @pytest.mark.parametrize("subject", PROGRAMS)
 async def test_three_at_once_in_one_project_do_not_meet(subject: ProgramSubject, tmp_path: Path) -> None:
-    """Each has a home of its own."""
     ended: list[str] = []
 
     async def one(name: str) -> None:

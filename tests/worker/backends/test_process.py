@@ -65,7 +65,6 @@ async def lines(made: Process) -> list[bytes]:
 
 
 async def test_its_input_ends_and_its_lines_are_heard(run: Run) -> None:
-    """Whoever waits for the end of an open input hangs; the last line may have no end."""
     async with run("import sys; print(sys.stdin.read()); sys.stdout.write('last'); sys.exit(3)") as made:
         assert await lines(made) == [b"the prompt", b"last"]
         ended = await made.ended()
@@ -73,7 +72,6 @@ async def test_its_input_ends_and_its_lines_are_heard(run: Run) -> None:
 
 
 async def test_a_program_that_reads_is_told_more_at_once_than_may_wait(run: Run) -> None:
-    """A program may ask for hundreds of things in one write; the answers to them are no fault of its reading."""
     async with run("import sys; print(len(sys.stdin.read()))", talks=True) as made:
         for _ in range(UNREAD * 3):
             await made.say(b"x")
@@ -87,7 +85,6 @@ async def told_without_end(made: Process) -> None:
 
 
 async def test_a_program_that_does_not_read_is_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its input is full, and so is what may wait."""
     monkeypatch.setattr(process, "UNREAD_SECONDS", 0.2)
     async with run("import time; time.sleep(60)", talks=True) as made:
         with pytest.raises(Failed, match="does not read what it is told") as failed:
@@ -96,7 +93,6 @@ async def test_a_program_that_does_not_read_is_ended(run: Run, monkeypatch: pyte
 
 
 async def test_the_end_of_what_it_complained_is_kept(run: Run) -> None:
-    """A reason for people; not all that a program can write."""
     async with run("import sys; sys.stderr.write('x' * 100_000 + 'that is why')") as made:
         assert await lines(made) == []
         stderr = (await made.ended()).stderr
@@ -104,7 +100,6 @@ async def test_the_end_of_what_it_complained_is_kept(run: Run) -> None:
 
 
 async def test_of_its_log_is_read_what_is_told_and_nothing_is_its_last_word(run: Run) -> None:
-    """What comes on the one stream while the other is silent is heard at once; nothing of either is lost."""
     program = """
         import sys
         def say(text): sys.stderr.write(text); sys.stderr.flush()
@@ -120,14 +115,12 @@ async def test_of_its_log_is_read_what_is_told_and_nothing_is_its_last_word(run:
 
 
 async def test_one_that_pauses_is_heard_while_it_says_nothing_else(run: Run) -> None:
-    """Its log is read though standard output stays open and silent."""
     program = "import sys, time; sys.stderr.write('log: told\\n'); sys.stderr.flush(); time.sleep(60)"
     async with run(program, re.compile(rb"log: (?P<told>told)?")) as made:
         assert await made.line() == b"log: told"
 
 
 async def test_one_that_ignores_sigterm_is_killed_with_its_group(run: Run) -> None:
-    """SIGTERM, then SIGKILL."""
     deaf = """
         import os, signal, time
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -148,7 +141,6 @@ TIDY = "trap 'sleep 0.2; echo tidied > tidy; exit 7' TERM; echo up; while :; do 
 @pytest.mark.promise("P8")
 @real
 async def test_one_in_a_sandbox_is_asked_to_leave_and_waited_for_as_any_other(tmp_path: Path) -> None:
-    """SIGTERM is the program's, not bubblewrap's; how it ends is told, and nothing of it is left."""
     place = Place(tmp_path)
     start = msgspec.structs.replace(place.start, attempt_dir=str(place.attempt), session_dir=str(place.attempt))
     made = await launched(Launch(argv=("/bin/sh", "-c", TIDY), env=start.env, stdin=b""), start)
@@ -166,7 +158,6 @@ async def test_one_in_a_sandbox_is_asked_to_leave_and_waited_for_as_any_other(tm
 @pytest.mark.promise("P7")
 @real
 async def test_a_sandbox_that_has_nothing_in_it_yet_is_killed(tmp_path: Path) -> None:
-    """One that is stopped in the moment of its start runs nothing afterwards; what came in meanwhile is asked."""
     place = Place(tmp_path)
     start = msgspec.structs.replace(place.start, attempt_dir=str(place.attempt), session_dir=str(place.attempt))
     made = await launched(Launch(argv=("/bin/sh", "-c", "sleep 60; echo ran > ran"), env=start.env, stdin=b""), start)
@@ -181,7 +172,6 @@ async def test_a_sandbox_that_has_nothing_in_it_yet_is_killed(tmp_path: Path) ->
 
 
 async def test_one_that_stays_after_its_last_word_is_pushed_out(run: Run) -> None:
-    """How it leaves then says nothing."""
     async with run("import time; print('result', flush=True); time.sleep(60)") as made:
         assert await made.line() == b"result"
         made.over()
@@ -192,7 +182,6 @@ async def test_one_that_stays_after_its_last_word_is_pushed_out(run: Run) -> Non
 
 @pytest.mark.promise("PF22")
 async def test_nobody_who_inherited_its_output_holds_it_open(run: Run) -> None:
-    """What it left behind is not waited for."""
     async with run("import os, time\nif os.fork() == 0: time.sleep(60)\nprint('done')") as made:
         assert await lines(made) == [b"done"]
         assert (await made.ended()).code == 0
@@ -202,7 +191,6 @@ async def test_nobody_who_inherited_its_output_holds_it_open(run: Run) -> None:
 
 
 async def test_what_it_leaves_outside_is_removed_even_if_we_were_killed_with_it(run: Run, tmp_path: Path) -> None:
-    """At its end; and by the next one, where nobody was left to do it."""
     leave = "import os, sys; open(f'{os.getpid()}.sock', 'w').close(); print('left')"
     async with run(leave) as made:
         assert await lines(made) == [b"left"]
@@ -217,7 +205,6 @@ async def test_what_it_leaves_outside_is_removed_even_if_we_were_killed_with_it(
 
 @pytest.mark.promise("P15")
 async def test_what_a_program_writes_there_itself_removes_nothing(run: Run, tmp_path: Path) -> None:
-    """Its home is the one place outside of its project that it may write to, sandbox or not."""
     precious = tmp_path / "precious"
     precious.touch()
     for said in (str(precious), "../precious", f"1\n{precious}\n"):
@@ -233,7 +220,6 @@ def left(folder: Path) -> list[str]:
 
 @pytest.mark.promise("PF16")
 async def test_what_cannot_be_started_is_named(tmp_path: Path) -> None:
-    """Permanent, and it says which file."""
     start = make_start(cwd=str(tmp_path), attempt_dir=str(tmp_path))
     with pytest.raises(Failed, match="/nowhere/claude could not be started") as failed:
         await launched(Launch(argv=("/nowhere/claude",), env={}, stdin=b""), start)
@@ -241,7 +227,6 @@ async def test_what_cannot_be_started_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_session_is_resumed_where_it_was_made_or_not_at_all(tmp_path: Path) -> None:
-    """In the original directory; elsewhere it would take other files for the same."""
     entries = (Entry(k=0, kind="session", session="s", note="/elsewhere"),)
     ended = await attempt(make_start(backend="claude", cwd=str(tmp_path), entries=entries))
     assert ended.error.cause == "session_lost" and "/elsewhere" in ended.error.text
@@ -252,7 +237,6 @@ async def test_a_session_is_resumed_where_it_was_made_or_not_at_all(tmp_path: Pa
 
 @pytest.mark.promise("P18")
 async def test_no_secret_is_in_what_is_said_of_a_failure(tmp_path: Path) -> None:
-    """A program may complain of anything, with all it was given."""
     program = tmp_path / "claude"
     program.write_text("#!/bin/sh\necho not-for-you sk-of-header 12345678 /a/long/path >&2; exit 3\n")
     program.chmod(0o700)
@@ -282,7 +266,6 @@ END
 
 @pytest.mark.promise("P11")
 async def test_it_makes_no_room_before_its_first_turn(tmp_path: Path) -> None:
-    """Every resume gets on by a step, and a session is not left before there is anything in it."""
     program = tmp_path / "claude"
     program.write_text(LIVES)
     program.chmod(0o700)
@@ -297,7 +280,6 @@ async def test_it_makes_no_room_before_its_first_turn(tmp_path: Path) -> None:
 
 @pytest.mark.promise("IF01")
 def test_lines_are_cut_where_they_are_too_long() -> None:
-    """A line over the limit is dropped, and the next one is heard."""
     made = Lines(limit_bytes=10)
     assert made.feed(b"one\r\n\ntw") == [b"one"]
     assert made.feed(b"o\n" + b"x" * 11) == [b"two"]
@@ -332,14 +314,12 @@ GO = Go(k=0)
 def test_it_is_stopped_between_two_turns_alone(
     entries: tuple[Entry, ...], answer: Go | Yield, steps: int, stops: str | None
 ) -> None:
-    """All calls are back first, and a last turn is not cut off."""
     ended = ended_between_turns(conversation(*entries), Limits(max_steps=steps), answer)
     assert (ended and (ended.cause or ended.status)) == stops
 
 
 @pytest.mark.promise("XF07")
 def test_the_thread_is_quoted_and_the_instruction_is_not() -> None:
-    """What was said before cannot pass for what is asked."""
     before = (Turn(role="user", text="# hello\nyou"), Turn(role="assistant", text="hi"))
     text = backend.first_prompt(conversation(messages=before, message="look"))
     assert "> # hello\n> you" in text and text.endswith("# And now, for you\n\nlook")
@@ -347,7 +327,6 @@ def test_the_thread_is_quoted_and_the_instruction_is_not() -> None:
 
 
 def test_the_word_to_go_on_carries_what_was_added() -> None:
-    """What was added since is told; what the session has is not told again."""
     note = Entry(k=1, kind="note", text="continue, but quickly")
     told = backend.resume_prompt(conversation(Entry(k=0, kind="reply", text="half"), note))
     assert told == f"{backend.GO_ON}\n\ncontinue, but quickly"
@@ -355,14 +334,12 @@ def test_the_word_to_go_on_carries_what_was_added() -> None:
 
 
 def test_arguments_of_any_size_fit() -> None:
-    """A file that a program writes may be a megabyte; a record of the call is not."""
     call = ToolCall(id="a", name="Write", args=Json(b'{"content": "' + b"x" * 2_000_000 + b'"}'))
     assert len(brief(call, "Write").args) < ARGUMENTS_BYTES + 100
 
 
 @pytest.mark.promise("P9")
 async def test_what_its_log_tells_while_nobody_reads_it_is_left_out(run: Run) -> None:
-    """The worker waits for the kernel, and a program may write faster than that."""
     flood = "import sys; sys.stderr.write('log: again\\n' * 100_000); sys.stderr.write('the end')"
     async with run(flood, re.compile(rb"log: (?P<told>again)")) as made:
         ended = await made.ended()
@@ -408,7 +385,6 @@ async def test_a_call_that_was_cut_by_a_kill_has_an_outcome_that_nobody_knows() 
     ],
 )  # fmt: skip
 async def test_a_tool_has_one_name_whatever_a_program_calls_it(told: str, kept: str) -> None:
-    """The kernel's own by their bare names, those of the agent's servers as our own loop has them."""
     servers = {name: McpServer(command="true") for name in ("own", "own-files")}
     start, link = make_start(mcp_servers=servers), Records()
     recorder = EntryRecorder(Conversation.of(start), link, start, None)

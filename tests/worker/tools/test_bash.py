@@ -24,7 +24,6 @@ def shell(programs: Subprocesses) -> BuiltinTool:
 async def test_a_command_runs_where_the_agent_works_and_can_tell_a_repetition(
     shell: BuiltinTool, tmp_path: Path
 ) -> None:
-    """The idempotency key is in its environment; both streams are one; its standard input is empty."""
     outcome = await use(shell, command="pwd; echo $AGENT_IDEMPOTENCY_KEY >&2; cat; env | grep -c .")
     where, key, count = outcome.text.splitlines()
     assert (where, key, outcome.is_error) == (str(tmp_path), "i7:k", False)
@@ -40,21 +39,18 @@ async def test_a_command_runs_where_the_agent_works_and_can_tell_a_repetition(
     ],
 )
 async def test_a_command_that_fails_is_a_result(shell: BuiltinTool, command: str, end: str) -> None:
-    """Nothing a tool does ends the attempt."""
     outcome = await use(shell, command=command)
     assert (outcome.text, outcome.is_error) == (end, True)
 
 
 @pytest.mark.promise("CF15")
 async def test_of_a_flood_the_beginning_and_the_end_are_kept(shell: BuiltinTool) -> None:
-    """Capped; what was run and what it came to can be seen."""
     outcome = await use(shell, command="echo first; yes | head -c 3000000; echo last")
     assert outcome.text.startswith("first\ny\n") and outcome.text.endswith("y\nlast\n")
     assert f"[... {3000011 - HEAD_BYTES - TAIL_BYTES} bytes left out ...]" in outcome.text
 
 
 def test_an_excerpt_says_nothing_was_left_out_where_nothing_was() -> None:
-    """What just fits is whole, whatever pieces it comes in."""
     said = Excerpt(4, 4)
     for piece in (b"ab", b"cdef", b"gh"):
         said.add(piece)
@@ -67,7 +63,6 @@ TREE = "sleep 3600 & echo $$ $! > pids; trap '' TERM; wait"
 
 
 async def test_one_that_takes_too_long_is_killed_with_its_group(shell: BuiltinTool, tmp_path: Path) -> None:
-    """timeouts: what it had said so far is told, and that its outcome is unknown."""
     outcome = await use(shell, command=f"echo begun; {TREE}", timeout_seconds=0.3)
     assert outcome.text.startswith("begun\n[ended after 0.3 s") and outcome.is_error
     assert [await _gone(int(pid)) for pid in (tmp_path / "pids").read_text().split()] == [True, True]
@@ -75,7 +70,6 @@ async def test_one_that_takes_too_long_is_killed_with_its_group(shell: BuiltinTo
 
 @pytest.mark.promise("P8")
 async def test_cancellation_kills_the_group(shell: BuiltinTool, tmp_path: Path) -> None:
-    """No process of the call outlives it."""
     os.mkfifo(tmp_path / "pids")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: use(shell, command=TREE))
@@ -85,7 +79,6 @@ async def test_cancellation_kills_the_group(shell: BuiltinTool, tmp_path: Path) 
 
 
 async def test_what_is_left_in_the_background_ends_with_the_call(shell: BuiltinTool) -> None:
-    """A child that keeps the pipe open does not hold the call."""
     outcome = await use(shell, command="sleep 3600 & echo $!")
     assert await _gone(int(outcome.text))
 
@@ -112,28 +105,24 @@ async def test_what_is_to_stay_in_the_background_does(
 
 @pytest.mark.promise("PF16")
 async def test_what_cannot_be_started_in_the_background_is_a_result(programs: Subprocesses, tmp_path: Path) -> None:
-    """Told at once, as for any other call."""
     programs.cwd = str(tmp_path / "gone")
     outcome = await use(bash(programs, idempotency_key="i", longest_seconds=5), command="true", background=True)
     assert outcome.is_error and "gone" in outcome.text
 
 
 async def test_no_call_may_take_longer_than_the_agent_s_limit(programs: Subprocesses) -> None:
-    """timeouts.tool bounds what a model asks for."""
     short = bash(programs, idempotency_key="i", longest_seconds=0.2)
     assert "[ended after 0.2 s" in (await use(short, command="sleep 60", timeout_seconds=3600)).text
 
 
 @pytest.mark.promise("HF18")
 async def test_arguments_that_do_not_fit_are_told(shell: BuiltinTool) -> None:
-    """A wrong type or an unknown key runs nothing."""
     assert (await use(shell, comand="ls")).text.startswith("the arguments of bash do not fit: ")
     assert (await use(shell, command=7)).is_error
 
 
 @pytest.mark.promise("PF16")
 async def test_a_folder_that_is_gone_is_a_result(programs: Subprocesses, tmp_path: Path) -> None:
-    """Named, and not the worker's end."""
     programs.cwd = str(tmp_path / "gone")
     outcome = await use(bash(programs, idempotency_key="i", longest_seconds=5), command="true")
     assert outcome.is_error and "gone" in outcome.text

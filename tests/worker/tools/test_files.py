@@ -93,7 +93,6 @@ async def test_what_a_colleague_holds_for_a_task_is_not_written(root: Path) -> N
 @pytest.mark.promise("XF01", "XF05")
 @pytest.mark.parametrize("path", OUTSIDE)
 async def test_no_path_leads_out(root: Path, path: str) -> None:
-    """By dots, absolute, through a link to a folder or to a file: refused, and nothing outside changes."""
     before = sorted(os.listdir(root.parent))
     for name, args in CALLS.items():
         outcome = await do(root, name, path=path, **args)
@@ -107,7 +106,6 @@ async def test_no_path_leads_out(root: Path, path: str) -> None:
     "path", ["pipe", "loop", "src", "state/token", "no\0name", "x" * 300, "a/" * 5000 + "x", "no\ud800text"]
 )
 async def test_what_is_no_file_for_tools_is_told_without_blocking(root: Path, path: str) -> None:
-    """A pipe, a loop of links, a folder, the kernel's own state, a name that is none."""
     for name in ("read", "write", "edit"):
         outcome = await do(root, name, path=path, **CALLS[name])
         assert outcome.is_error and SECRET not in outcome.text
@@ -129,7 +127,6 @@ async def test_what_decides_what_is_run_here_is_not_written(root: Path, path: st
 
 @pytest.mark.promise("XF01")
 async def test_who_swaps_what_is_on_the_way_gains_nothing(root: Path) -> None:
-    """What a path means is decided once, and every part is opened as what it was then."""
     outside = root.parent / "elsewhere"
     outside.mkdir()
     (outside / "x").write_text(SECRET)
@@ -163,7 +160,6 @@ async def test_who_swaps_what_is_on_the_way_gains_nothing(root: Path) -> None:
 
 
 async def test_a_file_is_read_by_lines(root: Path) -> None:
-    """Numbered, from where it is asked for, and how to go on."""
     assert (await do(root, "read", path="src/a.py")).text == "     1\tone = 1\n     2\ttwo = 2\n     3\tone = 1"
     part = await do(root, "read", path=str(root / "inner/a.py"), offset=2, limit=1)
     assert part.text == "     2\ttwo = 2\n[3 lines; go on with offset 3]"
@@ -173,7 +169,6 @@ async def test_a_file_is_read_by_lines(root: Path) -> None:
 
 @pytest.mark.promise("P10")
 async def test_a_file_that_is_too_large_is_told(root: Path) -> None:
-    """A file that is too large is told."""
     with (root / "large").open("wb") as file:
         file.truncate(LIMIT_BYTES + 1)
     for name in ("read", "edit"):
@@ -183,7 +178,6 @@ async def test_a_file_that_is_too_large_is_told(root: Path) -> None:
 
 @pytest.mark.promise("P10")
 async def test_a_file_does_not_grow_without_bound(root: Path) -> None:
-    """A short passage that is everywhere, and a long one in its place, would not fit into any memory."""
     (root / "many").write_text("a" * 1_000_000)
     outcome = await do(root, "edit", path="many", old="a", new="b" * 100_000, all=True)
     assert outcome.is_error and "would become larger than 16 MiB" in outcome.text
@@ -192,7 +186,6 @@ async def test_a_file_does_not_grow_without_bound(root: Path) -> None:
 
 @pytest.mark.promise("P10")
 async def test_folders_without_end_are_gone_through_to_a_depth(root: Path) -> None:
-    """Each on the way is held open, and Python goes a thousand deep at most; what was left out is said."""
     folder = os.open(root / "src/deep", os.O_RDONLY)
     for _ in range(1100):
         os.mkdir("d", dir_fd=folder)
@@ -221,7 +214,6 @@ def _remove(top: Path) -> None:
 
 @pytest.mark.promise("SF19")
 async def test_a_file_is_written_whole_and_keeps_its_mode(root: Path) -> None:
-    """Another name in the same folder, then renamed; a hard link to elsewhere is not written through."""
     os.link(root.parent / "secret", root / "hard")
     (root / "src/a.py").chmod(0o751)
     assert (await do(root, "write", path="src/a.py", content="new\n")).text == "wrote src/a.py, 4 bytes"
@@ -233,7 +225,6 @@ async def test_a_file_is_written_whole_and_keeps_its_mode(root: Path) -> None:
 
 
 async def test_a_passage_is_replaced_where_it_is_the_only_one(root: Path) -> None:
-    """Exactly, and once; else the model is told what to do."""
     twice = await do(root, "edit", path="src/a.py", old="one = 1", new="x")
     assert twice.is_error and "2 times" in twice.text
     assert (await do(root, "edit", path="src/a.py", old="two = 2", new="two = 3")).text == "replaced line 2 of src/a.py"
@@ -246,7 +237,6 @@ async def test_a_passage_is_replaced_where_it_is_the_only_one(root: Path) -> Non
 
 
 async def test_line_ends_are_left_as_they_are(root: Path) -> None:
-    """Every other byte stays."""
     (root / "dos").write_bytes(b"a\r\nb\r\n\xff")
     assert "CRLF" in (await do(root, "edit", path="dos", old="a\nb", new="x")).text
     assert (await do(root, "edit", path="dos", old="b", new="c")).is_error is False
@@ -254,7 +244,6 @@ async def test_line_ends_are_left_as_they_are(root: Path) -> None:
 
 
 async def test_folders_are_listed_and_searched(root: Path) -> None:
-    """Links are shown as such and not followed; what is hidden is not there."""
     assert (await do(root, "list", path="src")).text == "a.py  24 bytes\ndeep/"
     top = (await do(root, "list")).text.splitlines()
     assert f"leaf -> {root.parent}/secret" in top and "pipe  [no file]" in top
@@ -265,7 +254,6 @@ async def test_folders_are_listed_and_searched(root: Path) -> None:
 
 
 async def test_lines_are_found_in_text_files(root: Path) -> None:
-    """Each once, with its number; hidden folders, links and folders of tools are left out."""
     (root / "node_modules").mkdir()
     (root / "node_modules/x.js").write_text("one")
     found = await do(root, "grep", pattern="^o.*1$|one")
@@ -296,14 +284,12 @@ async def test_a_pattern_costs_what_the_text_is_long(root: Path) -> None:
     ],
 )
 def test_globs_mean_what_people_expect(glob: str, yes: list[str], no: list[str]) -> None:
-    """A name alone is looked for in every folder."""
     assert [path for path in (*yes, *no) if path in Glob(glob)] == yes
     with pytest.raises(BadPattern):
         Glob("x" * 2000)
 
 
 def test_a_worktree_below_a_hidden_folder_is_not_hidden(root: Path) -> None:
-    """What lies in the state directory of the project may be where an agent works."""
     inside = ConfinedDir(str(root / "src"), (str(root),))
     assert inside.find("a.py") == ("a.py",)
     with pytest.raises(NotAllowed):

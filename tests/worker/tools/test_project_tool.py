@@ -26,7 +26,6 @@ def tool(programs: Subprocesses, **fields: object) -> BuiltinTool:
 
 
 async def test_a_command_reads_its_arguments_and_its_words_hold_them(programs: Subprocesses) -> None:
-    """A value is one word whatever is in it: no shell reads it."""
     echo = tool(
         programs, command=("sh", "-c", 'cat; echo "$1|$2"; echo $AGENT_IDEMPOTENCY_KEY', "sh", "${path}", "${limit}")
     )
@@ -36,7 +35,6 @@ async def test_a_command_reads_its_arguments_and_its_words_hold_them(programs: S
 
 
 async def test_a_mock_runs_nothing(programs: Subprocesses) -> None:
-    """awk tool mock: a canned answer, with the same check of arguments."""
     canned = tool(programs, mock="42", command=("false",))
     assert (await use(canned, path="x")).text == "42"
     assert (await use(canned)).text == "the arguments of count do not fit: path is missing"
@@ -44,7 +42,6 @@ async def test_a_mock_runs_nothing(programs: Subprocesses) -> None:
 
 @pytest.mark.promise("P19")
 async def test_a_script_that_is_not_what_was_trusted_is_not_run(tmp_path: Path) -> None:
-    """An agent that writes files does not come to run what it likes; nor does a server start so."""
     (tmp_path / "run.sh").write_text("echo mine\n")
     trusted = hashlib.sha256(b"echo mine\n").hexdigest()
     start = msgspec.structs.replace(BLANK, cwd=str(tmp_path), pinned={"run.sh": trusted})
@@ -61,7 +58,6 @@ async def test_a_script_that_is_not_what_was_trusted_is_not_run(tmp_path: Path) 
 
 @pytest.mark.promise("PF16")
 async def test_one_that_cannot_be_started_is_a_result(programs: Subprocesses) -> None:
-    """The path is named."""
     outcome = await use(tool(programs, command=("/no/such/program",)), path="x")
     assert outcome.is_error and "/no/such/program" in outcome.text
 
@@ -78,12 +74,10 @@ async def test_one_that_cannot_be_started_is_a_result(programs: Subprocesses) ->
     ],
 )
 def test_arguments_are_checked_as_far_as_a_command_would_trip(args: dict[str, object], fault: str | None) -> None:
-    """Arguments are checked as far as a command would trip."""
     assert argument_fault(input_schema(SCHEMA), args) == fault
 
 
 def test_short_and_full_forms_of_its_input() -> None:
-    """A JSON Schema is taken as it is."""
     full = {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"]}}}
     assert input_schema(full) == full
     assert input_schema(SCHEMA)["required"] == ["path"]
@@ -109,7 +103,6 @@ async def test_a_value_is_no_option(programs: Subprocesses) -> None:
 
 @pytest.mark.promise("P19")
 async def test_a_script_that_was_not_there_when_it_was_trusted_is_not_run(tmp_path: Path) -> None:
-    """Who writes the file that a command names would run what it likes; a pipe in its place holds nobody up."""
     start = msgspec.structs.replace(BLANK, cwd=str(tmp_path), pinned={"run.sh": "", "out": "", "was.sh": "0" * 64})
     programs = Subprocesses(start, {"PATH": "/usr/bin:/bin"})
     (tmp_path / "out").mkdir()

@@ -31,7 +31,6 @@ def reader(tmp_path: Path) -> BuiltinTool:
 
 
 async def test_what_is_told_grows_with_what_is_asked(reader: BuiltinTool, tmp_path: Path) -> None:
-    """Progressive disclosure."""
     assert reader.spec is not None and reader.read_only
     assert "- counting: How to count" in reader.spec.description and "wc" not in reader.spec.description
     body = (await use(reader, name="counting")).text
@@ -44,7 +43,6 @@ async def test_what_is_told_grows_with_what_is_asked(reader: BuiltinTool, tmp_pa
 @pytest.mark.promise("XF05")
 @pytest.mark.parametrize("file", ["../secret", "away/secret", "/etc/passwd", "none", "more"])
 async def test_nothing_outside_its_folder_is_read(reader: BuiltinTool, file: str) -> None:
-    """Nothing outside its folder is read."""
     outcome = await use(reader, name="counting", file=file)
     assert outcome.is_error and outcome.text.startswith(f"{file}: ")
 
@@ -56,7 +54,6 @@ async def test_an_unknown_one_is_told_with_those_there_are(reader: BuiltinTool) 
 
 @pytest.mark.promise("P19")
 async def test_only_what_was_trusted_is_read(reader: BuiltinTool, tmp_path: Path) -> None:
-    """Trust is for exactly its bytes, also where somebody writes them while an attempt lasts."""
     folder = tmp_path / "counting"
     assert "not what was trusted" in (await use(reader, name="counting", file="more/later")).text
     for name in ("SKILL.md", "more/tables.md"):
@@ -69,7 +66,6 @@ async def test_only_what_was_trusted_is_read(reader: BuiltinTool, tmp_path: Path
 @pytest.mark.promise("XF01", "XF05")
 @pytest.mark.parametrize("swapped", ["counting", "."])
 async def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path, swapped: str) -> None:
-    """A confined program swaps a folder on the way; the reader is not confined."""
     work, outside = tmp_path / "work", tmp_path / "outside"
     for folder in (work / "counting", outside / "counting"):
         folder.mkdir(parents=True)

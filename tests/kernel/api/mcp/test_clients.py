@@ -34,7 +34,6 @@ async def client(
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_sdks_client_lists_and_calls_our_tools(kernel: ServedKernel, mode: str) -> None:
-    """Both revisions: list, call, structured content checked against the schema we publish."""
     await kernel.attempt()
     async with client(kernel, mode) as mcp:
         tools = (await mcp.list_tools()).tools
@@ -52,7 +51,6 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: ServedKernel, m
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode: str) -> None:
-    """The client validates structured content; an answer that does not fit would raise here."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     arguments: dict[str, dict[str, Any]] = {
@@ -108,7 +106,6 @@ async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode:
 
 @pytest.mark.parametrize("revision", HANDSHAKE_PROTOCOL_VERSIONS)
 async def test_every_handshake_revision_is_spoken(kernel: ServedKernel, revision: str) -> None:
-    """The CLIs in the field speak several; each keeps the one it asked for. No session is opened."""
     await kernel.attempt()
     headers = kernel.headers("worker-token") | {"Accept": "application/json, text/event-stream"}
     params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "cli", "version": "1"}}
@@ -127,7 +124,6 @@ async def test_every_handshake_revision_is_spoken(kernel: ServedKernel, revision
 @pytest.mark.promise("HF06")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_client_is_shut_out_the_moment_its_attempt_ends(kernel: ServedKernel, mode: str) -> None:
-    """In the middle of a connection, whatever it negotiated."""
     instruction = await kernel.attempt()
     async with client(kernel, mode) as mcp:
         assert not (await mcp.call_tool("team_members", {})).is_error

@@ -93,7 +93,6 @@ WRITE = {"key": "status", "value": "the tests CANARY-JUNK are running now"}
 async def test_what_the_guard_does_not_keep_is_in_no_file_and_the_agent_and_the_audit_say_so(
     kernel: ServedKernel, tmp_path: Path
 ) -> None:
-    """Without what it says."""
     told, _ = await answered(kernel, "memory_write", WRITE, FORGET)
     assert told["entry"] is None
     assert "did not keep it" in told["note"]
@@ -107,7 +106,6 @@ async def test_what_the_guard_does_not_keep_is_in_no_file_and_the_agent_and_the_
 
 
 async def test_what_the_guard_moves_is_in_that_tier(kernel: ServedKernel) -> None:
-    """And said so in both places; what it leaves where it is, is in no audit."""
     told, _ = await answered(kernel, "memory_write", WRITE, MOVE)
     assert told["entry"]["tier"] == "archive"
     assert "into archive, not working" in told["note"]
@@ -120,7 +118,6 @@ async def test_what_the_guard_moves_is_in_that_tier(kernel: ServedKernel) -> Non
 
 @pytest.mark.parametrize("said", ["", "Sure! I kept it.", "[]", '{"keep": false}', {**FORGET, "why": "x"}, "{" * 5000])
 async def test_a_bad_answer_changes_nothing(kernel: ServedKernel, said: Any) -> None:
-    """It is written as the agent asked."""
     told, _ = await answered(kernel, "memory_write", WRITE, said)
     assert (told["entry"]["tier"], told["note"]) == ("working", "")
     assert await kept(kernel) == {"status": "working"}
@@ -129,7 +126,6 @@ async def test_a_bad_answer_changes_nothing(kernel: ServedKernel, said: Any) -> 
 
 @pytest.mark.parametrize("answer_seconds", [0.0])
 async def test_a_guard_that_does_not_answer_is_waited_for_once_and_its_question_is_ended(kernel: ServedKernel) -> None:
-    """What it would have said later changes nothing; for a minute nobody asks it."""
     for number in range(3):
         told = await call(kernel, "memory_write", {**WRITE, "key": f"k{number}"})
         assert told["structuredContent"]["note"] == ""
@@ -141,7 +137,6 @@ async def test_a_guard_that_does_not_answer_is_waited_for_once_and_its_question_
 
 
 async def test_a_guard_without_money_a_key_or_trust_changes_nothing(kernel: ServedKernel) -> None:
-    """Its question waits for a person, and is ended for that."""
     wake = kernel.services.store.feed.new_wake(frozenset({"instruction.queued"}))
     results: list[Any] = []
     async with trio.open_nursery() as nursery:
@@ -162,7 +157,6 @@ async def test_a_guard_without_money_a_key_or_trust_changes_nothing(kernel: Serv
 
 
 async def test_the_same_call_after_a_crash_has_the_same_answer_and_asks_nobody_again(kernel: ServedKernel) -> None:
-    """One question, one row of the audit, and nothing written, whoever has the attempt now."""
     key = {CALL_KEY: "i1.3"}
     first, _ = await answered(kernel, "memory_write", WRITE, FORGET, **key)
     again = (await call(kernel, "memory_write", WRITE, **key))["structuredContent"]
@@ -182,7 +176,6 @@ def _lease(tx: Any, instruction: Any, token: str) -> object:
 async def test_the_guard_is_shown_what_the_agent_may_see_here_and_trusts_no_less(
     kernel: ServedKernel, tmp_path: Path
 ) -> None:
-    """Not what is kept to another space, and for the user's words nothing that the web said."""
     folder = tmp_path / "project/.agents/alice/memory"
     folder.mkdir(parents=True)
     (folder / "working.yaml").write_text(KNOWN)
@@ -195,7 +188,6 @@ async def test_the_guard_is_shown_what_the_agent_may_see_here_and_trusts_no_less
 
 
 async def test_people_and_agents_without_a_guard_are_asked_nothing(kernel: ServedKernel) -> None:
-    """What a person writes is as he says; in a personal space the project's guard counts, and there is none."""
     assert (await kernel.ask("PUT", "/agents/alice/memory/k", {"value": "a state of work"})).status == 200
     await kernel.services.store.writer.commit(requeue, "i1", 1, CRASHED)
     await kernel.ask("DELETE", "/workflows/review")
@@ -206,7 +198,6 @@ async def test_people_and_agents_without_a_guard_are_asked_nothing(kernel: Serve
 
 
 async def test_in_personal_spaces_the_guard_of_the_project_judges(kernel: ServedKernel, tmp_path: Path) -> None:
-    """One for all of them, with one budget."""
     (tmp_path / "project/moniro.yaml").write_text(GUARD)
     await kernel.ask("DELETE", "/workflows/review")
     await kernel.attempt("alice", token="own-token")
@@ -217,7 +208,6 @@ async def test_in_personal_spaces_the_guard_of_the_project_judges(kernel: Served
 
 
 async def test_what_is_purged_is_in_no_question_and_no_audit(kernel: ServedKernel) -> None:
-    """The guard was shown it, and its key is long enough to say something."""
     write = {"key": "what the tests CANARY-PURGED do", "value": "the tests CANARY-PURGED run in Lyon"}
     await answered(kernel, "memory_write", write, MOVE)
     await kernel.end("i1", text="done")
@@ -240,7 +230,6 @@ async def asks(kernel: ServedKernel, tmp_path: Path, answer: Any) -> tuple[Any, 
 async def test_a_colleague_is_given_a_summary_as_little_trusted_as_the_least_of_its_sources(
     kernel: ServedKernel, tmp_path: Path
 ) -> None:
-    """Quoted; the model sees what the colleague may, and the audit says what it was made of."""
     told, asked = await asks(kernel, tmp_path, {"summary": "By staging, with a ticket.\n# Obey"})
     summary = told["summary"]
     assert summary["text"] == "> By staging, with a ticket.\n> # Obey"
@@ -257,7 +246,6 @@ async def test_a_colleague_is_given_a_summary_as_little_trusted_as_the_least_of_
 async def test_without_a_summary_a_colleague_is_given_the_excerpts(
     kernel: ServedKernel, tmp_path: Path, said: Any
 ) -> None:
-    """As where there is no model."""
     told, _ = await asks(kernel, tmp_path, said)
     assert told["summary"] is None
     assert {one["text"] for one in told["given"]} == {
@@ -267,7 +255,6 @@ async def test_without_a_summary_a_colleague_is_given_the_excerpts(
 
 
 async def test_where_nothing_may_be_given_nobody_is_asked(kernel: ServedKernel, tmp_path: Path) -> None:
-    """So hidden and missing take the same time."""
     folder = tmp_path / "project/.agents/alice/memory"
     folder.mkdir(parents=True)
     (folder / "working.yaml").write_text(KNOWN)

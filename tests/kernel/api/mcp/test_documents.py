@@ -39,7 +39,6 @@ async def refused(kernel: ServedKernel, tool: str, token: str = "worker-token", 
 
 @pytest.mark.promise("P37")
 async def test_a_document_is_written_read_and_listed_with_its_versions(kernel: ServedKernel) -> None:
-    """The entry document without a name; versions count by one; nobody owns anything."""
     blank = await done(kernel, "read")
     assert (blank["file"], blank["content"], blank["version"], blank["owner"]) == ("notes.md", "", 0, None)
     assert (await done(kernel, "write", content="# Notes\n", if_version=0))["version"] == 1
@@ -61,7 +60,6 @@ async def test_a_document_is_written_read_and_listed_with_its_versions(kernel: S
 
 @pytest.mark.promise("P37")
 async def test_a_write_from_an_older_version_is_merged_or_refused_with_the_three_texts(kernel: ServedKernel) -> None:
-    """What does not touch is in both; what does changes nothing, and says what stands against it."""
     base = "one\ntwo\nthree\n"
     await done(kernel, "write", content=base)
     await done(kernel, "write", content="1\ntwo\nthree\n", if_version=1)
@@ -84,7 +82,6 @@ async def test_a_write_from_an_older_version_is_merged_or_refused_with_the_three
 
 
 async def test_what_is_overwritten_without_a_version_is_told(kernel: ServedKernel) -> None:
-    """The one before stays in the history; a text that is there already makes no version."""
     await done(kernel, "write", content="mine\n")
     over = await done(kernel, "write", "bobs-token", content="his\n")
     assert (over["version"], "version 1 by alice" in over["note"]) == (2, True)
@@ -106,7 +103,6 @@ async def test_a_deleted_document_keeps_its_versions_and_counts_on(kernel: Serve
 
 @pytest.mark.promise("P4")
 async def test_a_call_that_is_made_again_makes_no_second_version(kernel: ServedKernel) -> None:
-    """By its key."""
     for _ in range(2):
         answer = await call(kernel, "team_doc_append", {"content": "line\n"}, **{CALL_KEY: "call-1"})
         assert answer["structuredContent"]["version"] == 1
@@ -115,7 +111,6 @@ async def test_a_call_that_is_made_again_makes_no_second_version(kernel: ServedK
 
 @pytest.mark.promise("P38")
 async def test_a_suggestion_is_accepted_by_a_colleague_and_its_lines_are_its_authors(kernel: ServedKernel) -> None:
-    """Not by its author; merged with what changed meanwhile."""
     await done(kernel, "write", content="one\ntwo\nthree\n")
     made = await done(kernel, "suggest", "bobs-token", suggestion="one\ntwo\n3\n", reason="digits")
     assert made["id"] == "s1"
@@ -131,7 +126,6 @@ async def test_a_suggestion_is_accepted_by_a_colleague_and_its_lines_are_its_aut
 
 @pytest.mark.promise("P38")
 async def test_a_rejected_suggestion_is_in_its_authors_inbox(kernel: ServedKernel) -> None:
-    """With the reason; nobody is woken. What clashes stays open."""
     await done(kernel, "write", content="one\n")
     await done(kernel, "suggest", "bobs-token", suggestion="1\n")
     await done(kernel, "suggest", "bobs-token", suggestion="eins\n")
@@ -169,19 +163,16 @@ async def test_a_person_writes_by_rest_against_the_version_that_was_read(kernel:
 @pytest.mark.promise("P15")
 @pytest.mark.parametrize("path", ["..%2F..%2Fetc", "%2e%2e/x", "a/%00", "//etc/passwd", "a/../../b", ".git/config"])
 async def test_no_path_leads_out_of_the_workspace(kernel: ServedKernel, path: str) -> None:
-    """Refused or not there, however it is written."""
     assert (await kernel.ask("PUT", f"{PATH}/{path}", {"content": "x"})).status in (400, 404)
 
 
 async def test_a_personal_space_has_no_documents(kernel: ServedKernel) -> None:
-    """It is between an agent and the user."""
     await kernel.end("i1")
     await kernel.attempt("alice", token="at-home")
     assert (await refused(kernel, "read", "at-home"))["code"] == "not_a_participant"
 
 
 async def test_what_is_cleared_is_gone_with_its_versions(kernel: ServedKernel) -> None:
-    """Texts, versions and suggestions."""
     await done(kernel, "write", content="secret words\n")
     await done(kernel, "suggest", "bobs-token", suggestion="more secret words\n")
     await kernel.end("i1")
@@ -204,7 +195,6 @@ async def start_owned(kernel: ServedKernel, owner: str, more: str = "") -> None:
 
 @pytest.mark.promise("P38")
 async def test_who_does_not_own_the_documents_suggests_and_the_owner_is_woken(kernel: ServedKernel) -> None:
-    """document_owner: bob. The suggestion is bob's next work; a person writes all the same."""
     await start_owned(kernel, "bob")
     await kernel.end("i1")
     await kernel.attempt("alice@team", token="alices")
@@ -224,7 +214,6 @@ async def test_who_does_not_own_the_documents_suggests_and_the_owner_is_woken(ke
 
 @pytest.mark.promise("P38")
 async def test_the_kickoff_waits_until_the_owner_is_elected(kernel: ServedKernel) -> None:
-    """document_owner: elect. All are asked, nobody writes; the last vote brings owner and kickoff in one commit."""
     await kernel.end("i1")
     await start_owned(kernel, "elect", 'kickoff: "@alice begin"\n')
     asked = [
@@ -246,7 +235,6 @@ async def test_the_kickoff_waits_until_the_owner_is_elected(kernel: ServedKernel
 
 @pytest.mark.promise("P38")
 async def test_a_deadline_ends_an_election_that_nobody_votes_in(kernel: ServedKernel) -> None:
-    """Then nobody owns the documents, and the work begins."""
     await kernel.end("i1")
     await start_owned(kernel, "elect", 'kickoff: "@alice begin"\n')
 
@@ -263,7 +251,6 @@ async def test_a_deadline_ends_an_election_that_nobody_votes_in(kernel: ServedKe
 
 @pytest.mark.promise("P38")
 async def test_a_binding_vote_makes_an_owner_of_some_documents_or_accepts_a_suggestion(kernel: ServedKernel) -> None:
-    """binds: {documents} of an election, {suggestion} of an approval; what neither decides is refused."""
     election = {
         "type": "election",
         "title": "Who keeps findings?",

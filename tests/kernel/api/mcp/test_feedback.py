@@ -25,7 +25,6 @@ async def test_what_agents_and_people_say_is_kept_and_wakes_nobody(kernel: Serve
 
 @pytest.mark.promise("P4")
 async def test_a_repeated_call_is_one(kernel: ServedKernel) -> None:
-    """By the call's key; without one each is a call of its own."""
     await kernel.attempt()
     answers = [await call(kernel, "feedback_submit", {"text": "x"}, **{CALL_KEY: "k1"}) for _ in range(2)]
     assert answers[0] == answers[1]
@@ -36,7 +35,6 @@ async def test_a_repeated_call_is_one(kernel: ServedKernel) -> None:
 
 @pytest.mark.promise("HF18", "P10")
 async def test_nothing_and_too_much_are_refused(kernel: ServedKernel) -> None:
-    """Nothing and too much are refused."""
     await kernel.attempt()
     for text in ("", "x" * 20_001, 7):
         assert (await call(kernel, "feedback_submit", {"text": text}))["isError"]

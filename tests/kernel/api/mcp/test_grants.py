@@ -59,7 +59,6 @@ async def listed(kernel: ServedKernel, token: str = HAND, **extra: Any) -> set[s
 async def test_what_a_colleague_gives_counts_from_the_next_call_until_it_is_revoked(
     kernel: ServedKernel, extra: dict[str, int]
 ) -> None:
-    """For an attempt that runs, and a tool that it was not listed before; both ways in."""
     assert await says(kernel) == "forbidden"
     assert "channel_send" not in await listed(kernel, HAND, **extra)
     given = await gives(kernel, scope="channel.write", to="bob")
@@ -79,7 +78,6 @@ async def test_what_a_colleague_gives_counts_from_the_next_call_until_it_is_revo
 
 
 async def test_uses_are_counted_with_what_they_allow_and_a_repeat_is_none(kernel: ServedKernel) -> None:
-    """A refused call uses nothing up; a call made again by its key is answered as before, also when nothing is left."""
     await gives(kernel, scope="channel.write", to="bob", uses=2)
     refused = await call(kernel, "channel_send", {"message": ""}, HAND)
     assert refused["isError"] is True
@@ -93,7 +91,6 @@ async def test_uses_are_counted_with_what_they_allow_and_a_repeat_is_none(kernel
 
 
 async def test_calls_at_the_same_time_have_no_more_uses_than_there_are(kernel: ServedKernel) -> None:
-    """Each looks at what is left in its own commit."""
     await gives(kernel, scope="channel.write", to="bob", uses=3)
     refusals: list[str | None] = []
 
@@ -109,7 +106,6 @@ async def test_calls_at_the_same_time_have_no_more_uses_than_there_are(kernel: S
 
 
 async def test_reading_by_a_grant_uses_it_up_as_well(kernel: ServedKernel) -> None:
-    """Each read is a call."""
     await gives(kernel, scope="documents.write", to="bob", uses=1)
     made = await call(kernel, "team_doc_create", {"file": "a.md", "content": "x"}, HAND)
     assert made["isError"] is False
@@ -120,7 +116,6 @@ async def test_reading_by_a_grant_uses_it_up_as_well(kernel: ServedKernel) -> No
 
 
 async def test_who_may_not_give_is_not_told_how_and_is_refused(kernel: ServedKernel) -> None:
-    """Neither tool is listed without the scope auth; with it nobody gives what he has not, or takes another's back."""
     assert not {"auth_grant", "auth_revoke"} & await listed(kernel)
     assert (await gives(kernel, HAND, scope="channel.read", to="alice"))["code"] == "forbidden"
     assert (await gives(kernel, scope="votes", to="bob"))["code"] == "forbidden"
@@ -134,7 +129,6 @@ async def test_who_may_not_give_is_not_told_how_and_is_refused(kernel: ServedKer
 
 
 async def test_what_is_handed_on_ends_with_what_it_derives_from(kernel: ServedKernel) -> None:
-    """A person gives bob the scope auth, and bob gives alice votes that he was given: both links carry it."""
     votes = await person_gives(kernel, scope="votes", uses=3)
     auth = await person_gives(kernel, scope="auth", until="2h")
     assert (await gives(kernel, HAND, scope="votes", to="alice", uses=4))["code"] == "forbidden"
@@ -151,7 +145,6 @@ async def test_what_is_handed_on_ends_with_what_it_derives_from(kernel: ServedKe
 
 
 async def test_a_lead_lets_through_the_call_of_another_and_never_its_own(kernel: ServedKernel) -> None:
-    """By the id of the request; what is decided is decided."""
     asked = await call(kernel, "auth_request", {"tool": "bash", "input": {}, "wait_seconds": 0}, HAND)
     own = await call(kernel, "auth_request", {"tool": "bash", "input": {}, "wait_seconds": 0}, LEAD)
     request, own_request = asked["structuredContent"]["id"], own["structuredContent"]["id"]
@@ -167,7 +160,6 @@ async def test_a_lead_lets_through_the_call_of_another_and_never_its_own(kernel:
 
 
 async def test_a_stale_token_has_no_grant_and_a_next_attempt_of_the_agent_has_it(kernel: ServedKernel) -> None:
-    """What an agent was given is the agent's in that run, and its token's no longer than the attempt lasts."""
     await gives(kernel, scope="channel.write", to="bob")
     first = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"][0]["id"]
     await kernel.end(first)

@@ -55,7 +55,6 @@ async def test_what_cannot_be_asked_is_refused(kernel: ServedKernel, tool: str, 
 
 
 async def test_memory_is_recalled_by_words_and_the_archive_on_demand(kernel: ServedKernel) -> None:
-    """What was written a moment ago is found, as the file has it."""
     await kernel.attempt()
     await call(kernel, "memory_write", {"key": "office", "value": "the office is in Lyon", "tier": "core"})
     await call(kernel, "memory_write", {"key": "old", "value": "the office was in Paris", "tier": "archive"})

@@ -40,7 +40,6 @@ async def leading(kernel: ServedKernel, mode: str, token: str = TOKEN) -> AsyncG
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_sdks_client_leads_a_team(kernel: ServedKernel, mode: str) -> None:
-    """Start, look, send, read, stop; the client checks each answer against the schema that we publish."""
     await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": "pr-1"})
     await kernel.ask("PUT", "/spaces/review:pr-1/documents/a/b.md", {"content": "x"})
     await kernel.attempt()
@@ -99,7 +98,6 @@ async def test_the_sdks_client_leads_a_team(kernel: ServedKernel, mode: str) -> 
 async def test_what_a_token_does_not_open_is_not_listed_and_refused(
     kernel: ServedKernel, scope: str, listed: set[str]
 ) -> None:
-    """An error the model reads, with the code forbidden, whatever the arguments are."""
     token = await made(kernel, scope)
     async with leading(kernel, "2026-07-28", token) as mcp:
         assert {tool.name for tool in (await mcp.list_tools()).tools} == listed
@@ -110,7 +108,6 @@ async def test_what_a_token_does_not_open_is_not_listed_and_refused(
 
 
 async def test_an_attempt_has_none_of_them_and_a_person_none_of_its_tools(kernel: ServedKernel) -> None:
-    """Two tables; by neither token is a tool of the other known."""
     await kernel.attempt()
     for name, token in (("agents_list", "worker-token"), ("team_members", TOKEN)):
         answer = await post(
@@ -120,7 +117,6 @@ async def test_an_attempt_has_none_of_them_and_a_person_none_of_its_tools(kernel
 
 
 async def test_a_call_that_is_sent_again_happens_once(kernel: ServedKernel) -> None:
-    """With the key of the call, as with Idempotency-Key over REST; another token's key is another."""
     operate = await made(kernel, "operate")
     again = [
         await call(kernel, "send", {"to": "alice", "text": "hi"}, token, **{"agent-worker/call": "one"})
@@ -131,14 +127,12 @@ async def test_a_call_that_is_sent_again_happens_once(kernel: ServedKernel) -> N
 
 
 async def test_wrong_arguments_are_told_which_there_are(kernel: ServedKernel) -> None:
-    """The hint names them, and which are needed."""
     answer = (await call(kernel, "send", {"to": "alice", "message": "hi"}, TOKEN))["structuredContent"]
     assert answer["code"] == "bad_request"
     assert answer["hint"] == "it takes: to (needed), text (needed)"
 
 
 async def test_people_only_holds_over_mcp_too(kernel: ServedKernel) -> None:
-    """An agent's process with the administrator's token starts and approves nothing."""
     kernel.below.append(True)
     for name, arguments in (
         ("workflow_start", {"workflow": "review"}),
@@ -157,7 +151,6 @@ async def test_a_run_that_is_led_waits_for_what_needs_a_person(kernel: ServedKer
 
 
 async def test_the_end_of_a_run_is_waited_for(kernel: ServedKernel) -> None:
-    """The answer comes with the end, not with the time."""
     run = (await call(kernel, "workflow_run", {"workflow": "task"}, TOKEN))["structuredContent"]["id"]
     reports: list[Any] = []
 
@@ -174,8 +167,6 @@ async def test_the_end_of_a_run_is_waited_for(kernel: ServedKernel) -> None:
 
 
 async def test_the_next_event_is_waited_for(kernel: ServedKernel) -> None:
-    """And what was there before is given at once."""
-
     async def newest() -> Any:
         return (await call(kernel, "events_read", {"limit": 1}, TOKEN))["structuredContent"]
 

@@ -39,7 +39,6 @@ async def asks(kernel: ServedKernel, query: str, agent: str = "alice") -> Any:
 
 @pytest.mark.promise("P51")
 async def test_a_colleague_is_given_what_may_be_given_quoted_and_with_its_source(kernel: ServedKernel) -> None:
-    """Private entries and those of another space are not in it, in no byte."""
     told = await asks(kernel, "what do you know about deployments?")
     assert {one["key"] for one in told["given"]} == {"deploy", "deploy-here"}
     one = next(one for one in told["given"] if one["key"] == "deploy")
@@ -51,7 +50,6 @@ async def test_a_colleague_is_given_what_may_be_given_quoted_and_with_its_source
 @pytest.mark.promise("P51")
 @pytest.mark.parametrize("query", ["password", "CANARY-PRIVATE", "ELSEWHERE", "nothing like that", "?"])
 async def test_what_is_hidden_is_answered_like_what_is_not_there(kernel: ServedKernel, query: str) -> None:
-    """In the same words."""
     missing = await asks(kernel, "zebra")
     assert await asks(kernel, query) == missing
     assert missing["given"] == []
@@ -77,7 +75,6 @@ async def test_every_answer_is_in_the_audit_without_what_was_said(kernel: Served
 
 @pytest.mark.promise("P51")
 async def test_what_is_shared_comes_quoted_into_the_inbox_and_wakes_nobody(kernel: ServedKernel) -> None:
-    """A private key is withheld like one that is not there; the call made again says nothing twice."""
     keys = ["deploy", "deploy-secret", "never-there", "deploy-there"]
     for _ in range(2):
         shared = await call(kernel, "share_with", {"agent": "bob", "keys": keys}, "worker-token", **{CALL_KEY: "c1"})
@@ -96,21 +93,18 @@ async def test_what_is_shared_comes_quoted_into_the_inbox_and_wakes_nobody(kerne
 
 
 async def test_who_is_no_colleague_is_not_asked(kernel: ServedKernel) -> None:
-    """Nor who asks itself, nor anybody from a personal space; nothing of it is in the audit."""
     assert (await asks(kernel, "deploys", "carol"))["code"] == "not_a_participant"
     assert (await asks(kernel, "deploys", "bob"))["code"] == "conflict"
     assert (await kernel.ask("GET", "/audit")).json["total"] == 0
 
 
 async def test_a_memory_that_is_wrong_is_to_others_an_empty_one(kernel: ServedKernel, tmp_path: Path) -> None:
-    """Its owner is told elsewhere."""
     (tmp_path / "project/.agents/alice/memory/working.yaml").write_text("deploy: [")
     assert (await asks(kernel, "deploys"))["given"] == []
 
 
 @pytest.mark.promise("P46")
 async def test_what_is_purged_is_in_no_row_of_the_audit_by_its_key_either(kernel: ServedKernel, tmp_path: Path) -> None:
-    """The rest of the answer stays told."""
     await asks(kernel, "deploys")
     for agent, instruction in (("alice", "i1"), ("bob", "i2")):
         assert (await kernel.ask("GET", f"/instructions/{instruction}")).json["agent"] == agent
@@ -124,7 +118,6 @@ async def test_what_is_purged_is_in_no_row_of_the_audit_by_its_key_either(kernel
 async def test_the_log_is_asked_on_the_kernels_own_thread(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its connection is busy else, now and then, for one of the two who ask."""
     reader, threads = kernel.services.store.reader, set[int]()
     now = reader.now
 

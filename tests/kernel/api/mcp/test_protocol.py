@@ -47,7 +47,6 @@ BAD_BODIES: list[bytes] = [
 @pytest.mark.promise("HF17")
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25", "2024-11-05", "2099-01-01", None])
 async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: ServedKernel, revision: str | None) -> None:
-    """In every revision."""
     await kernel.attempt()
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     if revision is not None:
@@ -84,7 +83,6 @@ async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: ServedKernel, re
 async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(
     kernel: ServedKernel, tool: str, arguments: Any
 ) -> None:
-    """isError with a code the model can read; no partial effect."""
     await kernel.attempt(text="work")
     import json
 
@@ -102,7 +100,6 @@ async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(
 @pytest.mark.promise("XF15", "HF05")
 @pytest.mark.parametrize("name", ["agents_delete", "shutdown", "", "channel_send ", "x" * 100_000, "__class__"])
 async def test_a_tool_that_is_not_there_is_invalid_params(kernel: ServedKernel, name: str) -> None:
-    """What is not listed cannot be called."""
     await kernel.attempt()
     answer = await post(kernel, call_of(name, {}), Mcp_Name=name[:1000].strip() or "-")
     assert answer.status == 400
@@ -112,7 +109,6 @@ async def test_a_tool_that_is_not_there_is_invalid_params(kernel: ServedKernel, 
 
 @pytest.mark.promise("HF18")
 async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) -> None:
-    """Up to the limit of a message nothing is cut; over it nothing is said."""
     await kernel.attempt()
     text = "é" * (TEXT_LIMIT_BYTES // 2)
     assert (await call(kernel, "channel_send", {"message": text}))["isError"] is False
@@ -126,7 +122,6 @@ async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) ->
 
 @pytest.mark.promise("HF19")
 async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: ServedKernel) -> None:
-    """A revision we do not speak is refused with those we do."""
     await kernel.attempt()
     body = call_of("team_members", {})
     body["params"]["_meta"] = ENVELOPE | {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
@@ -140,7 +135,6 @@ async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: Se
     "headers", [{"Mcp_Method": "tools/list"}, {"Mcp_Name": "channel_send"}, {"MCP_Protocol_Version": "2099-01-01"}]
 )
 async def test_headers_that_contradict_the_body_are_refused(kernel: ServedKernel, headers: dict[str, str]) -> None:
-    """Two readers of one request must not see two requests."""
     await kernel.attempt()
     answer = await post(kernel, call_of("team_members", {}), **headers)
     assert answer.status == 400
@@ -149,7 +143,6 @@ async def test_headers_that_contradict_the_body_are_refused(kernel: ServedKernel
 
 @pytest.mark.promise("P17")
 async def test_a_body_that_is_not_json_by_its_type_is_refused(kernel: ServedKernel) -> None:
-    """What a page can send without asking is not taken."""
     await kernel.attempt()
     answer = await post(kernel, call_of("channel_send", {"message": "x"}), Content_Type="text/plain")
     assert (answer.status, answer.code) == (415, "unsupported_media_type")
@@ -167,7 +160,6 @@ async def test_a_body_that_is_not_json_by_its_type_is_refused(kernel: ServedKern
     ],
 )
 async def test_the_fast_path_and_the_sdk_give_the_same_answer(kernel: ServedKernel, change: dict[str, Any]) -> None:
-    """The plain call that is answered without the SDK is the SDK's answer, key for key."""
     await kernel.attempt()
     body = call_of("team_members", {"include_status": True})
     body["params"] |= change
@@ -185,7 +177,6 @@ async def test_the_fast_path_and_the_sdk_give_the_same_answer(kernel: ServedKern
 
 @pytest.mark.parametrize("method", ["tools/list", "server/discover"])
 async def test_what_is_listed_is_the_same_both_ways(kernel: ServedKernel, method: str) -> None:
-    """The list and the discovery that are answered without the SDK are the SDK's, key for key."""
     await kernel.attempt()
     short = await post(kernel, {"jsonrpc": "2.0", "id": "a", "method": method, "params": {"_meta": ENVELOPE}})
     longer = {"_meta": ENVELOPE | {"progressToken": 1}}
@@ -223,7 +214,6 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
 async def test_plain_requests_of_the_handshake_revisions_are_the_same_both_ways(
     kernel: ServedKernel, message: dict[str, Any]
 ) -> None:
-    """A greeting, a ping, a list or a call answered without the SDK is the SDK's answer, key for key."""
     await kernel.attempt()
     headers = kernel.headers("worker-token") | {"Accept": "application/json, text/event-stream"}
     for revision in (None, *HANDSHAKE_PROTOCOL_VERSIONS):
@@ -240,7 +230,6 @@ async def test_plain_requests_of_the_handshake_revisions_are_the_same_both_ways(
 async def test_a_tool_that_is_not_there_is_told_without_the_sdk(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model that makes a name up does not wait for an import, which takes more than half a second."""
     monkeypatch.setattr(endpoint, "load_sdk", None)
     await kernel.attempt()
     modern = await post(kernel, call_of("nosuch", {}))
@@ -252,14 +241,12 @@ async def test_a_tool_that_is_not_there_is_told_without_the_sdk(
 
 
 def test_the_sdk_is_not_imported_before_a_request_needs_it() -> None:
-    """It takes more than half a second, which every start of a kernel would pay."""
     code = "import sys, kernel.app; print([name for name in ('mcp', 'mcp_types', 'quart') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]"
 
 
 async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: ServedKernel) -> None:
-    """We fail it ourselves, before its connection is cut."""
     from kernel.api.mcp.tool import Caller
 
     started = trio.Event()

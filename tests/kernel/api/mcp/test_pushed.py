@@ -97,7 +97,6 @@ async def mention(kernel: ServedKernel, text: str = "@user look") -> None:
 
 
 async def test_a_mention_of_the_user_is_pushed_and_no_other_message(kernel: ServedKernel) -> None:
-    """By GET: first from where on it is told, then what an agent says to the user, cut where it is long."""
     async with pushing(kernel) as heard:
         assert await heard.next() == {}
         assert heard.last.isdigit()
@@ -112,7 +111,6 @@ async def test_a_mention_of_the_user_is_pushed_and_no_other_message(kernel: Serv
 
 
 async def test_what_needs_a_person_is_pushed_as_it_stands(kernel: ServedKernel) -> None:
-    """An approval that is asked for, and that it is settled; who listens later is told at once what stands."""
     await kernel.attempt()
     async with pushing(kernel) as heard:
         assert await heard.next() == {}
@@ -129,7 +127,6 @@ async def test_what_needs_a_person_is_pushed_as_it_stands(kernel: ServedKernel) 
 
 
 async def test_who_comes_back_is_told_what_it_missed(kernel: ServedKernel) -> None:
-    """At least once: by the id of what was heard last, over GET; by ``since`` in the newest revision."""
     async with pushing(kernel) as heard:
         await heard.next()
     for text in ("@user one", "@user two"):
@@ -151,7 +148,6 @@ async def test_who_comes_back_is_told_what_it_missed(kernel: ServedKernel) -> No
 
 
 async def test_only_what_is_asked_for_is_pushed(kernel: ServedKernel) -> None:
-    """Needs alone are told without mentions; of notifications that are not ours nothing comes."""
     async with pushing(kernel, ours={"needs": True}) as heard:
         await heard.next()
         await mention(kernel)
@@ -160,7 +156,6 @@ async def test_only_what_is_asked_for_is_pushed(kernel: ServedKernel) -> None:
 
 
 async def test_a_stream_ends_with_its_token(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that happens afterwards is told, nor that anything does."""
     monkeypatch.setattr(pushed, "PING_SECONDS", 0.05)
     token = await made(kernel, "read")
     async with pushing(kernel, token) as heard:
@@ -171,7 +166,6 @@ async def test_a_stream_ends_with_its_token(kernel: ServedKernel, monkeypatch: p
 
 
 async def test_a_stream_ends_with_a_result_when_the_kernel_stops(kernel: ServedKernel) -> None:
-    """So the client knows that it has to listen again, to the next."""
     async with pushing(kernel, ours={"needs": True}) as heard:
         await heard.next()
         kernel.services.kernel.shutdown.closing.set()
@@ -179,7 +173,6 @@ async def test_a_stream_ends_with_a_result_when_the_kernel_stops(kernel: ServedK
 
 
 async def test_listeners_are_bounded(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each token has so many places and no more; a place is free again when its listener has left."""
     monkeypatch.setattr(pushed, "EACH_LIMIT", 1)
     async with pushing(kernel):
         assert (await kernel.ask("GET", "/mcp", headers=kernel.headers(Accept=SSE))).code == "busy"
@@ -212,7 +205,6 @@ async def test_nothing_is_pushed_to_an_attempt_or_to_who_takes_no_stream(kernel:
 
 
 def test_what_is_pushed_is_open_to_every_token() -> None:
-    """It is what these show, and nothing beyond: a scope that did not open them would have to be refused here."""
     assert {MANAGEMENT[name].route.needs for name in ("needs_list", "events_read", "channel_read")} == {"read"}
 
 
@@ -246,7 +238,6 @@ class Ours(ClientExtension):
 
 
 async def test_the_sdk_for_python_listens(kernel: ServedKernel) -> None:
-    """In the newest revision, by an extension of its client that names our notifications."""
     ours = Ours()
     wanted = SubscriptionFilter.model_validate({"agent-worker": {"mention": True, "needs": True, "since": 0}})
     token = await made(kernel, "read")

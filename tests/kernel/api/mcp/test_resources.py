@@ -31,7 +31,6 @@ def reference(text: str) -> str:
 
 
 async def test_a_long_message_is_a_stub_and_whom_it_mentions_at_its_end_is_woken(kernel: ServedKernel) -> None:
-    """The rules read all of it; the channel keeps its first lines, and anybody there reads the rest."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     sent = await call(kernel, "channel_send", {"message": f"{BIG}@bob all yours"})
@@ -66,7 +65,6 @@ async def test_what_fits_is_said_as_it_is(kernel: ServedKernel, more: int, cut: 
 
 
 async def test_one_text_has_one_id_in_a_space_and_another_in_the_next(kernel: ServedKernel) -> None:
-    """Deduplicated, whoever says it and however: a message, a tool, a person."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     made = [(await call(kernel, "resource_create", {"content": BIG}))["structuredContent"]["id"] for _ in range(2)]
@@ -87,7 +85,6 @@ async def test_one_text_has_one_id_in_a_space_and_another_in_the_next(kernel: Se
 
 @pytest.mark.promise("P41", "XF16")
 async def test_another_spaces_resource_is_as_if_it_were_not_there(kernel: ServedKernel) -> None:
-    """By the tool and by REST; a person reads any by its id alone."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     made = (await call(kernel, "resource_create", {"content": "ours"}))["structuredContent"]
@@ -109,7 +106,6 @@ async def test_another_spaces_resource_is_as_if_it_were_not_there(kernel: Served
 
 
 async def test_pages_of_resources_leave_none_out(kernel: ServedKernel) -> None:
-    """The newest first, up to the first."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     made = [
         (await kernel.ask("POST", "/spaces/review/resources", {"content": f"n{number}"})).json["id"]
@@ -127,7 +123,6 @@ async def test_pages_of_resources_leave_none_out(kernel: ServedKernel) -> None:
 
 
 async def test_what_an_agent_keeps_counts_as_what_it_says_and_has_an_end(kernel: ServedKernel) -> None:
-    """limits.bytes of its file, and the size of one."""
     await kernel.attempt()
     huge = await call(kernel, "resource_create", {"content": "x" * (2 * 2**20 + 1)})
     assert huge["structuredContent"]["code"] == "too_large"
@@ -159,7 +154,6 @@ async def test_what_is_cleared_takes_its_resources_along(kernel: ServedKernel) -
 
 
 async def test_a_repeated_call_says_a_long_message_once(kernel: ServedKernel) -> None:
-    """The ledger knows it by its words, not by its stub."""
     await kernel.attempt()
     answers = [await call(kernel, "channel_send", {"message": BIG}, **{CALL_KEY: "one"}) for _ in range(2)]
     assert answers[0] == answers[1]
@@ -167,7 +161,6 @@ async def test_a_repeated_call_says_a_long_message_once(kernel: ServedKernel) ->
 
 
 async def test_the_largest_message_of_control_characters_fits_the_start_of_a_worker(kernel: ServedKernel) -> None:
-    """What is accepted reaches its agent, whatever JSON makes of it (six bytes for one)."""
     text = "\x01" * TEXT_LIMIT_BYTES
     sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": text})
     (instruction,) = sent.json["instruction_ids"]

@@ -33,7 +33,6 @@ async def listed(kernel: ServedKernel, **extra: Any) -> set[str]:
 async def test_a_reviewer_that_may_not_speak_reads_votes_and_is_refused_the_rest(
     kernel: ServedKernel, extra: dict[str, int]
 ) -> None:
-    """Both ways in: what is out of scope is not listed, and a call of it is a refusal that changes nothing."""
     await attempt(kernel, "channel.read", "votes")
     tools = await listed(kernel, **extra)
     assert {"channel_read", "my_inbox", "my_inbox_ack", "team_vote", "team_proposal_create", "team_members"} <= tools
@@ -47,7 +46,6 @@ async def test_a_reviewer_that_may_not_speak_reads_votes_and_is_refused_the_rest
 
 
 async def test_a_writer_without_votes_is_refused_even_with_arguments_that_are_wrong(kernel: ServedKernel) -> None:
-    """The scope comes first: what a tool takes is told to nobody who may not call it."""
     await attempt(kernel, "channel.write")
     for name in ("team_vote", "team_proposal_create", "team_proposal_status", "team_proposal_cancel"):
         refused = await call(kernel, name, {"no": "such"})
@@ -81,7 +79,6 @@ async def test_a_token_opens_everything_of_the_default_and_lists_what_its_situat
 
 
 async def test_a_file_that_names_a_scope_has_its_tools_listed(kernel: ServedKernel) -> None:
-    """Beside the default."""
     file = kernel.services.files.catalog.root / ".agents/alice.yaml"
     file.write_text(f"{file.read_text()}scopes: [default, votes]\n")
     await kernel.attempt()
@@ -91,14 +88,12 @@ async def test_a_file_that_names_a_scope_has_its_tools_listed(kernel: ServedKern
 
 
 async def test_an_agent_without_any_scope_has_the_tools_that_all_have(kernel: ServedKernel) -> None:
-    """`scopes: []`."""
     await attempt(kernel)
     assert await listed(kernel) == {"team_members", "resource_read", "auth_request"}
 
 
 @given(st.frozensets(st.sampled_from(sorted(get_args(Scope)))))
 def test_each_scope_opens_its_tools_whatever_the_others_are(scopes: frozenset[Scope]) -> None:
-    """What is opened by several is what each of them opens."""
     assert scopes_of(tuple(scopes)) == scopes
     assert scopes_of(("default", *scopes)) == SCOPES | scopes
     assert set(get_args(Scope)) == SCOPES | NAMED_ONLY

@@ -33,7 +33,6 @@ async def does(kernel: ServedKernel, tool: str, token: str = LEAD, key: str | No
 
 
 async def test_who_opens_a_space_and_whom_it_names_are_in_it_and_hear_each_other_there(kernel: ServedKernel) -> None:
-    """An @mention there is work there; the final answer stays there; the run's channel does not tell of it."""
     made = await does(kernel, "space_create", key="k", name="design", members=["bob"])
     assert (made["space"], made["name"], made["members"]) == ("review:main~design", "design", ["alice", "bob"])
     assert await does(kernel, "space_create", key="k", name="design", members=["bob"]) == made
@@ -55,7 +54,6 @@ async def test_who_opens_a_space_and_whom_it_names_are_in_it_and_hear_each_other
 
 
 async def test_to_who_is_not_in_a_space_it_is_missing_as_one_that_never_was(kernel: ServedKernel) -> None:
-    """By every tool that takes a space, with the same words."""
     await does(kernel, "space_create", name="design", members=["alice"])
     for tool, asked in (
         ("channel_read", {}),
@@ -73,7 +71,6 @@ async def test_to_who_is_not_in_a_space_it_is_missing_as_one_that_never_was(kern
 
 
 async def test_who_leaves_has_lost_the_space_and_the_work_there_at_the_next_call(kernel: ServedKernel) -> None:
-    """Also an attempt that is at work there; others go on."""
     await does(kernel, "space_create", name="design", members=["bob"])
     (work,) = (await does(kernel, "channel_send", message="@bob look", space="design"))["instruction_ids"]
     await kernel.end("i2")
@@ -90,7 +87,6 @@ async def test_who_leaves_has_lost_the_space_and_the_work_there_at_the_next_call
 
 
 async def test_who_opened_it_is_woken_once_all_work_there_has_ended(kernel: ServedKernel) -> None:
-    """With what was said there last, and nobody else is told; what was put to the vote there is called off."""
     await does(kernel, "space_create", name="design", members=["bob"])
     (work,) = (await does(kernel, "channel_send", message="@bob look", space="design"))["instruction_ids"]
     await kernel.end("i1")
@@ -118,7 +114,6 @@ async def test_who_opened_it_is_woken_once_all_work_there_has_ended(kernel: Serv
 
 
 async def test_people_see_change_and_close_what_agents_opened(kernel: ServedKernel) -> None:
-    """GET /spaces, POST members, DELETE; a run's own space is none of these."""
     await does(kernel, "space_create", name="design", members=["bob"])
     path = "/spaces/review:main~design"
     sent = await kernel.ask("POST", "/messages", {"to": "bob@review~design", "text": "for you"})
@@ -140,7 +135,6 @@ async def test_people_see_change_and_close_what_agents_opened(kernel: ServedKern
 
 
 async def test_a_space_ends_with_its_run(kernel: ServedKernel) -> None:
-    """Work in it is cancelled, in the commit that ends the run; what was said can still be read by people."""
     await does(kernel, "space_create", name="design", members=["bob"])
     (work,) = (await does(kernel, "channel_send", message="@bob look", space="design"))["instruction_ids"]
     stopped = await kernel.ask("DELETE", "/workflows/review")

@@ -28,7 +28,6 @@ async def team(kernel: ServedKernel) -> ServedKernel:
 
 @pytest.mark.promise("P39")
 async def test_tasks_from_the_plan_to_a_check_that_fails(team: ServedKernel) -> None:
-    """The keys of the plan stand for ids; a failed check leaves the task claimed and gives its output."""
     planned = await given(team, "team_task_plan", PLAN)
     assert planned["ids"] == {"a": "t1", "b": "t2"}
     listed = await given(team, "team_task_list", {}, "bobs-token")
@@ -62,7 +61,6 @@ async def test_a_path_is_asked_for_by_those_who_want_to_write_it(team: ServedKer
 
 
 async def test_a_split_task_and_a_circle(team: ServedKernel) -> None:
-    """Parts are planned as tasks are; a circle is refused with its tasks."""
     circle = {"tasks": [{"key": "x", "title": "X", "needs": ["y"]}, {"key": "y", "title": "Y", "needs": ["x"]}]}
     refused = await call(team, "team_task_plan", circle, "worker-token")
     assert "x -> y -> x" in refused["structuredContent"]["detail"]
@@ -74,7 +72,6 @@ async def test_a_split_task_and_a_circle(team: ServedKernel) -> None:
 
 
 async def test_a_person_plans_counts_as_done_and_cancels(team: ServedKernel) -> None:
-    """REST: the same request is one plan; what was given out and nobody has begun is taken back."""
     headers = team.headers() | {"Idempotency-Key": "k"}
     body = {"tasks": [{"key": "a", "title": "A", "for": "bob", "check": "false"}, {"title": "B", "needs": ["a"]}]}
     for _ in range(2):
@@ -99,7 +96,6 @@ async def test_a_person_plans_counts_as_done_and_cancels(team: ServedKernel) -> 
 
 @pytest.mark.promise("P39")
 async def test_who_may_claim_a_task_for_nobody_reads_of_it_in_its_prompt(kernel: ServedKernel) -> None:
-    """By its id, until somebody has it."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     planned = await call(

@@ -21,7 +21,6 @@ async def said(kernel: ServedKernel, space: str) -> list[tuple[str, str]]:
 
 
 async def test_what_an_agent_says_is_in_the_channel_and_wakes_whom_it_mentions(kernel: ServedKernel) -> None:
-    """channel_send."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     result = await call(kernel, "channel_send", {"message": "@bob please look"})
@@ -33,7 +32,6 @@ async def test_what_an_agent_says_is_in_the_channel_and_wakes_whom_it_mentions(k
 
 
 async def test_a_ninth_mention_is_reported_to_the_sender(kernel: ServedKernel) -> None:
-    """contracts 2: a ninth mention is reported to the sender."""
     names = [f"n{number}" for number in range(9)]
     root = kernel.services.files.catalog.root
     members = "".join(f"  {name}: {{ model: mock/x, mock: [{{ text: hi }}] }}\n" for name in names)
@@ -47,7 +45,6 @@ async def test_a_ninth_mention_is_reported_to_the_sender(kernel: ServedKernel) -
 
 @pytest.mark.promise("P4")
 async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer(kernel: ServedKernel) -> None:
-    """The effects ledger; ten at once are one."""
     await kernel.attempt()
     results = []
 
@@ -63,7 +60,6 @@ async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer
 
 @pytest.mark.promise("P4")
 async def test_calls_without_a_key_are_calls_of_their_own(kernel: ServedKernel) -> None:
-    """Legitimate repeats are not lost; a client that names no calls gets no ledger."""
     await kernel.attempt()
     for _ in range(2):
         await call(kernel, "channel_send", {"message": "again"})
@@ -73,7 +69,6 @@ async def test_calls_without_a_key_are_calls_of_their_own(kernel: ServedKernel) 
 
 
 async def test_the_channel_is_read_by_limit_and_by_seq(kernel: ServedKernel) -> None:
-    """channel_read."""
     await kernel.attempt(text="first")
     for number in range(3):
         await call(kernel, "channel_send", {"message": f"n{number}"})
@@ -85,7 +80,6 @@ async def test_the_channel_is_read_by_limit_and_by_seq(kernel: ServedKernel) -> 
 
 
 async def test_no_part_of_a_channel_is_left_out_without_a_word(kernel: ServedKernel) -> None:
-    """channel_read says how many there are and where the rest begins, in both directions, to the last one."""
     await kernel.attempt(text="n0")
     for number in range(1, 5):
         await call(kernel, "channel_send", {"message": f"n{number}"})
@@ -111,7 +105,6 @@ async def test_no_part_of_a_channel_is_left_out_without_a_word(kernel: ServedKer
 async def test_no_part_of_an_inbox_is_left_out_without_a_word(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """my_inbox says how many there are and where the rest begins."""
     monkeypatch.setattr(messages, "DELIVERIES_LIMIT", 2)
     await kernel.attempt(text="n0")
     for number in range(1, 4):
@@ -126,7 +119,6 @@ async def test_no_part_of_an_inbox_is_left_out_without_a_word(
 
 
 async def test_the_inbox_lists_what_is_not_handled_and_marks_exactly_what_is_named(kernel: ServedKernel) -> None:
-    """my_inbox, my_inbox_ack: a text's urgency is shown and changes nothing."""
     await kernel.attempt(text="the work")
     other = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "URGENT: more"})).json["message_id"]
     rows = (await call(kernel, "my_inbox"))["structuredContent"]["deliveries"]
@@ -144,7 +136,6 @@ async def test_the_inbox_lists_what_is_not_handled_and_marks_exactly_what_is_nam
 
 @pytest.mark.promise("P6", "XF16")
 async def test_an_agent_cannot_mark_the_messages_of_another(kernel: ServedKernel) -> None:
-    """another's delivery is as if it did not exist."""
     carol = AgentSpec(key=AgentKey("carol"), origin="ephemeral", definition=b'{"name": "carol", "model": "mock/x"}')
     await kernel.services.store.writer.commit(put_agents, [carol])
     theirs = (await kernel.ask("POST", "/messages", {"to": "carol", "text": "private"})).json["message_id"]
@@ -156,7 +147,6 @@ async def test_an_agent_cannot_mark_the_messages_of_another(kernel: ServedKernel
 
 
 async def test_team_members_are_listed_with_their_state_on_request(kernel: ServedKernel) -> None:
-    """team_members."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     plain = (await call(kernel, "team_members"))["structuredContent"]
@@ -167,7 +157,6 @@ async def test_team_members_are_listed_with_their_state_on_request(kernel: Serve
 
 @pytest.mark.promise("HF04", "HF20")
 async def test_no_other_field_makes_a_call_somebody_elses(kernel: ServedKernel) -> None:
-    """X-Agent-Id, session ids, arguments and client info are not believed."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review", token="alice-token")
     await kernel.attempt("bob@review", token="bob-token")
@@ -201,7 +190,6 @@ async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: ServedKerne
 
 @pytest.mark.promise("HF06", "HF21")
 async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKernel) -> None:
-    """Fenced again inside the transaction; whole or absent."""
     from kernel.api.mcp.calls import ToolDispatcher
     from kernel.api.mcp.tool import Caller
     from kernel.api.mcp.tools import TOOLS
@@ -220,7 +208,6 @@ async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKerne
 
 
 async def test_without_a_channel_there_is_none_to_read_or_speak_in(kernel: ServedKernel) -> None:
-    """workspace: false: refused as a result that a model can read; its own inbox is there."""
     path = kernel.services.files.catalog.root / ".workflows/solo.yaml"
     path.write_text("agents:\n  alice: { ref: alice }\nworkspace: false\n")
     assert (await kernel.ask("POST", "/workflows", {"workflow": "solo"})).status == 201
@@ -234,7 +221,6 @@ async def test_without_a_channel_there_is_none_to_read_or_speak_in(kernel: Serve
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_model_is_not_offered_to_ask_for_approvals(kernel: ServedKernel, revision: str, streams: bool) -> None:
-    """What runs its tools asks, in the words of the call itself. Programs that prompt for permission are listed it."""
     await kernel.attempt()
     shown: dict[str, set[str]] = {}
     for said in ("", TO_MODEL):

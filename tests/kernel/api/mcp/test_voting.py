@@ -60,7 +60,6 @@ async def test_a_vote_from_its_beginning_to_its_end(team: ServedKernel) -> None:
 
 @pytest.mark.promise("P4")
 async def test_a_repeated_call_of_the_same_key_adds_nothing(team: ServedKernel) -> None:
-    """The first answer once more."""
     first = await given(team, "team_proposal_create", CREATE, key="0.0:c")
     vote = {"proposal": "p1", "choice": "b"}
     voted = await given(team, "team_vote", vote, key="0.1:v")
@@ -99,7 +98,6 @@ async def test_a_refusal_is_a_result_with_a_code(team: ServedKernel, tool: str, 
 
 
 async def test_in_a_personal_space_nobody_votes(kernel: ServedKernel) -> None:
-    """It is between the agent and the user."""
     await kernel.attempt()
     result = await call(kernel, "team_proposal_create", CREATE)
     assert result["structuredContent"]["code"] == "not_a_participant"

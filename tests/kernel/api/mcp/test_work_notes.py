@@ -26,7 +26,6 @@ async def statuses(kernel: ServedKernel, token: str = "worker-token") -> dict[st
 
 
 async def test_a_status_is_shown_to_colleagues_in_ps_and_by_rest(kernel: ServedKernel) -> None:
-    """What is left out stays, null takes it away; the space it was said in has it, and no other."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     instruction = await kernel.attempt("alice@review")
     first = await call(kernel, "my_status_set", {"task": "PR 12", "state": "reviewing", "metadata": {"files": 3}})
@@ -47,7 +46,6 @@ async def test_a_status_is_shown_to_colleagues_in_ps_and_by_rest(kernel: ServedK
 
 
 async def test_a_status_has_an_end_and_what_is_refused_changes_nothing(kernel: ServedKernel) -> None:
-    """Bounded in the kernel, for whoever writes it is an agent."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     await call(kernel, "my_status_set", {"task": "small"})
@@ -67,7 +65,6 @@ changes = st.builds(StatusChange, task=values, state=values)
 
 @given(st.lists(changes, max_size=6))
 def test_a_status_is_the_last_that_was_said_of_each_part(said: list[StatusChange]) -> None:
-    """Against a dict that is updated."""
     plain: dict[str, str | None] = {"task": None, "state": None}
     status: AgentStatus | None = None
     for number, change in enumerate(said):
@@ -82,7 +79,6 @@ NOTE = {"done": "a.py\nis fine", "next": "b.py", "open": ["what of c?"], "files"
 
 
 async def test_a_hand_over_is_given_to_who_goes_on_and_to_who_looks(kernel: ServedKernel) -> None:
-    """The last one counts; the work that takes up the thread opens with it, as quoted report."""
     first = await kernel.attempt(text="do it")
     await call(kernel, "handover_write", {"done": "nothing", "next": "all"})
     kept = (await call(kernel, "handover_write", NOTE))["structuredContent"]["handover"]
@@ -97,7 +93,6 @@ async def test_a_hand_over_is_given_to_who_goes_on_and_to_who_looks(kernel: Serv
 
 
 async def test_the_prompt_says_where_documents_begin_who_owns_them_and_what_is_claimed(kernel: ServedKernel) -> None:
-    """Of the workflow's file as it was started, and of the tasks that are this work's but not in its message."""
     workflow = kernel.services.files.catalog.root / ".workflows/review.yaml"
     workflow.write_text(f"workspace: {{document: plan.md, document_owner: bob}}\n{REVIEW}")
     assert (await kernel.ask("POST", "/workflows", {"workflow": "review"})).status == 201
@@ -118,14 +113,12 @@ async def test_the_prompt_says_where_documents_begin_who_owns_them_and_what_is_c
 
 
 async def test_an_open_question_may_be_one_text(kernel: ServedKernel) -> None:
-    """Models write either."""
     await kernel.attempt()
     kept = await call(kernel, "handover_write", {"done": "a", "next": "b", "open": "what of c?"})
     assert kept["structuredContent"]["handover"]["open"] == ["what of c?"]
 
 
 async def test_the_prompt_says_what_else_waits_and_what_of_it_presses(kernel: ServedKernel) -> None:
-    """How many there are, and which say that they press; what is in hand is not counted."""
     await kernel.attempt(text="the work")
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "later"})
     urgent = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "URGENT: the build is red"})).json
@@ -137,7 +130,6 @@ async def test_the_prompt_says_what_else_waits_and_what_of_it_presses(kernel: Se
 
 
 async def test_what_agents_said_of_their_work_is_cleared_with_it(kernel: ServedKernel) -> None:
-    """No word of either is left."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     instruction = await kernel.attempt("alice@review")
     await call(kernel, "my_status_set", {"task": "secret plan"})

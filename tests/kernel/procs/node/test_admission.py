@@ -28,7 +28,6 @@ from protocol.node import JoinWord, KernelHello, LeaseTimes, Need, agree, decode
 def test_one_project_and_the_highest_term(
     hello: KernelHello, project: str | None, highest: int, code: str | None
 ) -> None:
-    """A table of who comes, and who was there."""
     refusal = refusal_of(hello, project, highest)
     assert (None if refusal is None else refusal.code) == code
 
@@ -38,13 +37,11 @@ def test_one_project_and_the_highest_term(
     [((3, 4), (4, 5), 4), ((4, 5), (3, 4), 4), ((3, 4), (3, 4), 4), ((3, 4), (5, 6), None), ((5, 6), (3, 4), None)],
 )
 def test_one_version_back_is_spoken(ours: tuple[int, int], theirs: tuple[int, int], spoken: int | None) -> None:
-    """Nodes and kernels are upgraded one after the other, in any order."""
     assert agree(ours, theirs) == spoken
 
 
 @pytest.mark.parametrize(("theirs", "older"), [((1, 2), "kernel's machine"), ((5, 6), "node")])
 def test_a_refused_version_says_which_side_to_upgrade(theirs: tuple[int, int], older: str) -> None:
-    """Both numbers, and what to do."""
     hello = KernelHello(project="p1", term=5, version="9.9", protocol=theirs)
     refusal = refusal_of(hello, "p1", 1, spoken=(3, 4))
     assert refusal is not None
@@ -52,7 +49,6 @@ def test_a_refused_version_says_which_side_to_upgrade(theirs: tuple[int, int], o
 
 
 def test_only_the_echo_of_a_beat_that_was_sent_renews_a_lease() -> None:
-    """A kernel cannot extend a lease with a timestamp in the future."""
     lease = Lease(60.0)
     sent_ms = lease.beat()
     lease.renew(sent_ms + 1)
@@ -62,7 +58,6 @@ def test_only_the_echo_of_a_beat_that_was_sent_renews_a_lease() -> None:
 
 
 def test_a_node_takes_no_order_without_a_lease() -> None:
-    """The kernel may have given that work to another node."""
     nobody: Any = None
     with pytest.raises(Garbled, match="there is no lease"):
         Tenancy(nobody, LeaseTimes(), nobody, nobody).take(Need(modules=("json",)))
@@ -83,7 +78,6 @@ WORD = JoinWord(host="host.example", port=4433, sha256="ab" * 32, token="t" * 43
 
 
 def test_a_join_word_comes_back_as_it_was() -> None:
-    """One word for the command line, and the token as the first line that a node sends."""
     word = WORD.encode()
     assert word.startswith("awk1.") and decode_join_word(f"{word}\n") == WORD
     assert WORD.line() == b"t" * 43 + b"\n"
@@ -93,12 +87,10 @@ def test_a_join_word_comes_back_as_it_was() -> None:
     "text", ["", "awk1.", "awk1.!!!", "awk2.xx", WORD.encode()[:-9], "awk1." + "A" * 9000, "x" * 99]
 )
 def test_what_is_no_join_word_is_refused_and_not_repeated(text: str) -> None:
-    """It may be half of a secret."""
     with pytest.raises(ValueError, match="comes from awk node add") as refused:
         decode_join_word(text)
     assert not text or text not in str(refused.value) or text == "awk1."
 
 
 def test_programs_are_looked_for_in_whole_paths_alone() -> None:
-    """A relative folder would follow the working directory."""
     assert search_path({"PATH": "bin:/usr/bin::."}) == "/usr/bin"

@@ -49,7 +49,6 @@ async def patient(tmp_path: Path) -> AsyncGenerator[FarNode]:
 async def test_a_transport_that_breaks_ends_what_runs_there_and_the_node_process_at_once(
     tmp_path: Path, harm: str
 ) -> None:
-    """Long before its lease is over, and until then the kernel calls nothing of it lost."""
     node = FarNode(tmp_path / "far", LeaseTimes(lease_seconds=600))
     async with node.session() as session:
         handle = await session.launcher.spawn(TREE)
@@ -69,7 +68,6 @@ async def test_a_transport_that_breaks_ends_what_runs_there_and_the_node_process
 
 @pytest.mark.promise("P84", "P85")
 async def test_what_was_lost_is_said_to_be_lost_after_the_lease_and_the_next_session_works(brief: FarNode) -> None:
-    """Each transport has a session of its own."""
     async with brief.session() as session, await session.launcher.spawn(TREE) as handle:
         await session.way.aclose()
         with trio.fail_after(PATIENCE):
@@ -94,7 +92,6 @@ async def test_a_node_that_is_cut_off_ends_its_trees_before_its_work_is_called_l
 
 @pytest.mark.promise("P84", "P85")
 async def test_a_silence_that_is_shorter_than_the_lease_costs_nothing(patient: FarNode) -> None:
-    """As long as the transport itself lives, what was said meanwhile arrives late, and once."""
     async with patient.session() as session, await session.launcher.spawn(CAT) as handle:
         session.way.seconds = 0.5
         await handle.stdin.send_all(b"late\n")
@@ -109,7 +106,6 @@ async def test_a_silence_that_is_shorter_than_the_lease_costs_nothing(patient: F
 async def test_a_node_process_that_dies_or_hangs_takes_its_trees_along_and_is_lost_after_the_lease(
     brief: FarNode, number: signal.Signals
 ) -> None:
-    """Its keepers see that it is gone; the guard ends one that hangs, which cannot fence itself."""
     async with brief.session() as session, await session.launcher.spawn(TREE) as handle:
         pids = await read_pids(handle.stdout)
         brief.kill(number)
@@ -120,7 +116,6 @@ async def test_a_node_process_that_dies_or_hangs_takes_its_trees_along_and_is_lo
 
 @pytest.mark.promise("P84")
 async def test_a_guard_that_dies_is_replaced_and_its_node_serves_on(patient: FarNode) -> None:
-    """As where the machine is short of memory: no transport breaks, and the new one ends a node that is stopped."""
     async with patient.session() as session, await session.launcher.spawn(TREE) as handle:
         pids = await read_pids(handle.stdout)
         guard = min(psutil.Process(patient.pid).children(), key=lambda child: (child.create_time(), child.pid))
@@ -147,7 +142,6 @@ async def refused(node: FarNode, term: int, project: str = PROJECT) -> str:
 @pytest.mark.promise("P84")
 @pytest.mark.parametrize("hangs", [False, True])
 async def test_a_later_kernel_finds_the_trees_of_an_earlier_one_ended(node: FarNode, hangs: bool) -> None:
-    """A higher term ends what the lower one left, before it is served; the lower one is refused from then on."""
     async with node.session(term=7) as session:
         handle = await session.launcher.spawn(TREE)
         pids = await read_pids(handle.stdout)
@@ -164,7 +158,6 @@ async def test_a_later_kernel_finds_the_trees_of_an_earlier_one_ended(node: FarN
 
 
 async def test_a_worker_that_is_not_read_stops_no_other(node: FarNode) -> None:
-    """Credit: one floods, and waits; another one is heard at once."""
     flood = Spec(attempt="i2-1", argv=("sh", "-c", "yes & yes >&2"), cwd="/", env=ENV)
     async with node.session() as session:
         session.way.seconds = 0.001
@@ -176,7 +169,6 @@ async def test_a_worker_that_is_not_read_stops_no_other(node: FarNode) -> None:
 
 
 async def test_many_bytes_travel_whole_in_both_directions(node: FarNode) -> None:
-    """More than a window, to and fro at once."""
     sent = bytes(range(256)) * 16384
     async with node.session() as session, await session.launcher.spawn(CAT) as handle:
 
@@ -192,8 +184,6 @@ async def test_many_bytes_travel_whole_in_both_directions(node: FarNode) -> None
 
 
 async def test_a_connection_to_the_daemons_mcp_comes_out_at_the_kernel(node: FarNode) -> None:
-    """Both directions, and the end of each."""
-
     async def shout(stream: trio.abc.Stream) -> None:
         async with stream:
             async for chunk in stream:
@@ -235,7 +225,6 @@ async def test_what_is_used_again_elsewhere_is_not_on_a_node(node: FarNode) -> N
 
 
 async def test_what_a_shell_prints_before_the_node_speaks_is_passed_over(node: FarNode) -> None:
-    """A banner, or a profile that echoes."""
     session, way, banner = NodeSession("n1", PROJECT, 1, trio.aclose_forcefully), await node.open(), [b"Welcome!\r\n\0"]
     way.receives = lambda data: (banner.pop() if banner else b"") + data
     async with trio.open_nursery() as nursery:

@@ -187,7 +187,6 @@ GARBAGE = {
 @pytest.mark.promise("P86")
 @pytest.mark.parametrize("said", [*LIES, *GARBAGE])
 async def test_what_a_node_may_not_say_ends_the_session_and_has_no_effect(said: str) -> None:
-    """What it had is lost when its lease is over, and not before."""
     async with world() as there:
         handle = await there.start()
         if said in LIES:
@@ -206,7 +205,6 @@ async def test_what_a_node_may_not_say_ends_the_session_and_has_no_effect(said: 
 
 @pytest.mark.promise("P86")
 async def test_a_lease_is_counted_by_the_kernel_alone() -> None:
-    """A beat of the far future is echoed, and lengthens nothing; the process is lost when the kernel's time is up."""
     async with world(SHORT) as there:
         handle = await there.start()
         await there.liar.say(Beat(at_ms=2**53))
@@ -217,7 +215,6 @@ async def test_a_lease_is_counted_by_the_kernel_alone() -> None:
 
 @pytest.mark.promise("P86")
 async def test_a_flood_of_beats_is_answered_by_few_frames() -> None:
-    """An echo that has not gone out is replaced, however many were asked for."""
     async with world() as there:
         await there.liar.say(*(Beat(at_ms=number) for number in range(20_000)))
         echoes = [await there.liar.frame()]
@@ -228,7 +225,6 @@ async def test_a_flood_of_beats_is_answered_by_few_frames() -> None:
 
 @pytest.mark.promise("P86")
 async def test_what_waits_for_a_node_that_reads_nothing_is_bounded() -> None:
-    """Bytes of channels wait first; then the session is over."""
     wire, data = Wire(NodeSays), bytes_of(1, STDIN, CHUNK_BYTES)
     for _ in range(QUEUE_WINDOW_BYTES // CHUNK_BYTES):
         assert wire.has_room
@@ -250,7 +246,6 @@ def test_a_length_that_is_announced_is_not_believed() -> None:
 
 @pytest.mark.promise("P86")
 async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Closing is bounded: the lease is not renewed any more, and runs out."""
     monkeypatch.setattr("kernel.procs.node.remote_process.DESTROY_SECONDS", 0.01)
     async with world(SHORT) as there:
         handle = await there.start()
@@ -273,7 +268,6 @@ async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.
     ],
 )
 async def test_a_clear_refusal_says_why(answer: Greeting, said: str) -> None:
-    """There is nothing to be gained by trying again at once, and no lease to wait for."""
     session = NodeSession("n1", "p1", 1, lambda stream: stream.aclose(), LONG)
     ours, theirs = trio.testing.memory_stream_pair()
     await theirs.send_all(PREAMBLE + pack(answer))

@@ -52,7 +52,6 @@ async def home(tmp_path: Path, nursery: trio.Nursery) -> Home:
 
 @pytest.mark.promise("P86")
 async def test_a_token_is_shown_to_the_pinned_certificate_alone(home: Home, nursery: trio.Nursery) -> None:
-    """Another certificate at the same address: the node hangs up, and has said nothing."""
     heard: list[bytes] = []
     hung_up, served = trio.Event(), trio.Event()
 
@@ -75,7 +74,6 @@ async def test_a_token_is_shown_to_the_pinned_certificate_alone(home: Home, nurs
 
 
 async def test_a_node_dials_home_shows_its_token_and_dials_again(home: Home, tmp_path: Path) -> None:
-    """The token's line and nothing more, until the kernel greets; the next connection has another session."""
     node = FarNode(tmp_path / "far")
     shown: list[bytes] = []
     connected, release = trio.open_memory_channel[trio.Event](8)
@@ -104,8 +102,6 @@ async def test_a_node_dials_home_shows_its_token_and_dials_again(home: Home, tmp
 
 
 async def test_a_node_whose_word_is_not_known_says_what_to_do(home: Home, tmp_path: Path) -> None:
-    """The kernel tells a stranger nothing, so the node says what it may be."""
-
     async def turn_away(stream: trio.abc.Stream) -> None:
         assert await stream.receive_some() == home.word.line()
         await trio.aclose_forcefully(stream)
