@@ -261,6 +261,7 @@ async def test_short_of_descriptors_is_transient_and_leaves_nothing(launcher: La
 @pytest.mark.long("tests/kernel/procs/test_sweep.py")
 async def test_nothing_accumulates(launcher: Launcher, run_dir: Path) -> None:
     """No zombie is left; descriptors, tasks and directories are back where they were."""
+
     async def once(number: int) -> None:
         async with await launcher.spawn(command("true", attempt=f"i{number}-1")) as handle:
             await handle.wait()
