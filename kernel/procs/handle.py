@@ -9,12 +9,12 @@ import signal
 from pathlib import Path
 from typing import Final, Protocol
 
+import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
 from kernel.procs import procfs
 from kernel.procs.attempt_dir import AttemptDir
-from kernel.procs.handed_over import CannotHandOver, HandedHandle
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import ChildInput, ChildOutput, Pipe
@@ -46,24 +46,33 @@ class KeeperWire(Protocol):
         """Let go: a keeper that still has a tree kills it."""
 
 
-class RunDirectory(Protocol):
-    """The folder of what belongs to an attempt: ``AttemptDir``, or one on a node."""
+class CannotHandOver(Exception):
+    """It cannot be handed over now, or never: the text says why."""
+
+
+class HandedHandle(msgspec.Struct, frozen=True, kw_only=True):
+    """One keeper and its tree, as the next program of this kernel takes it over.
+
+    ``stdin``, ``stdout``, ``stderr`` and ``lifeline`` are descriptors; ``heard`` is what was read of the lifeline and
+    is no whole frame yet.
+    """
+
+    attempt: str
+    cookie: str
+    pid: int
+    keeper_pid: int
+    processes: tuple[ProcessId, ...]
+    stdin: int
+    stdout: int
+    stderr: int
+    lifeline: int
+    heard: bytes = b""
+    kill_sent: bool = False
 
     @property
-    def path(self) -> Path:
-        """Its path, where it is."""
-        ...
-
-    def rename(self, attempt: str) -> "RunDirectory":
-        """The same under another name. Raises OSError."""
-        ...
-
-    def is_bare(self) -> bool:
-        """Return whether there is nothing in it but what is ours."""
-        ...
-
-    def remove(self) -> None:
-        """Delete it; what is gone already is fine."""
+    def descriptors(self) -> tuple[int, ...]:
+        """All that have to stay open."""
+        return (self.stdin, self.stdout, self.stderr, self.lifeline)
 
 
 class Handle:
@@ -83,7 +92,7 @@ class Handle:
         processes: tuple[ProcessId, ...],
         streams: tuple[ChildInput, ChildOutput, ChildOutput],
         link: KeeperWire,
-        directory: RunDirectory,
+        directory: AttemptDir,
         exited: Exited | None = None,
     ) -> None:
         self.attempt = attempt
@@ -293,6 +302,11 @@ class Handle:
         )
         handle._kill_sent = handed.kill_sent
         return handle
+
+
+def can_be_handed_over(handle: object) -> bool:
+    """Return whether the process of ``handle`` could run on under the kernel's next program."""
+    return isinstance(handle, Handle) and handle.is_local()
 
 
 TERM_SECONDS: Final = 5.0

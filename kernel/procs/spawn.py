@@ -9,8 +9,7 @@ from typing import Final
 import trio
 
 from kernel.fault_injection import fault_point
-from kernel.procs.attempt_dir import create_attempt_dir
-from kernel.procs.directory_pool import DirectoryPool
+from kernel.procs.attempt_dir import DirectoryPool, create_attempt_dir
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.procfs import ProcessId
