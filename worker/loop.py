@@ -6,7 +6,6 @@ loop keeps nothing else, so it may be cut anywhere and started again.
 
 import time
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, Protocol
 
 from protocol.errors import Cause
@@ -16,9 +15,7 @@ from worker.models.errors import Failed
 from worker.models.model import Model, StreamSink
 from worker.tool import Caller
 
-INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
-    {"max_tokens": "max_tokens", "context_overflow": "context_overflow"}
-)
+INCOMPLETE: Final[Mapping[str, Cause]] = {"max_tokens": "max_tokens", "context_overflow": "context_overflow"}
 """Stops that end the work unfinished; it can be continued by another message."""
 ASK_AGAIN: Final = frozenset({"tool_use", "pause_turn", "fired"})
 

@@ -87,12 +87,7 @@ class BaseCopy:
                 fault_point("standby.base")
                 yield
         self.base = Base(
-            first=self.first,
-            needs=0,
-            chain=self.chain,
-            size=size,
-            sha256=digest.hexdigest(),
-            at_ms=self._at_ms,
+            first=self.first, needs=0, chain=self.chain, size=size, sha256=digest.hexdigest(), at_ms=self._at_ms
         )
         yield
 

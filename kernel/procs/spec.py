@@ -45,15 +45,7 @@ class Spec(msgspec.Struct, frozen=True):
 
 
 TRANSIENT: Final = frozenset(
-    {
-        errno.EAGAIN,
-        errno.ENOMEM,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.ENOBUFS,
-        errno.ENOSPC,
-        errno.ETOOMANYREFS,
-    }
+    {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOSPC, errno.ETOOMANYREFS}
 )
 """The machine is short of something: descriptors, processes, memory. It was not the command's fault."""
 
@@ -103,10 +95,7 @@ def open_pipes() -> tuple[PipeEnds, PipeEnds]:
         stdout_read, stdout_write = pipe()
         stderr_read, stderr_write = pipe()
         undo.pop_all()
-    return (
-        PipeEnds(stdin_write, stdout_read, stderr_read),
-        PipeEnds(stdin_read, stdout_write, stderr_write),
-    )
+    return (PipeEnds(stdin_write, stdout_read, stderr_read), PipeEnds(stdin_read, stdout_write, stderr_write))
 
 
 class ChildInput(trio.abc.SendStream):

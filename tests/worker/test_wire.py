@@ -123,10 +123,7 @@ def test_system_and_newest_block_are_marked_for_the_cache() -> None:
 
 
 @pytest.mark.promise("P49")
-@pytest.mark.parametrize(
-    ("stable", "texts"),
-    [(0, ["base\n\nnow"]), (4, ["base", "now"]), (9, ["base\n\nnow"])],
-)
+@pytest.mark.parametrize(("stable", "texts"), [(0, ["base\n\nnow"]), (4, ["base", "now"]), (9, ["base\n\nnow"])])
 def test_what_other_work_of_the_agent_begins_with_too_is_a_block_of_its_own(stable: int, texts: list[str]) -> None:
     """So that the cache of it holds from one instruction to the next; never more than the four marks allowed."""
     talk = Conversation(system="base\n\nnow", thread=(), message="go", entries=(), system_stable=stable)

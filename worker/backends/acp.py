@@ -20,20 +20,11 @@ import msgspec
 from protocol.acp_programs import UNKNOWN, acp_program
 from protocol.errors import Cause
 from protocol.ipc import NULL, Result
-from protocol.text import encode_json
+from protocol.text import decoded, encode_json
 from protocol.tools import CONTEXT_TOOLS, OFFERED_TO, TO_MODEL, is_read_only, server_and_tool
 from worker import mcp_bridge
 from worker.backends import acp_agents, acp_frames, private_files
-from worker.backends.acp_frames import (
-    Asked,
-    Ending,
-    Frame,
-    Greeting,
-    Session,
-    SessionUpdate,
-    Trouble,
-    decoded,
-)
+from worker.backends.acp_frames import Asked, Ending, Frame, Greeting, Session, SessionUpdate, Trouble
 from worker.backends.acp_replies import DAEMON, Call, Replies, usage_of
 from worker.backends.backend import (
     ActivityChanged,
@@ -115,7 +106,7 @@ class Acp:
 
     def read(self, line: bytes) -> Iterator[Event]:
         """Translate one frame into events. Raises Failed."""
-        frame = acp_frames.parse(line)
+        frame = decoded(line, Frame)
         if frame is None:
             if b'"session/update"' not in line and acp_frames.is_broken(line):
                 said = shorten(line.decode("utf-8", "replace"), 300)

@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -24,15 +23,13 @@ from worker.backends.claude import CHANGING, READING, SETTINGS
 from worker.backends.opencode import OFFICIAL, SWITCHES, within
 from worker.models.errors import Failed
 
-PRIVATE: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "HOME": "",
-        "XDG_CACHE_HOME": "cache",
-        "XDG_CONFIG_HOME": "config",
-        "XDG_DATA_HOME": "data",
-        "XDG_STATE_HOME": "state",
-    }
-)
+PRIVATE: Final[Mapping[str, str]] = {
+    "HOME": "",
+    "XDG_CACHE_HOME": "cache",
+    "XDG_CONFIG_HOME": "config",
+    "XDG_DATA_HOME": "data",
+    "XDG_STATE_HOME": "state",
+}
 """Variables by which programs find what is their user's, and the folders of the private home that stand for it."""
 
 
@@ -130,14 +127,12 @@ def _gemini(job: BackendJob) -> Mapping[str, str]:
 
 
 _READS: Final = ("read", "glob", "grep", "list", "lsp", "todoread", "todowrite")
-_OPENCODE: Final[Mapping[Approval, Mapping[str, str]]] = MappingProxyType(
-    {
-        "auto": {"*": "allow"},
-        "ask": {"*": "ask", **dict.fromkeys(_READS, "allow")},
-        "all": {"*": "ask"},
-        "deny": {"*": "ask", **dict.fromkeys(_READS, "allow")},
-    }
-)
+_OPENCODE: Final[Mapping[Approval, Mapping[str, str]]] = {
+    "auto": {"*": "allow"},
+    "ask": {"*": "ask", **dict.fromkeys(_READS, "allow")},
+    "all": {"*": "ask"},
+    "deny": {"*": "ask", **dict.fromkeys(_READS, "allow")},
+}
 """What it asks about: left to itself it does almost all of it unasked. What is denied we refuse."""
 
 
@@ -154,10 +149,7 @@ def _opencode(job: BackendJob) -> Mapping[str, str]:
         "snapshot": False,
         "agent": {"title": {"disable": True}},
         "permission": {**_OPENCODE[job.start.approval], **always},
-        "experimental": {
-            "continue_loop_on_deny": True,
-            "mcp_timeout": int(job.start.limits.tool_seconds * 1000),
-        },
+        "experimental": {"continue_loop_on_deny": True, "mcp_timeout": int(job.start.limits.tool_seconds * 1000)},
     }
     told = {
         "OPENCODE_CONFIG_CONTENT": _json(settings),
@@ -173,11 +165,9 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-_KNOWN: Final[Mapping[str, Callable[[BackendJob], Mapping[str, str]]]] = MappingProxyType(
-    {
-        "claude-agent-acp": lambda job: {**SETTINGS, "CLAUDE_CODE_TMPDIR": str(job.place)},
-        "gemini": _gemini,
-        "opencode": _opencode,
-    }
-)
+_KNOWN: Final[Mapping[str, Callable[[BackendJob], Mapping[str, str]]]] = {
+    "claude-agent-acp": lambda job: {**SETTINGS, "CLAUDE_CODE_TMPDIR": str(job.place)},
+    "gemini": _gemini,
+    "opencode": _opencode,
+}
 """Name of a program -> what writes its private files and gives its variables."""

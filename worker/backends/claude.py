@@ -11,7 +11,6 @@ session, over all processes, so its own count is not used.
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +18,7 @@ import msgspec
 from protocol.agent import Approval, McpServer
 from protocol.errors import UNREACHED, Cause
 from protocol.ipc import NULL, Result
+from protocol.text import decoded
 from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import private_files
 from worker.backends.backend import (
@@ -35,7 +35,7 @@ from worker.backends.backend import (
     unfinished_result,
     unserved,
 )
-from worker.backends.claude_stream import Line, Replies, parse, spent
+from worker.backends.claude_stream import Line, Replies, spent
 from worker.backends.private_files import STARTUP_SECONDS
 from worker.models.errors import CODES, Failed, cause_of
 
@@ -79,30 +79,26 @@ class _Permission(msgspec.Struct, frozen=True):
 
 
 # Not its mode "bypassPermissions": that does not run as root, and lets go of guards that cost nothing here.
-_PERMISSIONS: Final[Mapping[Approval, _Permission]] = MappingProxyType(
-    {
-        "auto": _Permission(asks=False, allows=(*CHANGING, *READING), servers=True),
-        "ask": _Permission(asks=True),
-        "all": _Permission(asks=True, always=(*CHANGING, *READING)),
-        "deny": _Permission(asks=False),
-    }
-)
+_PERMISSIONS: Final[Mapping[Approval, _Permission]] = {
+    "auto": _Permission(asks=False, allows=(*CHANGING, *READING), servers=True),
+    "ask": _Permission(asks=True),
+    "all": _Permission(asks=True, always=(*CHANGING, *READING)),
+    "deny": _Permission(asks=False),
+}
 
-SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "CLAUDE_CODE_API_KEY_HELPER_TTL_MS": "999999999",  # the key is read once
-        "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
-        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
-        "CLAUDE_CODE_DISABLE_CRON": "1",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",  # its tokens would be known to nobody
-        "CLAUDE_CODE_MAX_RETRIES": "0",
-        "DISABLE_AUTOUPDATER": "1",
-        "DISABLE_TELEMETRY": "1",
-        "ENABLE_TOOL_SEARCH": "false",  # else our tools are not offered, but have to be searched for
-        "MCP_CONNECTION_NONBLOCKING": "false",  # else its model may be asked before its servers are connected
-    }
-)
+SETTINGS: Final[Mapping[str, str]] = {
+    "CLAUDE_CODE_API_KEY_HELPER_TTL_MS": "999999999",  # the key is read once
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    "CLAUDE_CODE_DISABLE_CRON": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",  # its tokens would be known to nobody
+    "CLAUDE_CODE_MAX_RETRIES": "0",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "ENABLE_TOOL_SEARCH": "false",  # else our tools are not offered, but have to be searched for
+    "MCP_CONNECTION_NONBLOCKING": "false",  # else its model may be asked before its servers are connected
+}
 
 
 def launch(job: BackendJob) -> Launch:
@@ -222,11 +218,9 @@ TITLE: Final = "Claude Code"
 METERED: Final[Mapping[str, str]] = {}
 """It does not tell its provider itself all that it would if its requests went another way: only others are metered."""
 
-_INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
-    {"error_max_turns": "max_steps", "error_max_budget_usd": "budget"}
-)
+_INCOMPLETE: Final[Mapping[str, Cause]] = {"error_max_turns": "max_steps", "error_max_budget_usd": "budget"}
 """Ways to end (``subtype``) that leave the work unfinished."""
-_REASONS: Final[Mapping[str, Cause]] = MappingProxyType({"prompt_too_long": "context_overflow"})
+_REASONS: Final[Mapping[str, Cause]] = {"prompt_too_long": "context_overflow"}
 """Reasons to end (``terminal_reason``) that say more than the status."""
 _CONNECTED: Final = frozenset({"connected", "pending"})
 """States of a server that is there, or may come yet; whether it came to the kernel's tools, the kernel sees."""
@@ -250,7 +244,7 @@ class Claude:
 
     def read(self, line: bytes) -> Iterable[Event]:
         """Translate a line into events. Raises Failed if it did not get the kernel's or its agent's own tools."""
-        found = parse(line)
+        found = decoded(line, Line)
         if found is None:
             return ()
         match found.type, found.subtype:

@@ -14,7 +14,6 @@ it. What lies in the user's own home, and above that, is the user's.
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -59,14 +58,12 @@ class _Permission(msgspec.Struct, frozen=True):
     """Whether all is allowed, the agent's own MCP servers too."""
 
 
-_PERMISSIONS: Final[Mapping[Approval, _Permission]] = MappingProxyType(
-    {
-        "auto": _Permission(everything=True),
-        "ask": _Permission(allows=_READING, refuses=_CHANGING),
-        "all": _Permission(refuses=(*_CHANGING, *_READING)),
-        "deny": _Permission(allows=_READING, refuses=_CHANGING),
-    }
-)
+_PERMISSIONS: Final[Mapping[Approval, _Permission]] = {
+    "auto": _Permission(everything=True),
+    "ask": _Permission(allows=_READING, refuses=_CHANGING),
+    "all": _Permission(refuses=(*_CHANGING, *_READING)),
+    "deny": _Permission(allows=_READING, refuses=_CHANGING),
+}
 
 
 class Cursor:

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 import h11
 import httpx2
-import msgspec
 import trio
 
 from protocol.instruction import Usage
 from protocol.ipc import Limits
+from protocol.text import decoded
 from worker.backends.process import Lines
 from worker.models.sdk_client import http_client
 
@@ -191,10 +191,7 @@ class _Counting:
         self._found |= {name.decode(): int(count) for name, count in _GEMINI.findall(line)}
         if _WORD not in line:
             return
-        try:
-            said: object = msgspec.json.decode(line.removeprefix(BOM_UTF8).removeprefix(_DATA).strip())
-        except (msgspec.DecodeError, RecursionError):
-            return
+        said = decoded(line.removeprefix(BOM_UTF8).removeprefix(_DATA).strip(), object)
         for part in (said, *(_inner(said, name) for name in ("message", "response"))):
             usage = _inner(part, "usage")
             if isinstance(usage, Mapping):

@@ -5,7 +5,6 @@ API wants them back unchanged.
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -19,20 +18,18 @@ from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "anthropic"
 
-STOPS: Final[Mapping[str, Stop]] = MappingProxyType(
-    {
-        "end_turn": "end_turn",
-        "stop_sequence": "end_turn",
-        "tool_use": "tool_use",
-        "max_tokens": "max_tokens",
-        "model_context_window_exceeded": "context_overflow",
-        "refusal": "refusal",
-        "pause_turn": "pause_turn",
-    }
-)
+STOPS: Final[Mapping[str, Stop]] = {
+    "end_turn": "end_turn",
+    "stop_sequence": "end_turn",
+    "tool_use": "tool_use",
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "context_overflow",
+    "refusal": "refusal",
+    "pause_turn": "pause_turn",
+}
 """Every ``stop_reason`` the API documents."""
 
-_GROWING: Final[Mapping[str, str]] = MappingProxyType({"text_delta": "text", "thinking_delta": "thinking"})
+_GROWING: Final[Mapping[str, str]] = {"text_delta": "text", "thinking_delta": "thinking"}
 _COUNTED: Final = frozenset({"input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"})
 _CACHE: Final = {"type": "ephemeral"}
 LEAST_THOUGHT: Final = 1024

@@ -5,7 +5,6 @@ nothing for us (``store`` is false), and wants it back unchanged to go on thinki
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -21,9 +20,7 @@ from worker.models.sdk_client import max_tokens, say, unfinished
 from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "openai-responses"
-INCOMPLETE: Final[Mapping[str, Stop]] = MappingProxyType(
-    {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
-)
+INCOMPLETE: Final[Mapping[str, Stop]] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 """Every documented reason of a response that is not complete."""
 _ENDED: Final = frozenset({"response.completed", "response.incomplete"})
 _FAILED: Final = frozenset({"response.failed", "error"})

@@ -5,7 +5,6 @@ of thoughts) goes back to them unchanged, since some refuse a conversation witho
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -20,22 +19,18 @@ from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "openai"
 
-STOPS: Final[Mapping[str, Stop]] = MappingProxyType(
-    {
-        "stop": "end_turn",
-        "eos": "end_turn",
-        "tool_calls": "tool_use",
-        "function_call": "tool_use",
-        "length": "max_tokens",
-        "model_length": "context_overflow",
-        "content_filter": "refusal",
-    }
-)
+STOPS: Final[Mapping[str, Stop]] = {
+    "stop": "end_turn",
+    "eos": "end_turn",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "length": "max_tokens",
+    "model_length": "context_overflow",
+    "content_filter": "refusal",
+}
 """Every ``finish_reason`` of OpenAI, and those that compatible servers document beside them."""
 
-BREAKDOWNS: Final[Mapping[str, Cause]] = MappingProxyType(
-    {"error": "overloaded", "insufficient_system_resource": "overloaded"}
-)
+BREAKDOWNS: Final[Mapping[str, Cause]] = {"error": "overloaded", "insufficient_system_resource": "overloaded"}
 """``finish_reason`` of servers that gave up in the middle: no reply, and worth another try."""
 
 _EXTRAS: Final = ("reasoning_content", "reasoning_details", "extra_content")

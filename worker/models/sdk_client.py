@@ -11,10 +11,10 @@ from typing import Final, Protocol, Self
 from urllib.parse import urlsplit
 
 import httpx2
-import msgspec
 
 from protocol.ipc import Limits, Provider
 from protocol.redaction import Redaction
+from protocol.text import decoded
 from worker.entry_limits import clean
 from worker.models.errors import Failed, cause_in, codes_in, message_in, retry_after
 
@@ -139,10 +139,7 @@ class EventBytes:
 
 def no_stream(provider: Provider, headers: httpx2.Headers, body: bytes) -> Failed:
     """The failure that a body stands for which came in the place of an event stream."""
-    try:
-        said: object = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        said = None
+    said = decoded(body, object)
     said = said[0] if isinstance(said, list) and said else said
     codes, text = codes_in(said), message_in(said)
     if text or (isinstance(said, dict) and said.get("error")):

@@ -320,7 +320,7 @@ async def copy(source: trio.abc.ReceiveStream, sink: trio.abc.SendStream) -> Non
         await sink.aclose()
 
 
-_SHOWN = 100
+_SHOWN_PROJECT = 100
 
 
 def refusal_of(
@@ -344,7 +344,7 @@ def refusal_of(
     if project is not None and hello.project != project:
         return Refusal(
             code="project",
-            why=(f"this node serves project {project[:_SHOWN]!r}, and not {hello.project[:_SHOWN]!r}"),
+            why=(f"this node serves project {project[:_SHOWN_PROJECT]!r}, and not {hello.project[:_SHOWN_PROJECT]!r}"),
         )
     if hello.term < highest_term:
         return Refusal(

@@ -66,12 +66,7 @@ class Copied:
         self.tap.stop()
         log = self.store.reader.now(log_name)
         self.copier = Copier(
-            self.place.root,
-            self.place.state,
-            str(self.folder),
-            log,
-            tell=self.told.append,
-            clock=lambda: self.now,
+            self.place.root, self.place.state, str(self.folder), log, tell=self.told.append, clock=lambda: self.now
         )
 
     async def new_tap(self) -> None:
