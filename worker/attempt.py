@@ -33,13 +33,15 @@ _REFUSED: Final[Mapping[str, tuple[Refusal, str]]] = {
 """What is kept of a call that may not be made, and what a model reads of it."""
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    decision: str
+class PermissionAnswer(msgspec.Struct, frozen=True):
+    """The answer of ``auth_request``."""
+
+    decision: str = ""
     reason: str = ""
     first: bool = False
 
 
-_decode: Final = msgspec.json.Decoder(_Answer).decode
+_decode: Final = msgspec.json.Decoder(PermissionAnswer).decode
 
 
 class Permission(msgspec.Struct, frozen=True):

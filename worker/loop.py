@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+import msgspec
+
 from protocol.errors import Cause
 from protocol.ipc import Entry, Go, Limits, Result, Yield
 from worker.conversation import Conversation
@@ -111,17 +113,7 @@ async def _next(
             note=outcome.note,
         )
     reply = await model.reply(conversation, allowance, live)
-    return Entry(
-        k=conversation.next_k,
-        kind="reply",
-        text=reply.text,
-        calls=reply.calls,
-        native=reply.native,
-        stop_reason=reply.stop,
-        usage=reply.usage,
-        duration_ms=_milliseconds_since(began),
-        note=reply.note,
-    )
+    return msgspec.structs.replace(reply, duration_ms=_milliseconds_since(began))
 
 
 def _milliseconds_since(began: float) -> int:

@@ -5,8 +5,9 @@ The copy is read and never changed; it is put together below the directory of st
 
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
@@ -18,7 +19,7 @@ from kernel.inspect.backup import no_kernel, put_in_place, trees_in
 from kernel.source import restore_journal
 from kernel.source.backup_file import BadBackup, open_backup, unpack
 from kernel.source.restore_journal import STAGED
-from kernel.source.standby_place import FILES, PROMOTED, BadPlace, Found, copy_base, logs_of, look_at, write_json
+from kernel.source.standby_place import FILES, PROMOTED, BadPlace, Found, copy_base, good_pieces, look_at, write_json
 from kernel.store.log_replay import replay, seal
 from kernel.store.snapshot import SnapshotMark, SnapshotRefused, check_snapshot, term_of
 from kernel.store.transaction import rfc3339
@@ -80,14 +81,16 @@ def put_together(folder: str, target: str) -> Whole:
         raise BadPlace(f"it needs {found.total_bytes:,} bytes at {os.path.dirname(target)}: there is no room for them")
     copy_base(folder, found, target)
     faults: list[str] = []
-    last, pieces = found.base.first - 1, 0
+    last = found.base.first - 1
 
-    def passed(piece: Piece) -> None:
-        nonlocal last, pieces
-        last, pieces = piece.number, pieces + 1
+    def bodies(pieces: Iterable[tuple[Piece, bytes]]) -> Iterator[bytes]:
+        nonlocal last
+        for piece, body in pieces:
+            last = piece.number
+            yield body
 
-    for log in logs_of(folder, found, passed, faults):
-        replay(target, log.header, log.bodies)
+    for header, pieces in groupby(good_pieces(folder, found, faults), key=lambda one: one[0].wal):
+        replay(target, header, bodies(pieces))
     if last < found.base.needs:
         why = f" ({faults[0]})" if faults else ""
         raise BadPlace(f"what was committed while its base was copied is not all there{why}")
@@ -98,7 +101,7 @@ def put_together(folder: str, target: str) -> Whole:
     seal(target)
     if not faults and found.beat is not None and mark.event < found.beat.event:
         faults.append(f"it goes up to event {mark.event}, and the original had brought {found.beat.event}")
-    return Whole(found, mark, term, pieces, tuple(faults))
+    return Whole(found, mark, term, last + 1 - found.base.first, tuple(faults))
 
 
 def _may_live(found: Found, now: float) -> bool:

@@ -21,8 +21,8 @@ from typing import Final
 import msgspec
 
 from kernel.fault_injection import fault_point
-from kernel.inspect.backup import kept_files
-from kernel.source.backup_file import MANIFEST, BackupWriter, name_fault
+from kernel.inspect.backup import kept_files, pack_kept
+from kernel.source.backup_file import MANIFEST, BackupWriter
 from kernel.source.standby_place import (
     BEAT,
     FILES,
@@ -309,10 +309,7 @@ class Copier:
             packing = partial(zipfile.ZipFile, mode="w", compression=zipfile.ZIP_DEFLATED, compresslevel=1)
             with new_file(self._folder, FILES) as file, packing(file) as archive:
                 writer = BackupWriter(archive)
-                for name, descriptor in kept_files(self._root, self._state):
-                    with open(descriptor, "rb") as content:
-                        if name_fault(name) is None:
-                            writer.add(name, content)
+                pack_kept(writer, self._root, self._state)
                 archive.writestr(MANIFEST, msgspec.json.encode(BackupManifest(head=head, files=tuple(writer.files))))
             sync_folder(self._folder)
         self._files = (time.monotonic(), digest.hexdigest())

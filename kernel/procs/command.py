@@ -10,7 +10,7 @@ import os
 import signal
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from subprocess import PIPE
 from typing import Final
@@ -43,36 +43,26 @@ class CommandResult(msgspec.Struct, frozen=True):
         return ended_well and not self.timed_out and not self.truncated
 
 
-class _Output:
-    def __init__(self, limit_bytes: int) -> None:
-        self.kept = bytearray()
-        self._limit = limit_bytes
-
-    async def read_head(self, stream: trio.abc.ReceiveStream) -> bool:
-        """Keep the first bytes; True as soon as there are more."""
+async def _keep_head(stream: trio.abc.ReceiveStream, limit_bytes: int, kept: bytearray, into: Path | None) -> bool:
+    """Keep the first bytes, in the new file ``into`` if given; True as soon as there are more. Raises OSError."""
+    room = limit_bytes
+    async with AsyncExitStack() as stack:
+        file = None if into is None else await stack.enter_async_context(await trio.open_file(into, "xb"))
         async for chunk in stream:
-            self.kept += chunk
-            if len(self.kept) > self._limit:
-                del self.kept[self._limit :]
+            if file is None:
+                kept += chunk[:room]
+            else:
+                await file.write(chunk[:room])
+            room -= len(chunk)
+            if room < 0:
                 return True
-        return False
+    return False
 
-    async def write_head(self, stream: trio.abc.ReceiveStream, path: Path) -> bool:
-        """Write the first bytes to the new file ``path``; True as soon as there are more. Raises OSError."""
-        size = 0
-        async with await trio.open_file(path, "xb") as file:
-            async for chunk in stream:
-                size += len(chunk)
-                if size > self._limit:
-                    return True
-                await file.write(chunk)
-        return False
 
-    async def read_tail(self, stream: trio.abc.ReceiveStream) -> None:
-        """Keep the last bytes."""
-        async for chunk in stream:
-            self.kept += chunk
-            del self.kept[: -self._limit]
+async def _keep_tail(stream: trio.abc.ReceiveStream, kept: bytearray) -> None:
+    async for chunk in stream:
+        kept += chunk
+        del kept[:-STDERR_TAIL_BYTES]
 
 
 async def run_command(
@@ -99,23 +89,22 @@ async def run_command(
     NodeLost where nobody knows how it ended. Cancellation kills the tree.
     """
     handle = await launcher.spawn(Spec(attempt=attempt, argv=argv, cwd=cwd, env=env, sandbox=sandbox))
-    head, tail = _Output(output_limit_bytes), _Output(STDERR_TAIL_BYTES)
+    head, tail = bytearray(), bytearray()
     truncated = False
     async with handle, trio.open_nursery() as nursery:
-        nursery.start_soon(tail.read_tail, handle.stderr)
+        nursery.start_soon(_keep_tail, handle.stderr, tail)
         nursery.start_soon(_give, handle.stdin, given)
         if (memory_bytes, processes) != (None, None):
             await handle.bound(memory_bytes=memory_bytes, processes=processes)
         with trio.move_on_after(timeout_seconds) as patience:
-            stdout = handle.stdout
-            truncated = await (head.read_head(stdout) if into is None else head.write_head(stdout, into))
+            truncated = await _keep_head(handle.stdout, output_limit_bytes, head, into)
             if not truncated:
                 await handle.wait()
         await handle.kill()
         exited = await handle.wait()
     if exited.lost:
         raise NodeLost("its node was lost")
-    return CommandResult(exited, bytes(head.kept), bytes(tail.kept), patience.cancelled_caught, truncated)
+    return CommandResult(exited, bytes(head), bytes(tail), patience.cancelled_caught, truncated)
 
 
 async def _give(stdin: trio.abc.SendStream, given: bytes | Path) -> None:

@@ -17,7 +17,7 @@ from kernel.procs import procfs
 from kernel.procs.attempt_dir import AttemptDir
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.procfs import ProcessId
-from kernel.procs.spec import ChildInput, ChildOutput, Pipe
+from kernel.procs.spec import ChildStream, Pipe
 from protocol.ipc import Bound, Census, Counted, Exited, KeeperFrame, Kill
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class Handle:
         pid: int,
         keeper_pid: int,
         processes: tuple[ProcessId, ...],
-        streams: tuple[ChildInput, ChildOutput, ChildOutput],
+        streams: tuple[ChildStream, ChildStream, ChildStream],
         link: KeeperWire,
         directory: AttemptDir,
         exited: Exited | None = None,
@@ -156,19 +156,16 @@ class Handle:
         if self._let_go:
             await trio.sleep_forever()
         if self._exited is None:
-            await self._take_turn()
+            try:
+                self._waiting.acquire_nowait()
+            except trio.WouldBlock:
+                await self._waiting.acquire()
             try:
                 while self._exited is None:
                     await self._hear()
             finally:
                 self._waiting.release()
         return self._exited
-
-    async def _take_turn(self) -> None:
-        try:
-            self._waiting.acquire_nowait()
-        except trio.WouldBlock:
-            await self._waiting.acquire()
 
     async def count(self) -> int:
         """Return how many processes its tree has; 0 where it has ended, or nobody can tell. One task asks."""

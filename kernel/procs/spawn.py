@@ -44,15 +44,7 @@ async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: Dire
         streams = tuple(map(Pipe, (ours.stdin, ours.stdout, ours.stderr)))
         for stream in streams:
             undo.callback(stream.close)  # no ``aclose``: a checkpoint would replace the exception on its way
-        order = Fork(
-            attempt=spec.attempt,
-            lock=directory.lock,
-            cookie=cookie,
-            argv=spec.argv,
-            cwd=spec.cwd,
-            env=spec.env,
-            sandbox=spec.sandbox,
-        )
+        order = Fork(lock=directory.lock, cookie=cookie, **spec.order)
         fault_point("procs.order")
         try:
             link = await deliver(order, theirs)

@@ -65,7 +65,7 @@ OPENED: Final[dict[str, str]] = {
     "kernel/inspect/backup.py::_same": "compared with what a restore puts there; nobody is told what it holds",
     "kernel/inspect/backup.py::backup.fill": MADE,
     "kernel/inspect/doctor.py::sandbox": SYSTEM,
-    "kernel/procs/command.py::_Output.write_head": "the new file of what a command printed, O_EXCL",
+    "kernel/procs/command.py::_keep_head": "the new file of what a command printed, O_EXCL",
     "kernel/procs/command.py::_give": MADE,
     "kernel/procs/node/__main__.py::_take_standard_streams": SYSTEM,
     "kernel/procs/node/folder.py::_memory_bytes": SYSTEM,

@@ -64,11 +64,6 @@ _Setting = tuple[str, Mapping[str, str], str]
 """Method and fields of a request that sets something of a session, and the fault where it is refused."""
 
 
-def open(job: BackendJob) -> "Acp":  # noqa: A001  (what every backend's file is entered by)
-    """One attempt."""
-    return Acp(job)
-
-
 endpoint: Final = acp_agents.endpoint
 """Where its provider is, if its requests can be metered on the way."""
 
@@ -171,7 +166,7 @@ class Acp:
             servers.append({"type": "http", "name": DAEMON, "url": start.mcp.url, "headers": _pairs(headers)})
         else:
             bridge = mcp_bridge.BridgeConfig(url=start.mcp.url, token=start.token)
-            file = private_files.write(job.place / "daemon.json", msgspec.json.encode(bridge).decode())
+            file = private_files.write(job.place / "daemon.json", msgspec.structs.asdict(bridge))
             args = ["-I", "-m", "worker.mcp_bridge", str(file)]
             servers.append({"name": DAEMON, "command": sys.executable, "args": args, "env": []})
         for name, one in start.mcp_servers.items():
@@ -372,3 +367,6 @@ class Acp:
 
 def _pairs(values: Mapping[str, str]) -> list[Mapping[str, str]]:
     return [{"name": name, "value": value} for name, value in values.items()]
+
+
+open = Acp  # noqa: A001  (what every backend's file is entered by)

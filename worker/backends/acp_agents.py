@@ -89,7 +89,7 @@ def session_options(job: BackendJob) -> Mapping[str, Any]:
     options = {
         "settingSources": [],
         "allowedTools": [f"mcp__{DAEMON}", *reading],
-        "extraArgs": {"strict-mcp-config": None, "settings": _json({"permissions": {"ask": asked}})},
+        "extraArgs": {"strict-mcp-config": None, "settings": private_files.as_json({"permissions": {"ask": asked}})},
     }
     return {"_meta": {"claudeCode": {"options": options}}}
 
@@ -116,7 +116,7 @@ def _gemini(job: BackendJob) -> Mapping[str, str]:
         "advanced": {"ignoreLocalEnv": True},
     }
     folder = private_files.folder(job.home, ".gemini")
-    private_files.write(folder / "settings.json", _json(settings))
+    private_files.write(folder / "settings.json", settings)
     rule = '[[rule]]\nmcpName = "{}"\ntoolName = "{}"\ndecision = "allow"\npriority = 900\n\n'
     reading = map(server_and_tool, job.start.read_only) if job.start.approval in {"ask", "deny"} else ()
     policy = "".join(rule.format(server, tool) for server, tool in ((DAEMON, "*"), *reading))
@@ -152,17 +152,13 @@ def _opencode(job: BackendJob) -> Mapping[str, str]:
         "experimental": {"continue_loop_on_deny": True, "mcp_timeout": int(job.start.limits.tool_seconds * 1000)},
     }
     told = {
-        "OPENCODE_CONFIG_CONTENT": _json(settings),
+        "OPENCODE_CONFIG_CONTENT": private_files.as_json(settings),
         "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
         "TMPDIR": str(job.place),
     }
     if job.start.login:
         return told
     return {**told, **dict.fromkeys(SWITCHES, "1"), "OPENCODE_TEST_HOME": str(job.home)}
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 _KNOWN: Final[Mapping[str, Callable[[BackendJob], Mapping[str, str]]]] = {

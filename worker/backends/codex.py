@@ -20,7 +20,7 @@ from protocol.ipc import Result, Start
 from protocol.text import decoded
 from protocol.tools import EVERY_TOOL, OFFERED_TO, TO_MODEL, server_and_tool
 from worker.backends import private_files
-from worker.backends.backend import BackendJob, CliBackend, Ended, Event, Launch, unfinished_result, unserved
+from worker.backends.backend import BackendJob, Ended, Event, Launch, unfinished_result, unserved
 from worker.backends.codex_stream import Line, Thread, TokenCount, turn_failure
 from worker.backends.private_files import STARTUP_SECONDS, codex_servers
 from worker.models.errors import Failed
@@ -147,11 +147,6 @@ _NO_SERVER: Final = re.compile(r"required MCP servers failed to initialize: (?P<
 """Its words for two ends that leave nothing on standard output: they are all there is."""
 
 
-def open(job: BackendJob) -> CliBackend:  # noqa: A001  (what every backend's file is entered by)
-    """One attempt."""
-    return Codex(job)
-
-
 class Codex:
     """One process of it: a thread begun, or gone on with."""
 
@@ -202,3 +197,6 @@ def _unserved(which: str, own: Iterable[str]) -> Failed:
         if re.search(rf"(?:^|; ){re.escape(name)}: ", which) and not re.search(rf"(?:^|; ){DAEMON}: ", which):
             return unserved(TITLE, name, which)
     return Failed("network", f"{TITLE} did not reach the kernel's tools: {which}", code=UNREACHED)
+
+
+open = Codex  # noqa: A001  (what every backend's file is entered by)

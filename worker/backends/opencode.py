@@ -236,7 +236,7 @@ class Opencode:
         argv = (job.binary, "run", "--print-logs", "--log-level", "INFO", "--format", "json", model)
         key = start.provider.api_key if start.provider is not None else None
         bridge = mcp_bridge.BridgeConfig(url=start.mcp.url, token=start.token, mark=str(self._mark))
-        daemon = private_files.write(job.place / "daemon.json", msgspec.json.encode(bridge).decode())
+        daemon = private_files.write(job.place / "daemon.json", msgspec.structs.asdict(bridge))
         written = config(
             start,
             bridge=(sys.executable, "-I", "-m", "worker.mcp_bridge", str(daemon)),
@@ -244,11 +244,7 @@ class Opencode:
             endpoint=job.endpoint,
             system=private_files.write(job.home / "system.md", start.system),
         )
-        env = environment(
-            job.env,
-            home=job.home,
-            config=private_files.write(job.place / "opencode.json", msgspec.json.encode(written).decode()),
-        )
+        env = environment(job.env, home=job.home, config=private_files.write(job.place / "opencode.json", written))
         if start.login:  # what is built in to renew the login of an account is one of those
             del env["OPENCODE_DISABLE_DEFAULT_PLUGINS"]
         env["TMPDIR"] = str(job.place)  # it unpacks a library there each time, and leaves it

@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from protocol.instruction import Usage
-from protocol.ipc import Start, ToolCall
+from protocol.ipc import Entry, Start, ToolCall
 from worker.conversation import Conversation
 from worker.entry_limits import clean
-from worker.models.model import CUT, Reply, Stop, counted, native_of, to_native
+from worker.models.model import CUT, Stop, counted, native_of, to_native
 from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "anthropic"
@@ -160,7 +160,7 @@ class Draft:
     def _count(self, usage: Mapping[str, Any] | None) -> None:
         self._usage |= {key: counted(n) for key, n in (usage or {}).items() if key in _COUNTED and n is not None}
 
-    def reply(self, k: int) -> Reply:
+    def reply(self, k: int) -> Entry:
         """The whole reply, to be entry ``k``. Call once ``stop`` is known."""
         ordered = sorted(self._blocks.items())
         calls = [self._call(k, index, block) for index, block in ordered if block.get("type") == "tool_use"]
@@ -170,8 +170,10 @@ class Draft:
         stop = STOPS.get(self.stop or "", self.stop or "")
         # What was read from the cache, and what was written to it, are counted apart: each has its price.
         count = self._usage
-        return Reply(
-            stop=stop,
+        return Entry(
+            k=k,
+            kind="reply",
+            stop_reason=stop,
             text=clean("".join(block.get("text") or "" for block in blocks if block.get("type") == "text")),
             calls=() if stop in CUT else tuple(calls),
             native=to_native(DIALECT, blocks),

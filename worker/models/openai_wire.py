@@ -11,10 +11,10 @@ import msgspec
 
 from protocol.errors import Cause
 from protocol.instruction import Usage
-from protocol.ipc import ToolCall
+from protocol.ipc import Entry, ToolCall
 from worker.conversation import Conversation
 from worker.entry_limits import clean
-from worker.models.model import CUT, Reply, Stop, counted, native_of, to_native
+from worker.models.model import CUT, Stop, counted, native_of, to_native
 from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "openai"
@@ -117,7 +117,7 @@ class Draft:
         self._text += text
         return text
 
-    def reply(self, k: int) -> Reply:
+    def reply(self, k: int) -> Entry:
         """The whole reply, to be entry ``k``. Call once ``stop`` is known."""
         for index, call in enumerate(self._calls):
             call["id"] = call["id"] or f"call-{k}-{index}"
@@ -132,8 +132,10 @@ class Draft:
         # What was read from the cache is counted apart; OpenAI's prompt_tokens holds both.
         details: Mapping[str, Any] = self._usage.get("prompt_tokens_details") or {}
         cached = counted(details.get("cached_tokens") or self._usage.get("prompt_cache_hit_tokens"))
-        return Reply(
-            stop=stop,
+        return Entry(
+            k=k,
+            kind="reply",
+            stop_reason=stop,
             text=clean(self._text or self._refusal),
             calls=calls,
             native=to_native(DIALECT, message),

@@ -228,16 +228,7 @@ class NodeLauncher:
         self._numbered += 1
         process = self._processes[self._numbered] = RemoteProcess(self._numbered, self._wire)
         try:
-            self._wire.say(
-                Spawn(
-                    process=process.number,
-                    attempt=spec.attempt,
-                    argv=spec.argv,
-                    cwd=spec.cwd,
-                    env=spec.env,
-                    sandbox=spec.sandbox,
-                )
-            )
+            self._wire.say(Spawn(process=process.number, **spec.order))
             with trio.fail_after(ANSWER_SECONDS):
                 while process.answer is None and process.exited is None:
                     await process.heard.park()

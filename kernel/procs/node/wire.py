@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import trio
 
-from kernel.procs.spec import ChildInput, ChildOutput
+from kernel.procs.spec import ChildStream
 from protocol.ndjson import LineTooLong
 from protocol.node import (
     CHANNEL_WINDOW_BYTES,
@@ -203,7 +203,7 @@ GRANT_BYTES: Final = CHANNEL_WINDOW_BYTES // 2
 """Read since the last grant: then the writer is given credit for as much."""
 
 
-class Channel(trio.abc.HalfCloseableStream, ChildInput, ChildOutput):
+class Channel(trio.abc.HalfCloseableStream, ChildStream):
     """A stream of bytes over a wire, with credit: neither side holds more of them than CHANNEL_WINDOW_BYTES.
 
     One task writes and one reads at a time. A reader that does not read stops its own writer, and no other.
