@@ -5,7 +5,7 @@ The copy is read and never changed; it is put together below the directory of st
 
 import os
 import shutil
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -14,18 +14,23 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from kernel.agents.standby import standby_unit
+from kernel.agents.trust import GrantSource, missing_grants
 from kernel.fault_injection import fault_point
 from kernel.inspect.backup import no_kernel, put_in_place, trees_in
+from kernel.inspect.copier import in_words
 from kernel.source import restore_journal
 from kernel.source.backup_file import BadBackup, open_backup, unpack
 from kernel.source.restore_journal import STAGED
 from kernel.source.standby_place import FILES, PROMOTED, BadPlace, Found, copy_base, good_pieces, look_at, write_json
-from kernel.store.log_replay import replay, seal
+from kernel.store.log_tap import replay, seal
 from kernel.store.snapshot import SnapshotMark, SnapshotRefused, check_snapshot, term_of
 from kernel.store.transaction import rfc3339
 from protocol.backup import BackedUpFile, BackupHead, BackupManifest, RestoreReport
 from protocol.discovery import DATABASE
 from protocol.errors import Refused
+from protocol.inspection import DoctorRow
+from protocol.project import StandbySettings
 from protocol.standby import ALIVE_SECONDS, LARGEST, Piece, Promoted, StandbyReport
 from protocol.version import VERSION
 
@@ -211,3 +216,40 @@ def _notes(folder: str, whole: Whole, root: Path, now: float) -> list[str]:
     except OSError as error:
         notes.append(f"{folder} could not be marked as promoted ({error.strerror}): the original is not told")
     return notes
+
+
+CHECK: Final = "standby"
+
+
+def standby_rows(
+    settings: StandbySettings, state: Path, environ: Mapping[str, str], kept: GrantSource, now: float
+) -> Iterator[DoctorRow]:
+    """Things that keep the copy from being made or used, each with a way out. Reads the folder, and writes nothing."""
+    to = settings.to
+    if environ.get("AGENT_WORKER_TRUST") != "1" and missing_grants((standby_unit(settings),), kept):
+        yield DoctorRow(
+            check=CHECK, ok=False, detail=f"{to} is not trusted, so nothing is copied", fix="look at it: awk trust"
+        )
+    try:
+        os.listdir(to)
+        writable = os.access(to, os.W_OK | os.X_OK)
+    except OSError as error:
+        why, fix = in_words(error, to)
+        yield DoctorRow(check=CHECK, ok=False, detail=why, fix=fix)
+        return
+    if not writable:
+        yield DoctorRow(check=CHECK, ok=False, detail=f"{to} cannot be written", fix="see to its permissions, or mount")
+    try:
+        found = look_at(to)
+    except BadPlace as error:
+        yield DoctorRow(check=CHECK, ok=False, detail=f"{to}: {error}", fix="awk start: a kernel that runs copies")
+        return
+    if found.promoted is not None:
+        told = f"the copy at {to} took this project's place at {found.promoted.at}, in {found.promoted.root}"
+        yield DoctorRow(check=CHECK, ok=False, detail=told, fix="this project must not go on: awk stop")
+    elif found.owner.state != os.path.realpath(state):
+        told = f"{to} has the copy of another project, {found.owner.root}"
+        yield DoctorRow(check=CHECK, ok=False, detail=told, fix="give standby.to an empty folder")
+    else:
+        ago = "" if found.beat is None else f", {max(0.0, now - found.beat.at):.0f} s ago for the last time"
+        yield DoctorRow(check=CHECK, ok=True, detail=f"{found.total_bytes:,} bytes are at {to}{ago}")
