@@ -22,9 +22,9 @@ from kernel.boot.health_responder import HealthResponder, Held
 from kernel.boot.replacement import keep_signals
 from kernel.operations.context import Services
 from kernel.policy.restart import WAY_OUT
+from kernel.procs.attempt_dir import sweep
 from kernel.procs.launcher import LauncherUnknown
-from kernel.procs.reaper import reap
-from kernel.procs.sweep import sweep
+from kernel.procs.procfs import reap
 from kernel.services.handover import HandedUpgrade, Handover
 from kernel.services.project_root import watch_root
 from kernel.services.shutdown import ShutdownRequest, stop_on_signals

@@ -20,8 +20,7 @@ from kernel.boot.log_file import log_as_json
 from kernel.operations.context import (
     KernelIdentity,
 )
-from kernel.procs.launcher import VARIABLE, choose_launcher
-from kernel.procs.spawn_control import SpawnControl
+from kernel.procs.launcher import VARIABLE, SpawnControl, choose_launcher
 from kernel.rule.installed import InstalledRules
 from kernel.services import guard as guards
 from kernel.services.guard import Guard

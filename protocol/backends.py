@@ -4,7 +4,6 @@ It says what a backend is able to do, never how: that is one file of ``worker/ba
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
@@ -290,7 +289,7 @@ _ROWS: Final = (
     BackendSpec(name="mock", title="a script, without a model", bare=True),
 )
 
-BACKENDS: Final[Mapping[str, BackendSpec]] = MappingProxyType({row.name: row for row in _ROWS})
+BACKENDS: Final[Mapping[str, BackendSpec]] = {row.name: row for row in _ROWS}
 
 EXEC: Final = "exec"
 """The one whose program takes the place of our worker."""

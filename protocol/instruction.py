@@ -54,6 +54,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         """All of them, as budgets count."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
+    def beyond(self, other: "Usage") -> "Usage":
+        """The tokens that ``other`` does not have, each kind by itself."""
+        return Usage(
+            input_tokens=max(0, self.input_tokens - other.input_tokens),
+            output_tokens=max(0, self.output_tokens - other.output_tokens),
+            cache_read_tokens=max(0, self.cache_read_tokens - other.cache_read_tokens),
+            cache_write_tokens=max(0, self.cache_write_tokens - other.cache_write_tokens),
+        )
+
     def plus(self, other: "Usage") -> "Usage":
         """The sum, LARGEST at the most; its cost is known if any part's is."""
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]

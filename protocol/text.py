@@ -6,10 +6,11 @@ kept as it came only for opening what it names.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
+T = TypeVar("T")
 _encoder: Final = msgspec.json.Encoder()
 _RAW_BYTES: Final = range(0xDC80, 0xDD00)
 """How Python's ``surrogateescape`` hands out the bytes 0x80 to 0xff."""
@@ -51,6 +52,14 @@ def encode_json(value: Any) -> bytes:
         return _encoder.encode(value)
     except UnicodeEncodeError:
         return _encoder.encode(_with_text(value))
+
+
+def decoded(data: bytes | str | msgspec.Raw, kind: type[T]) -> T | None:
+    """Return JSON of any origin as a ``kind``; None where ``data`` is no JSON, or another kind of value."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _with_text(value: Any) -> Any:

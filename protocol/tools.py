@@ -5,7 +5,6 @@ Of Daemon MCP's tools only the names are in here: their table is the kernel's; a
 
 import re
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -32,7 +31,7 @@ _ROWS: Final = (
     BuiltIn("skill", "skills", read_only=True),
 )
 
-BUILT_IN: Final[Mapping[str, BuiltIn]] = MappingProxyType({row.name: row for row in _ROWS})
+BUILT_IN: Final[Mapping[str, BuiltIn]] = {row.name: row for row in _ROWS}
 
 AUTH_REQUEST: Final = "auth_request"
 """The tool of Daemon MCP that asks whether another may be called."""
@@ -46,7 +45,7 @@ SENDING: Final = "sending."
 """How the key of a call begins that only names one sending of it: its client names no calls, so the same call, made
 again after an interruption, has another."""
 
-ON_DEMAND: Final[Mapping[str, str]] = MappingProxyType({"feedback_submit": "feedback"})
+ON_DEMAND: Final[Mapping[str, str]] = {"feedback_submit": "feedback"}
 """Tools of Daemon MCP that a model is told of only where ``tools:`` has the word; who knows them may call them."""
 
 SWITCHES: Final = frozenset({*(row.switch for row in _ROWS), *ON_DEMAND.values()})
@@ -55,68 +54,66 @@ SWITCHES: Final = frozenset({*(row.switch for row in _ROWS), *ON_DEMAND.values()
 ToolScope = Scope | Literal["all", "tree"]
 """``all``: every agent has it. ``tree``: who has a working tree."""
 
-CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = MappingProxyType(
-    {
-        "channel_read": "channel.read",
-        "my_inbox": "channel.read",
-        "my_inbox_ack": "channel.read",
-        "channel_send": "channel.write",
-        "resource_create": "channel.write",
-        "team_doc_read": "documents.read",
-        "team_doc_list": "documents.read",
-        "team_doc_history": "documents.read",
-        "team_doc_write": "documents.write",
-        "team_doc_append": "documents.write",
-        "team_doc_create": "documents.write",
-        "team_doc_delete": "documents.write",
-        "team_doc_suggest": "documents.write",
-        "team_doc_accept": "documents.write",
-        "team_doc_reject": "documents.write",
-        "team_task_plan": "tasks",
-        "team_task_list": "tasks",
-        "team_task_claim": "tasks",
-        "team_task_done": "tasks",
-        "team_task_fail": "tasks",
-        "team_task_split": "tasks",
-        "team_proposal_create": "votes",
-        "team_vote": "votes",
-        "team_proposal_status": "votes",
-        "team_proposal_cancel": "votes",
-        "history_search": "memory",
-        "history_read": "memory",
-        "memory_recall": "memory",
-        "memory_read": "memory",
-        "memory_write": "memory",
-        "memory_forget": "memory",
-        "note_write": "memory",
-        "note_read": "memory",
-        "todo_list": "memory",
-        "todo_add": "memory",
-        "todo_done": "memory",
-        "my_status_set": "status",
-        "handover_write": "status",
-        "ask_agent": "ask",
-        "memory_ask": "ask",
-        "share_with": "memory",
-        "memory_tray": "memory",
-        "soul_reflect": "memory",
-        "soul_suggest": "memory",
-        "feedback_submit": "feedback",
-        "proposal_list": "rules",
-        "proposal_define": "rules",
-        "proposal_invoke": "rules",
-        "team_members": "all",
-        "resource_read": "all",
-        AUTH_REQUEST: "all",
-        "auth_grant": "auth",
-        "auth_revoke": "auth",
-        "space_create": "spaces",
-        "space_members": "spaces",
-        "tree_status": "tree",
-        "tree_take": "tree",
-        "tree_commit": "tree",
-    }
-)
+CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = {
+    "channel_read": "channel.read",
+    "my_inbox": "channel.read",
+    "my_inbox_ack": "channel.read",
+    "channel_send": "channel.write",
+    "resource_create": "channel.write",
+    "team_doc_read": "documents.read",
+    "team_doc_list": "documents.read",
+    "team_doc_history": "documents.read",
+    "team_doc_write": "documents.write",
+    "team_doc_append": "documents.write",
+    "team_doc_create": "documents.write",
+    "team_doc_delete": "documents.write",
+    "team_doc_suggest": "documents.write",
+    "team_doc_accept": "documents.write",
+    "team_doc_reject": "documents.write",
+    "team_task_plan": "tasks",
+    "team_task_list": "tasks",
+    "team_task_claim": "tasks",
+    "team_task_done": "tasks",
+    "team_task_fail": "tasks",
+    "team_task_split": "tasks",
+    "team_proposal_create": "votes",
+    "team_vote": "votes",
+    "team_proposal_status": "votes",
+    "team_proposal_cancel": "votes",
+    "history_search": "memory",
+    "history_read": "memory",
+    "memory_recall": "memory",
+    "memory_read": "memory",
+    "memory_write": "memory",
+    "memory_forget": "memory",
+    "note_write": "memory",
+    "note_read": "memory",
+    "todo_list": "memory",
+    "todo_add": "memory",
+    "todo_done": "memory",
+    "my_status_set": "status",
+    "handover_write": "status",
+    "ask_agent": "ask",
+    "memory_ask": "ask",
+    "share_with": "memory",
+    "memory_tray": "memory",
+    "soul_reflect": "memory",
+    "soul_suggest": "memory",
+    "feedback_submit": "feedback",
+    "proposal_list": "rules",
+    "proposal_define": "rules",
+    "proposal_invoke": "rules",
+    "team_members": "all",
+    "resource_read": "all",
+    AUTH_REQUEST: "all",
+    "auth_grant": "auth",
+    "auth_revoke": "auth",
+    "space_create": "spaces",
+    "space_members": "spaces",
+    "tree_status": "tree",
+    "tree_take": "tree",
+    "tree_commit": "tree",
+}
 """Daemon MCP's tools, each with the one scope that opens it."""
 CONTEXT_TOOLS: Final = frozenset(CONTEXT_SCOPES)
 

@@ -8,7 +8,6 @@ What an answer means is read here, what it is decided there.
 import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -27,19 +26,22 @@ from worker.models.errors import Failed
 from worker.models.model import ListTools, Model
 from worker.tool import BuiltinTool, FileClaims, Outcome, Permit, ToolRunner, ToolRunners, ToolSpec
 
-_REFUSED: Final[Mapping[str, tuple[Refusal, str]]] = MappingProxyType(
-    {"denied": ("denied", "it was denied"), "expired": ("expired", "it was not approved")}
-)
+_REFUSED: Final[Mapping[str, tuple[Refusal, str]]] = {
+    "denied": ("denied", "it was denied"),
+    "expired": ("expired", "it was not approved"),
+}
 """What is kept of a call that may not be made, and what a model reads of it."""
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    decision: str
+class PermissionAnswer(msgspec.Struct, frozen=True):
+    """The answer of ``auth_request``."""
+
+    decision: str = ""
     reason: str = ""
     first: bool = False
 
 
-_decode: Final = msgspec.json.Decoder(_Answer).decode
+_decode: Final = msgspec.json.Decoder(PermissionAnswer).decode
 
 
 class Permission(msgspec.Struct, frozen=True):

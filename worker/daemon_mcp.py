@@ -18,7 +18,7 @@ import msgspec
 
 from protocol.errors import UNREACHED
 from protocol.ipc import NULL, Json
-from protocol.text import encode_json
+from protocol.text import decoded, encode_json
 from protocol.tools import OFFERED_TO, TO_MODEL
 from protocol.version import VERSION
 from worker.io.base import Stream, WorkerIO
@@ -176,9 +176,6 @@ class _Problem(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-_decode: Final = msgspec.json.Decoder(_Answer).decode
-
-
 class DaemonMcp:
     """One worker's connection to the kernel's tools."""
 
@@ -248,10 +245,7 @@ class DaemonMcp:
         status, content = await request_with_retry(self._connection, self._waits, body, routing)
         if status == 401:
             raise Failed("cancelled", "the kernel no longer accepts this attempt's token: the attempt is over")
-        try:
-            answer = _decode(content)
-        except (msgspec.DecodeError, RecursionError):
-            answer = _Answer()
+        answer = decoded(content, _Answer) or _Answer()
         if answer.result is None and answer.error is None:
             return _Answer(error=_Trouble(refusal(status, content)))
         return answer
@@ -263,8 +257,5 @@ def _reason(answer: _Answer) -> str:
 
 def refusal(status: int, content: bytes) -> str:
     """Return the text of an answer that is no JSON-RPC (problem+json, RFC 9457)."""
-    try:
-        problem = msgspec.json.decode(content, type=_Problem)
-    except (msgspec.DecodeError, RecursionError):
-        problem = _Problem()
+    problem = decoded(content, _Problem) or _Problem()
     return f"{problem.code or 'refused'}: {problem.detail or f'HTTP {status}'}"

@@ -12,8 +12,8 @@ import trio
 
 from protocol.ipc import EmbeddingAnswer, EmbeddingRequest, Limits
 from worker.models.errors import Failed
-from worker.models.openai_client import BASE_URL
-from worker.models.sdk_client import NO_KEY, address, broken, failed, http_client
+from worker.models.openai import SDK
+from worker.models.sdk_client import broken
 
 
 async def embed(asked: EmbeddingRequest) -> EmbeddingAnswer:
@@ -29,21 +29,19 @@ async def embed(asked: EmbeddingRequest) -> EmbeddingAnswer:
 
 async def _vectors(asked: EmbeddingRequest) -> tuple[tuple[float, ...], ...]:
     provider = asked.provider
-    base_url = address(provider, BASE_URL)
-    http = http_client(base_url, Limits(idle_seconds=asked.seconds))
-    client = openai.AsyncOpenAI(api_key=provider.api_key or NO_KEY, base_url=base_url, max_retries=0, http_client=http)
+    client = SDK.connect(provider, Limits(idle_seconds=asked.seconds))
     try:
         said = await client.embeddings.create(model=asked.model, input=list(asked.texts), encoding_format="float")
         found = {one.index: tuple(map(float, one.embedding)) for one in said.data}
         return tuple(found[number] for number in range(len(asked.texts)))
-    except (openai.APIConnectionError, openai.APIResponseValidationError) as error:
+    except openai.APIResponseValidationError as error:
         raise broken(provider, error) from error
     except openai.APIError as error:
-        raise failed(provider, error, getattr(error, "response", None)) from error
+        raise SDK.failure(provider, error) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise broken(provider, ValueError("the answer is none to such a request")) from error
     finally:
-        await http.aclose()
+        await client.close()
 
 
 async def serve() -> None:

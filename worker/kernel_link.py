@@ -13,6 +13,7 @@ import msgspec
 
 from protocol.backends import CLIS
 from protocol.ipc import (
+    NULL,
     Delta,
     Entry,
     Error,
@@ -32,7 +33,7 @@ from protocol.ipc import (
     Yield,
 )
 from protocol.ndjson import FrameReader, Noise, encode
-from protocol.text import encode_json
+from protocol.text import decoded, encode_json
 from worker.entry_limits import TEXT_LIMIT_BYTES, shorten, truncate_entry
 
 if TYPE_CHECKING:
@@ -219,9 +220,7 @@ class Link:
                 frame = msgspec.structs.replace(frame, text=shorten(frame.text, TEXT_LIMIT_BYTES))
             case Error():
                 frame = msgspec.structs.replace(
-                    frame,
-                    text=shorten(frame.text, LOG_CHARACTERS),
-                    partial=shorten(frame.partial, TEXT_LIMIT_BYTES),
+                    frame, text=shorten(frame.text, LOG_CHARACTERS), partial=shorten(frame.partial, TEXT_LIMIT_BYTES)
                 )
         try:
             await self._tell(frame)
@@ -236,9 +235,8 @@ class Link:
         text = redaction.of(entry.text)
         calls: list[ToolCall] = []
         for call in entry.calls:
-            try:
-                said: object = msgspec.json.decode(call.args)
-            except (msgspec.DecodeError, RecursionError):
+            said = decoded(call.args, object)
+            if said is None and call.args != NULL:
                 said = bytes(call.args).decode("utf-8", "replace")
             hidden = redaction.of_json(said)
             args = call.args if hidden == said else Json(encode_json(hidden))

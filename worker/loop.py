@@ -6,8 +6,9 @@ loop keeps nothing else, so it may be cut anywhere and started again.
 
 import time
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, Protocol
+
+import msgspec
 
 from protocol.errors import Cause
 from protocol.ipc import Entry, Go, Limits, Result, Yield
@@ -16,9 +17,7 @@ from worker.models.errors import Failed
 from worker.models.model import Model, StreamSink
 from worker.tool import Caller
 
-INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
-    {"max_tokens": "max_tokens", "context_overflow": "context_overflow"}
-)
+INCOMPLETE: Final[Mapping[str, Cause]] = {"max_tokens": "max_tokens", "context_overflow": "context_overflow"}
 """Stops that end the work unfinished; it can be continued by another message."""
 ASK_AGAIN: Final = frozenset({"tool_use", "pause_turn", "fired"})
 
@@ -114,17 +113,7 @@ async def _next(
             note=outcome.note,
         )
     reply = await model.reply(conversation, allowance, live)
-    return Entry(
-        k=conversation.next_k,
-        kind="reply",
-        text=reply.text,
-        calls=reply.calls,
-        native=reply.native,
-        stop_reason=reply.stop,
-        usage=reply.usage,
-        duration_ms=_milliseconds_since(began),
-        note=reply.note,
-    )
+    return msgspec.structs.replace(reply, duration_ms=_milliseconds_since(began))
 
 
 def _milliseconds_since(began: float) -> int:

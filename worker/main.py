@@ -183,11 +183,7 @@ def _play(start: Start | None, desk: PollIO, cookie: str | None, die: Die, leave
 
             confine = partial(wrap, start=start)
         shell = Shell(
-            desk=desk,
-            cwd=start.cwd,
-            env=_env(start, cookie),
-            idempotency_key=start.idempotency_key,
-            confine=confine,
+            desk=desk, cwd=start.cwd, env=_env(start, cookie), idempotency_key=start.idempotency_key, confine=confine
         )
         ended = run_blocking(
             attempt(start, link, desk, partial(_script, desk=desk, die=die), {SHELL: BuiltinTool(hand=shell)})

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import msgspec
 import trio
 
-from protocol.text import encode_json
+from protocol.text import decoded, encode_json
 from protocol.tools import OFFERED_TO, SENDING, TO_MODEL
 from worker.daemon_mcp import BROKEN, CALL_KEY, Connection, refusal, request_with_retry
 from worker.io.trio_io import TrioIO
@@ -75,10 +75,6 @@ class _Answer(msgspec.Struct, frozen=True):
     result: _Greeting | None = None
 
 
-_read: Final = msgspec.json.Decoder(_Message).decode
-_answer: Final = msgspec.json.Decoder(_Answer).decode
-
-
 class Bridge:
     """Serves one client. ``origin`` begins the keys of its calls and of no other's; ``listed``: it has the tools."""
 
@@ -122,9 +118,8 @@ class Bridge:
             connection.close()
 
     def _take(self, line: bytes, calls: trio.Nursery, streams: trio.Nursery) -> None:
-        try:
-            message = _read(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        message = decoded(line, _Message)
+        if message is None:
             return
         if message.method == "notifications/cancelled" and message.params.request_id in self._running:
             self._running[message.params.request_id].cancel()
@@ -148,10 +143,7 @@ class Bridge:
             self._running[id_] = scope
             try:
                 status, content = await self._ask(body, self._routing(message))
-                try:
-                    parsed = _answer(content)
-                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                    parsed = _Answer()
+                parsed = decoded(content, _Answer) or _Answer()
                 if not parsed.jsonrpc:
                     raise Failed("network", refusal(status, content))
                 if message.method == "initialize" and parsed.result is not None:
@@ -204,7 +196,7 @@ class Bridge:
                     async for _, data in events:
                         if data:
                             await self._say(data)
-                            if _read(data).id is not None:  # the result
+                            if (decoded(data, _Message) or _Message()).id is not None:  # the result
                                 return
             except Failed as failed:
                 why = failed.text

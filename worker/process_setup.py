@@ -18,13 +18,7 @@ from collections.abc import Callable
 from importlib.machinery import PathFinder
 from typing import Any, Final
 
-_IGNORED: Final = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR2,
-)
+_IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2)
 _IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 """Python raises OSError instead. A worker wants that; a command must not inherit it."""
 _OF_WORKERS: Final = tuple(map(int, (*_IGNORED, signal.SIGCHLD)))

@@ -10,7 +10,6 @@ import stat
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import IO, Final
 
 import trio
@@ -20,7 +19,7 @@ from worker.sandbox import wrap
 
 REAP_SECONDS: Final = 5.0
 """How long a process that was killed is waited for; only one that the system does not let go takes so long."""
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Subprocesses:

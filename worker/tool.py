@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from protocol.ipc import Json, Refusal, ToolCall
+from protocol.text import decoded
 from protocol.tools import CONTEXT_FAMILIES
 from worker.entry_limits import TOOL_RESULT_LIMIT_BYTES, shorten
 from worker.io.base import WorkerIO
@@ -184,11 +185,7 @@ class ToolRunners(msgspec.Struct, frozen=True):
 
 def as_object(args: Json) -> dict[str, Any] | None:
     """Arguments as a tool takes them; None where they are no JSON object."""
-    try:
-        value: object = msgspec.json.decode(args)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    return decoded(args, dict[str, Any])
 
 
 def arguments_json(text: str) -> Json:

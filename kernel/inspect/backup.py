@@ -82,10 +82,7 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
             def fill(writer: BackupWriter) -> BackupHead:
                 with open(copy, "rb") as content:
                     writer.add(DATABASE, content)
-                for name, descriptor in kept_files(root, state):
-                    with open(descriptor, "rb") as content:
-                        if name_fault(name) is None:
-                            writer.add(name, content)
+                pack_kept(writer, root, state)
                 return BackupHead(
                     version=VERSION,
                     at=rfc3339(int(now * 1000)),
@@ -128,6 +125,14 @@ def kept_files(root: Path, state: Path) -> Iterator[tuple[str, int]]:
     for name in sorted(os.listdir(contexts)) if contexts.is_dir() else ():
         for inside in (name, *(f"{name}/{part}" for part in sorted(PARTS))):
             yield from _files_in(str(contexts), inside, f"{CONTEXTS}/{inside}")
+
+
+def pack_kept(writer: BackupWriter, root: Path, state: Path) -> None:
+    """Pack what agents keep in files."""
+    for name, descriptor in kept_files(root, state):
+        with open(descriptor, "rb") as content:
+            if name_fault(name) is None:
+                writer.add(name, content)
 
 
 def _files_in(root: str, folder: str, shown: str, only: str | None = None) -> Iterator[tuple[str, int]]:

@@ -1,24 +1,353 @@
-"""``python -I -m kernel.inspect.copier``: the process that brings a kernel's log to another place.
+"""The work of bringing a kernel's log to another place, in a process of its own (``kernel.inspect.copier``).
 
-It hears on its standard input what was committed, and says on its standard output how much of that is there. It
-ends when nobody speaks to it any more. One at a time works for a project: the one before may hang in its place.
+A place that hangs, is full or gone keeps this process, and never the kernel: it hears what was committed, and says how
+much of that is there. It keeps what it cannot bring for a while, then begins anew with a copy of the database's file,
+which it reads beside the kernel: the pieces of the log that belong to it make it one moment. It opens no database and
+has none of its locks.
 """
 
 import argparse
+import errno
 import fcntl
+import hashlib
 import os
+import secrets
 import select
 import sys
 import time
+import zipfile
+from collections import deque
+from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from kernel.fault_injection import arm
-from kernel.inspect.standby_copier import Copier
-from protocol.discovery import STANDBY_LOCK
-from protocol.standby_frames import Heard, unpacked
+from kernel.fault_injection import arm, fault_point
+from kernel.inspect.backup import kept_files, pack_kept
+from kernel.source.backup_file import MANIFEST, BackupWriter
+from kernel.source.standby_place import (
+    BEAT,
+    FILES,
+    BadPlace,
+    claim,
+    forget_before,
+    new_base_name,
+    new_file,
+    write_json,
+    write_piece,
+)
+from kernel.store.transaction import rfc3339
+from osfiles.atomic_write import sync_folder
+from protocol.backup import BackupHead, BackupManifest
+from protocol.discovery import DATABASE, STANDBY_LOCK
+from protocol.standby import (
+    BEAT_SECONDS,
+    FRAME_HEADER_BYTES,
+    Anew,
+    Base,
+    Beat,
+    Frames,
+    Heard,
+    Owner,
+    Piece,
+    Sent,
+    UpTo,
+    page_bytes,
+    unpacked,
+)
+from protocol.version import VERSION
+
+QUEUE_BYTES: Final = 32 * 1024 * 1024
+"""That are kept for a place that takes nothing."""
+ROOM_BYTES: Final = 64 * 1024 * 1024
+MOST_PIECES: Final = 10_000
+"""With more of either (or more bytes than the base has) a new base is made, and what is older goes."""
+FREE_BYTES: Final = 8 * 1024 * 1024
+"""Beside a new base."""
+FILES_SECONDS: Final = 60.0
+RETRY_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class BaseCopy:
+    """The copying of the database's file, a chunk at a time."""
+
+    def __init__(self, source: str, folder: str, first: int, chain: str, at: float) -> None:
+        self._at_ms = int(at * 1000)
+        self.first, self.chain, self.name = first, chain, new_base_name(first)
+        self.base: Base | None = None
+        """Once all of it is copied; ``needs`` is not known before somebody looked."""
+        self.needs: int | None = None
+        self._folder = folder
+        self.chunks = self._copy(source)
+        """Each copies a little more, may raise OSError, and says whether that was all. Closed, it leaves nothing else."""
+
+    def _copy(self, source: str) -> Generator[bool]:
+        digest, size = hashlib.sha256(), 0
+        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(descriptor, "rb", buffering=0) as found, new_file(self._folder, f"{self.name}.db") as file:
+            while data := found.read(_CHUNK_BYTES):
+                digest.update(data)
+                file.write(data)
+                size += len(data)
+                fault_point("standby.base")
+                yield False
+        self.base = Base(
+            first=self.first, needs=0, chain=self.chain, size=size, sha256=digest.hexdigest(), at_ms=self._at_ms
+        )
+        yield True
+
+
+class Copier:
+    """Brings what it hears to ``folder``. ``tell`` is given what the kernel should know."""
+
+    def __init__(
+        self,
+        root: Path,
+        state: Path,
+        folder: str,
+        log: str,
+        *,
+        tell: Callable[[Heard], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._clock = clock
+        self._root, self._state, self._folder, self._tell = root, state, folder, tell
+        self._owner = Owner(log=log, root=str(root), state=os.path.realpath(state))
+        self._queue: deque[Frames] = deque()
+        self._queued_bytes = 0
+        self._claimed = False
+        self._highest = 0
+        """The highest number that was there when it was claimed."""
+        self._next = 1
+        """The number of the piece that is brought next, there."""
+        self._untidy = False
+        """There is what a newer base makes useless."""
+        self._chain = ""
+        self._anew = False
+        """The next piece is the first of a chain."""
+        self._log_began = (1, "")
+        """The first piece of the write-ahead log that is being brought, and what it names as the one before."""
+        self._base: Base | None = None
+        self._base_name = ""
+        self._copying: BaseCopy | None = None
+        self._bytes_since = 0
+        self._done = 0
+        self._heard = Heard(lost=True)
+        self._look = UpTo(event=0, at_ms=0, sent=0, term=0)
+        self._beat_at, self._event = 0.0, 0
+        self._files: tuple[float, str] = (0.0, "")
+        self._failures, self._again_at = 0, 0.0
+        tell(self._heard)
+
+    # -- what the kernel says -----------------------------------------------------------------------------
+
+    def hear(self, message: Sent) -> None:
+        """Take one message."""
+        if isinstance(message, Anew):
+            self._drop()
+            self._anew = True
+            self._say(lost=False, whole=False, begun=self._heard.begun + 1)
+        elif isinstance(message, UpTo):
+            self._look = message
+            copying = self._copying
+            if copying is not None and copying.base is not None and message.copies == self._heard.copies:
+                copying.needs = self._next - 1 + len(self._queue) if copying.needs is None else copying.needs
+        elif not self._heard.lost:
+            self._queue.append(message)
+            self._queued_bytes += len(message.body)
+            if self._queued_bytes > QUEUE_BYTES:
+                self._lose()
+
+    def _drop(self) -> None:
+        self._queue.clear()
+        self._queued_bytes, self._base = 0, None
+        if self._copying is not None:
+            self._copying.chunks.close()
+            self._copying = None
+
+    def _lose(self) -> None:
+        self._drop()
+        self._say(lost=True, whole=False)
+
+    def _say(self, **changes: object) -> None:
+        heard = msgspec.structs.replace(self._heard, **changes)
+        if heard != self._heard:
+            self._heard = heard
+            self._tell(heard)
+
+    # -- what is done -------------------------------------------------------------------------------------
+
+    def wait_seconds(self) -> float:
+        """Seconds for which there is nothing to do."""
+        if time.monotonic() < self._again_at:
+            return max(0.0, min(1.0, self._again_at - time.monotonic()))
+        return 0.0 if self._copying is not None and self._copying.base is None else 1.0
+
+    def turn(self) -> None:
+        """Do a little of all that is to be done."""
+        if time.monotonic() < self._again_at:
+            return
+        try:
+            if not self._claimed:
+                self._highest = claim(self._folder, self._owner)
+                self._claimed = True
+                if self._base is not None and not self._has_base():
+                    self._lose()
+            if self._heard.lost:
+                self._say(why=None, fix=None)
+                return
+            if self._anew and self._copying is None:
+                self._next = max(self._next, self._highest + 1)
+                self._chain = secrets.token_hex(8)
+                self._log_began = (self._next, self._chain)
+                self._begin_copy()
+            self._bring()
+            self._copy()
+            if self._untidy and self._base is not None:
+                forget_before(self._folder, self._base.first, self._base_name)
+                self._untidy = False
+                self._say(place_bytes=sum(entry.stat().st_size for entry in os.scandir(self._folder)))
+            self._keep_files()
+            self._tell_beat(ended=False)
+            here = self._base is not None and self._copying is None and not self._queue
+            if self._look.last and here and not self._heard.ended:
+                self._tell_beat(ended=True)
+                self._say(ended=True)
+            self._failures = 0
+            self._say(why=None, fix=None)
+        except (BadPlace, OSError) as error:
+            self._fail(error)
+
+    def _has_base(self) -> bool:
+        return os.path.exists(os.path.join(self._folder, f"{self._base_name}.json"))
+
+    def _fail(self, error: BadPlace | OSError) -> None:
+        self._claimed = False
+        if self._copying is not None and not (isinstance(error, OSError) and self._copying.base is not None):
+            self._lose()
+        pause = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
+        self._failures += 1
+        self._again_at = time.monotonic() + pause
+        why, fix = in_words(error, self._folder)
+        self._say(why=why, fix=fix)
+
+    def _begin_copy(self) -> None:
+        first, chain = self._log_began
+        source, room = str(self._state / DATABASE), os.statvfs(self._folder)
+        needed = os.stat(source).st_size + FREE_BYTES
+        if room.f_bavail * room.f_frsize < needed:
+            raise OSError(errno.ENOSPC, f"there is no room for {needed:,} bytes", self._folder)
+        self._copying = BaseCopy(source, self._folder, first, chain, self._clock())
+
+    def _bring(self) -> None:
+        """Bring all pieces that are there to be brought. Raises OSError."""
+        while self._queue:
+            one = self._queue[0]
+            piece = Piece(
+                number=self._next,
+                chain=self._chain,
+                wal=one.wal,
+                start=one.start,
+                frames=len(one.body) // (FRAME_HEADER_BYTES + page_bytes(one.wal)),
+                sha256=hashlib.sha256(one.body).hexdigest(),
+                anew=self._anew,
+            )
+            chain = write_piece(self._folder, piece, one.body)
+            sync_folder(self._folder)
+            if one.start == 0:
+                self._log_began = (self._next, self._chain)
+            self._chain, self._anew = chain, False
+            self._next += 1
+            self._queue.popleft()
+            self._queued_bytes -= len(one.body)
+            self._bytes_since += len(one.body)
+            self._done = one.sent
+            if self._base is not None:
+                self._say(done=one.sent)
+
+    def _copy(self) -> None:
+        """Go on with the copy of the file, and use it once what was committed meanwhile is there, too."""
+        copying = self._copying
+        if copying is None:
+            base = self._base
+            if base is None:
+                return
+            pieces = self._next - base.first
+            many = self._bytes_since > max(ROOM_BYTES, base.size) or pieces > MOST_PIECES
+            if many and self._log_began[0] != base.first:
+                self._begin_copy()
+            return
+        if copying.base is None:
+            if next(copying.chunks, True):
+                self._say(copies=self._heard.copies + 1)
+        elif copying.needs is not None and self._next > copying.needs:
+            base = msgspec.structs.replace(copying.base, needs=copying.needs)
+            sync_folder(self._folder)
+            write_json(self._folder, f"{copying.name}.json", base)
+            sync_folder(self._folder)
+            fault_point("standby.based")
+            self._copying, self._base, self._bytes_since, self._anew = None, base, 0, False
+            self._base_name = copying.name
+            self._untidy = True
+            self._say(whole=True, done=self._done)
+
+    def _keep_files(self) -> None:
+        """Bring what agents keep in files, where that changed. Raises OSError."""
+        at, before = self._files
+        if self._base is None or (at and time.monotonic() - at < FILES_SECONDS and not self._look.last):
+            return
+        digest = hashlib.sha256()
+        for name, descriptor in kept_files(self._root, self._state):
+            info = os.fstat(descriptor)
+            os.close(descriptor)
+            digest.update(f"{name}\0{info.st_ino}\0{info.st_size}\0{info.st_mtime_ns}\n".encode())
+        if digest.hexdigest() != before:
+            head = BackupHead(
+                version=VERSION,
+                at=rfc3339(int(self._clock() * 1000)),
+                project=str(self._root),
+                state=self._owner.state,
+                database_schema=0,
+                event=0,
+                message=0,
+            )
+            packing = partial(zipfile.ZipFile, mode="w", compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+            with new_file(self._folder, FILES) as file, packing(file) as archive:
+                writer = BackupWriter(archive)
+                pack_kept(writer, self._root, self._state)
+                archive.writestr(MANIFEST, msgspec.json.encode(BackupManifest(head=head, files=tuple(writer.files))))
+            sync_folder(self._folder)
+        self._files = (time.monotonic(), digest.hexdigest())
+
+    def _tell_beat(self, *, ended: bool) -> None:
+        now = self._clock()
+        if abs(now - self._beat_at) < BEAT_SECONDS and not ended:
+            return
+        if self._base is not None and not self._has_base():
+            raise FileNotFoundError(errno.ENOENT, "its files are not there any more", self._folder)
+        if self._base is not None and self._done >= self._look.sent:
+            self._event = self._look.event
+        beat = Beat(at=now, term=self._look.term, last=self._next - 1, event=self._event, ended=ended)
+        write_json(self._folder, BEAT, beat)
+        self._beat_at = now
+
+
+def in_words(error: BadPlace | OSError, folder: str) -> tuple[str, str]:
+    """Say what keeps the copy from ``folder``, and what to do."""
+    if isinstance(error, BadPlace):
+        return str(error), "give standby.to an empty folder; of two that were one project only one may run"
+    if error.errno in _FULL:
+        return f"the disk of {folder} is full", "make room there: it goes on by itself"
+    if error.errno == errno.EROFS:
+        return f"{folder} cannot be written: read-only", "mount it so that it can be written: it goes on by itself"
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return f"{folder} is not there, or not as it was left", f"mount it, or once: mkdir -m 700 {folder}"
+    return f"{folder} cannot be written: {error.strerror or error}", "see to it: it goes on by itself"
+
 
 _READ_BYTES: Final = 1024 * 1024
 

@@ -27,7 +27,7 @@ from kernel.inspect.agents import PartialCatalog
 from kernel.inspect.backends import program_rows
 from kernel.inspect.collector import collector_rows
 from kernel.inspect.fetch import open_launcher
-from kernel.inspect.standby_rows import standby_rows
+from kernel.inspect.standby import standby_rows
 from kernel.inspect.validate import validate
 from kernel.procs.command import VersionProbes
 from kernel.procs.descriptors import limits_fault

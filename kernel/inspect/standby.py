@@ -5,26 +5,32 @@ The copy is read and never changed; it is put together below the directory of st
 
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 import msgspec
 
+from kernel.agents.standby import standby_unit
+from kernel.agents.trust import GrantSource, missing_grants
 from kernel.fault_injection import fault_point
 from kernel.inspect.backup import no_kernel, put_in_place, trees_in
+from kernel.inspect.copier import in_words
 from kernel.source import restore_journal
 from kernel.source.backup_file import BadBackup, open_backup, unpack
 from kernel.source.restore_journal import STAGED
-from kernel.source.standby_place import FILES, PROMOTED, BadPlace, Found, copy_base, logs_of, look_at, write_json
-from kernel.store.log_replay import replay, seal
+from kernel.source.standby_place import FILES, PROMOTED, BadPlace, Found, copy_base, good_pieces, look_at, write_json
+from kernel.store.log_tap import replay, seal
 from kernel.store.snapshot import SnapshotMark, SnapshotRefused, check_snapshot, term_of
 from kernel.store.transaction import rfc3339
 from protocol.backup import BackedUpFile, BackupHead, BackupManifest, RestoreReport
 from protocol.discovery import DATABASE
 from protocol.errors import Refused
+from protocol.inspection import DoctorRow
+from protocol.project import StandbySettings
 from protocol.standby import ALIVE_SECONDS, LARGEST, Piece, Promoted, StandbyReport
 from protocol.version import VERSION
 
@@ -80,14 +86,16 @@ def put_together(folder: str, target: str) -> Whole:
         raise BadPlace(f"it needs {found.total_bytes:,} bytes at {os.path.dirname(target)}: there is no room for them")
     copy_base(folder, found, target)
     faults: list[str] = []
-    last, pieces = found.base.first - 1, 0
+    last = found.base.first - 1
 
-    def passed(piece: Piece) -> None:
-        nonlocal last, pieces
-        last, pieces = piece.number, pieces + 1
+    def bodies(pieces: Iterable[tuple[Piece, bytes]]) -> Iterator[bytes]:
+        nonlocal last
+        for piece, body in pieces:
+            last = piece.number
+            yield body
 
-    for log in logs_of(folder, found, passed, faults):
-        replay(target, log.header, log.bodies)
+    for header, pieces in groupby(good_pieces(folder, found, faults), key=lambda one: one[0].wal):
+        replay(target, header, bodies(pieces))
     if last < found.base.needs:
         why = f" ({faults[0]})" if faults else ""
         raise BadPlace(f"what was committed while its base was copied is not all there{why}")
@@ -98,7 +106,7 @@ def put_together(folder: str, target: str) -> Whole:
     seal(target)
     if not faults and found.beat is not None and mark.event < found.beat.event:
         faults.append(f"it goes up to event {mark.event}, and the original had brought {found.beat.event}")
-    return Whole(found, mark, term, pieces, tuple(faults))
+    return Whole(found, mark, term, last + 1 - found.base.first, tuple(faults))
 
 
 def _may_live(found: Found, now: float) -> bool:
@@ -208,3 +216,40 @@ def _notes(folder: str, whole: Whole, root: Path, now: float) -> list[str]:
     except OSError as error:
         notes.append(f"{folder} could not be marked as promoted ({error.strerror}): the original is not told")
     return notes
+
+
+CHECK: Final = "standby"
+
+
+def standby_rows(
+    settings: StandbySettings, state: Path, environ: Mapping[str, str], kept: GrantSource, now: float
+) -> Iterator[DoctorRow]:
+    """Things that keep the copy from being made or used, each with a way out. Reads the folder, and writes nothing."""
+    to = settings.to
+    if environ.get("AGENT_WORKER_TRUST") != "1" and missing_grants((standby_unit(settings),), kept):
+        yield DoctorRow(
+            check=CHECK, ok=False, detail=f"{to} is not trusted, so nothing is copied", fix="look at it: awk trust"
+        )
+    try:
+        os.listdir(to)
+        writable = os.access(to, os.W_OK | os.X_OK)
+    except OSError as error:
+        why, fix = in_words(error, to)
+        yield DoctorRow(check=CHECK, ok=False, detail=why, fix=fix)
+        return
+    if not writable:
+        yield DoctorRow(check=CHECK, ok=False, detail=f"{to} cannot be written", fix="see to its permissions, or mount")
+    try:
+        found = look_at(to)
+    except BadPlace as error:
+        yield DoctorRow(check=CHECK, ok=False, detail=f"{to}: {error}", fix="awk start: a kernel that runs copies")
+        return
+    if found.promoted is not None:
+        told = f"the copy at {to} took this project's place at {found.promoted.at}, in {found.promoted.root}"
+        yield DoctorRow(check=CHECK, ok=False, detail=told, fix="this project must not go on: awk stop")
+    elif found.owner.state != os.path.realpath(state):
+        told = f"{to} has the copy of another project, {found.owner.root}"
+        yield DoctorRow(check=CHECK, ok=False, detail=told, fix="give standby.to an empty folder")
+    else:
+        ago = "" if found.beat is None else f", {max(0.0, now - found.beat.at):.0f} s ago for the last time"
+        yield DoctorRow(check=CHECK, ok=True, detail=f"{found.total_bytes:,} bytes are at {to}{ago}")

@@ -6,17 +6,77 @@ child's pid with start time). The next kernel waits for the lock; what a dead ke
 
 import errno
 import fcntl
+import itertools
 import os
 import shutil
+import stat
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
+import trio
 
-from kernel.procs.directory_pool import DirectoryPool
+from kernel.fault_injection import fault_point
+from kernel.procs import procfs
 from kernel.procs.procfs import ProcessId, boot_id
 
 LOCK_FILE: Final = "alive"
+MOST: Final = 16
+SPARE: Final = ".spare-"
+"""Begins the name of one that waits; no attempt's begins with a dot."""
+_AS_MADE: Final = stat.S_IFDIR | 0o700
+
+
+class DirectoryPool:
+    """Empty directories of ended attempts, renamed for the next ones.
+
+    To remove a directory frees a block, and a file system that tells the disk so at once (``discard``) takes
+    milliseconds, in which the kernel's loop stands still. Only what is as it was made is used again.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[str] = []
+        self._numbers = itertools.count(1)
+        self._closed = False
+
+    def take(self, path: str) -> bool:
+        """Have a spare one be ``path``; False where there is none (any more), or something is there."""
+        if not self._waiting or os.path.lexists(path):
+            return False
+        with suppress(OSError):
+            os.rename(self._waiting.pop(), path)
+            return True
+        return False
+
+    def keep(self, path: str) -> bool:
+        """Take over the directory ``path``; False if it has to be removed. Raises OSError."""
+        if self._closed or len(self._waiting) >= MOST or not _is_as_made(path):
+            return False
+        spare = f"{os.path.dirname(path)}/{SPARE}{next(self._numbers)}"
+        os.rename(path, spare)
+        self._waiting.append(spare)
+        return True
+
+    def close(self) -> None:
+        """Remove all, and keep no other."""
+        self._closed = True
+        while self._waiting:
+            with suppress(OSError):
+                os.rmdir(self._waiting.pop())
+
+
+def _is_as_made(path: str) -> bool:
+    found = os.lstat(path)
+    ours = found.st_mode == _AS_MADE and found.st_uid == os.geteuid()
+    return ours and not os.listdir(path) and not _attributes(path)
+
+
+def _attributes(path: str) -> list[str]:
+    with suppress(OSError):
+        return os.listxattr(path)
+    return []  # there can be none
 
 
 class AttemptDir(msgspec.Struct, frozen=True):
@@ -25,6 +85,8 @@ class AttemptDir(msgspec.Struct, frozen=True):
     name: str
     """Its path. A ``Path`` would be made text again for each look at it."""
     spares: DirectoryPool | None = None
+    remote: bool = False
+    """It is on a node, which removes it with the process: nothing of it can be seen or changed from here."""
 
     @property
     def path(self) -> Path:
@@ -38,6 +100,8 @@ class AttemptDir(msgspec.Struct, frozen=True):
 
     def rename(self, attempt: str) -> "AttemptDir":
         """The same directory under another name. Raises FileExistsError if that is in use."""
+        if self.remote:
+            raise OSError(f"{self.name} is on a node, and cannot be {attempt}'s")
         name = f"{os.path.dirname(self.name)}/{attempt}"
         if os.path.lexists(name):  # a rename alone would not tell; nobody else makes any
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
@@ -46,10 +110,12 @@ class AttemptDir(msgspec.Struct, frozen=True):
 
     def is_bare(self) -> bool:
         """Return whether there is nothing in it but the lock."""
-        return os.listdir(self.name) == [LOCK_FILE]
+        return not self.remote and os.listdir(self.name) == [LOCK_FILE]
 
     def remove(self) -> None:
         """Delete the directory, or let it be used again if it is empty; what is gone already is fine."""
+        if self.remote:
+            return
         try:  # as a rule the lock is all there is, and rmtree takes 20 system calls to find that out
             os.unlink(self.lock)
             if self.spares is None or not self.spares.keep(self.name):
@@ -108,3 +174,54 @@ def lock_is_free(lock: Path) -> bool:
     finally:
         os.close(fd)
     return True
+
+
+PATIENCE_SECONDS: Final = 2.0
+_ROUND_SECONDS: Final = 0.005
+
+
+class SweepResult(msgspec.Struct, frozen=True):
+    """The attempts that an earlier kernel left. ``survivors`` would not die even by SIGKILL; their directories stay."""
+
+    attempts: tuple[str, ...]
+    survivors: tuple[int, ...]
+
+
+async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS, beside: Collection[str] = ()) -> SweepResult:
+    """Take every lock below ``run_dir``, kill what is left of its tree, remove the directory.
+
+    Attempts named ``beside`` are left alone.
+
+    A keeper releases its lock milliseconds after its kernel died. One that is still held after the patience belongs to
+    a keeper that is stuck: it and its tree are killed by name. To be called with the project's lock held, before
+    anything is spawned.
+    """
+    left = [path for path in _directories(run_dir) if path.name not in beside]
+    deadline = trio.current_time() + patience_seconds
+    for path in left:
+        # flock cannot be awaited, and a thread that blocks on it cannot be cancelled.
+        while not lock_is_free(path / LOCK_FILE) and trio.current_time() < deadline:  # noqa: ASYNC110
+            await trio.sleep(_ROUND_SECONDS)
+    fault_point("sweep.locked")
+    signatures = [_signature(path / LOCK_FILE) for path in left]
+    survivors = await procfs.end(
+        [process for signature in signatures for process in signature.processes],
+        {signature.cookie for signature in signatures if signature.cookie},
+    )
+    for path in left:
+        if not survivors or lock_is_free(path / LOCK_FILE):
+            shutil.rmtree(path, ignore_errors=True)
+    fault_point("sweep.swept")
+    attempts = tuple(path.name for path in left if not path.name.startswith(SPARE))
+    return SweepResult(attempts, tuple(sorted(process.pid for process in survivors)))
+
+
+def _directories(run_dir: Path) -> list[Path]:
+    return sorted(path for path in run_dir.glob("*") if path.is_dir() and not path.is_symlink())
+
+
+def _signature(lock: Path) -> Signature:
+    try:
+        return read_signature(lock.read_text("utf-8", "replace"))
+    except OSError:
+        return Signature(None, ())

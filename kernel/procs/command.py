@@ -7,17 +7,20 @@ in an empty private folder that is its home, too, and finds nothing there of any
 
 import itertools
 import os
+import signal
 from collections import defaultdict
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from subprocess import PIPE
 from typing import Final
 
 import msgspec
 import trio
 
+from kernel.procs.descriptors import under_first_limit
 from kernel.procs.launcher import Launcher
-from kernel.procs.spec import NodeLost, SpawnTransient, Spec
+from kernel.procs.spec import TRANSIENT, NodeLost, SpawnTransient, Spec
 from protocol.ipc import Exited, Sandbox
 
 STDERR_TAIL_BYTES: Final = 64 * 1024
@@ -40,36 +43,26 @@ class CommandResult(msgspec.Struct, frozen=True):
         return ended_well and not self.timed_out and not self.truncated
 
 
-class _Output:
-    def __init__(self, limit_bytes: int) -> None:
-        self.kept = bytearray()
-        self._limit = limit_bytes
-
-    async def read_head(self, stream: trio.abc.ReceiveStream) -> bool:
-        """Keep the first bytes; True as soon as there are more."""
+async def _keep_head(stream: trio.abc.ReceiveStream, limit_bytes: int, kept: bytearray, into: Path | None) -> bool:
+    """Keep the first bytes, in the new file ``into`` if given; True as soon as there are more. Raises OSError."""
+    room = limit_bytes
+    async with AsyncExitStack() as stack:
+        file = None if into is None else await stack.enter_async_context(await trio.open_file(into, "xb"))
         async for chunk in stream:
-            self.kept += chunk
-            if len(self.kept) > self._limit:
-                del self.kept[self._limit :]
+            if file is None:
+                kept += chunk[:room]
+            else:
+                await file.write(chunk[:room])
+            room -= len(chunk)
+            if room < 0:
                 return True
-        return False
+    return False
 
-    async def write_head(self, stream: trio.abc.ReceiveStream, path: Path) -> bool:
-        """Write the first bytes to the new file ``path``; True as soon as there are more. Raises OSError."""
-        size = 0
-        async with await trio.open_file(path, "xb") as file:
-            async for chunk in stream:
-                size += len(chunk)
-                if size > self._limit:
-                    return True
-                await file.write(chunk)
-        return False
 
-    async def read_tail(self, stream: trio.abc.ReceiveStream) -> None:
-        """Keep the last bytes."""
-        async for chunk in stream:
-            self.kept += chunk
-            del self.kept[: -self._limit]
+async def _keep_tail(stream: trio.abc.ReceiveStream, kept: bytearray) -> None:
+    async for chunk in stream:
+        kept += chunk
+        del kept[:-STDERR_TAIL_BYTES]
 
 
 async def run_command(
@@ -96,23 +89,22 @@ async def run_command(
     NodeLost where nobody knows how it ended. Cancellation kills the tree.
     """
     handle = await launcher.spawn(Spec(attempt=attempt, argv=argv, cwd=cwd, env=env, sandbox=sandbox))
-    head, tail = _Output(output_limit_bytes), _Output(STDERR_TAIL_BYTES)
+    head, tail = bytearray(), bytearray()
     truncated = False
     async with handle, trio.open_nursery() as nursery:
-        nursery.start_soon(tail.read_tail, handle.stderr)
+        nursery.start_soon(_keep_tail, handle.stderr, tail)
         nursery.start_soon(_give, handle.stdin, given)
         if (memory_bytes, processes) != (None, None):
             await handle.bound(memory_bytes=memory_bytes, processes=processes)
         with trio.move_on_after(timeout_seconds) as patience:
-            stdout = handle.stdout
-            truncated = await (head.read_head(stdout) if into is None else head.write_head(stdout, into))
+            truncated = await _keep_head(handle.stdout, output_limit_bytes, head, into)
             if not truncated:
                 await handle.wait()
         await handle.kill()
         exited = await handle.wait()
     if exited.lost:
         raise NodeLost("its node was lost")
-    return CommandResult(exited, bytes(head.kept), bytes(tail.kept), patience.cancelled_caught, truncated)
+    return CommandResult(exited, bytes(head), bytes(tail), patience.cancelled_caught, truncated)
 
 
 async def _give(stdin: trio.abc.SendStream, given: bytes | Path) -> None:
@@ -199,3 +191,109 @@ def _said(result: CommandResult) -> ProbeResult:
     error = result.stderr_tail.decode("utf-8", "replace").strip()[-_TAIL:]
     how = f"signal {result.exit.signal}" if result.exit.signal else f"exit code {result.exit.code}"
     return ProbeResult("", f"{how}: {error}" if error else how)
+
+
+TAIL_BYTES: Final = 4096
+"""Of standard error, kept to say why it ended."""
+LINE_CHARACTERS: Final = 300
+LEAVE_SECONDS: Final = 2.0
+"""After the end of its input, and again after SIGTERM."""
+_READ_BYTES: Final = 64 * 1024
+
+
+class CommandMissing(Exception):
+    """The program is not there, or cannot be executed."""
+
+
+class PipedCommand(trio.abc.Stream):
+    """A command whose standard streams are one stream of bytes to somewhere else: ssh, srun, kubectl exec.
+
+    It has no keeper: one would kill a node process of this machine before that has ended its own trees. What runs at
+    the far end ends when its input does, at the latest with its lease. ``why`` says how it ended, as far as is known.
+    """
+
+    def __init__(self, program: str, process: trio.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._program = program
+        self._process = process
+        self._stdin = process.stdin
+        self._stdout = process.stdout
+        self._tail = bytearray()
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """See SendStream."""
+        await self._stdin.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """See SendStream."""
+        await self._stdin.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """See ReceiveStream."""
+        return bytes(await self._stdout.receive_some(max_bytes or _READ_BYTES))
+
+    def why(self) -> str:
+        """Its end in words, with the last line that it wrote to standard error."""
+        code = self._process.returncode
+        last = [line for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()][-1:]
+        said = "".join(character if character.isprintable() else " " for line in last for character in line)
+        if code is None:
+            ended = f"{self._program} closed the stream"
+        elif code < 0:
+            ended = f"{self._program} was ended by signal {-code}"
+        else:
+            ended = f"{self._program} ended with exit code {code}"
+        return f"{ended}: {said.strip()[:LINE_CHARACTERS]}" if said.strip() else ended
+
+    async def read_tail(self) -> None:
+        """Keep the end of what it writes to standard error, until it writes no more."""
+        assert self._process.stderr is not None
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async for chunk in self._process.stderr:
+                self._tail += chunk
+                del self._tail[:-TAIL_BYTES]
+
+    async def aclose(self) -> None:
+        """End it: no more input, then SIGTERM, then SIGKILL. Shielded from cancellation, and bounded."""
+        with trio.CancelScope(shield=True):
+            await self._stdin.aclose()
+            await self._stdout.aclose()
+            for number in (None, signal.SIGTERM, signal.SIGKILL):
+                if number is not None and self._process.returncode is None:
+                    self._process.send_signal(number)
+                with trio.move_on_after(LEAVE_SECONDS):
+                    await self._process.wait()
+                    break
+
+
+@asynccontextmanager
+async def piped_command(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> AsyncGenerator[PipedCommand]:
+    """Run ``argv`` while the block lasts. Raises CommandMissing, SpawnTransient."""
+    try:
+        process = await trio.lowlevel.open_process(
+            under_first_limit(argv),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=cwd,
+            env=dict(env),
+            start_new_session=True,
+        )
+    except OSError as error:
+        if error.errno in TRANSIENT:
+            raise SpawnTransient(f"cannot start {argv[0]}: {error.strerror}") from error
+        raise CommandMissing(f"cannot start {argv[0]}: {error.strerror}") from error
+    command = PipedCommand(argv[0].rpartition("/")[2], process)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(command.read_tail)
+        try:
+            yield command
+        finally:
+            await command.aclose()
+            nursery.cancel_scope.cancel()

@@ -9,12 +9,12 @@ from typing import Final
 
 import trio
 
-from kernel.procs.directory_pool import DirectoryPool
+from kernel.procs.attempt_dir import DirectoryPool
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.spawn import spawn_keeper
 from kernel.procs.spec import KeeperLost, PipeEnds, Spec
-from kernel.procs.warm.keepers import KeeperPool
+from kernel.procs.warm import KeeperPool
 from kernel.procs.zygote import Zygote, start_zygote
 from protocol.ipc import Fork
 

@@ -9,15 +9,15 @@ import signal
 from pathlib import Path
 from typing import Final, Protocol
 
+import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
 from kernel.procs import procfs
 from kernel.procs.attempt_dir import AttemptDir
-from kernel.procs.handed_over import CannotHandOver, HandedHandle
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.procfs import ProcessId
-from kernel.procs.spec import ChildInput, ChildOutput, Pipe
+from kernel.procs.spec import ChildStream, Pipe
 from protocol.ipc import Bound, Census, Counted, Exited, KeeperFrame, Kill
 
 logger = logging.getLogger(__name__)
@@ -46,24 +46,33 @@ class KeeperWire(Protocol):
         """Let go: a keeper that still has a tree kills it."""
 
 
-class RunDirectory(Protocol):
-    """The folder of what belongs to an attempt: ``AttemptDir``, or one on a node."""
+class CannotHandOver(Exception):
+    """It cannot be handed over now, or never: the text says why."""
+
+
+class HandedHandle(msgspec.Struct, frozen=True, kw_only=True):
+    """One keeper and its tree, as the next program of this kernel takes it over.
+
+    ``stdin``, ``stdout``, ``stderr`` and ``lifeline`` are descriptors; ``heard`` is what was read of the lifeline and
+    is no whole frame yet.
+    """
+
+    attempt: str
+    cookie: str
+    pid: int
+    keeper_pid: int
+    processes: tuple[ProcessId, ...]
+    stdin: int
+    stdout: int
+    stderr: int
+    lifeline: int
+    heard: bytes = b""
+    kill_sent: bool = False
 
     @property
-    def path(self) -> Path:
-        """Its path, where it is."""
-        ...
-
-    def rename(self, attempt: str) -> "RunDirectory":
-        """The same under another name. Raises OSError."""
-        ...
-
-    def is_bare(self) -> bool:
-        """Return whether there is nothing in it but what is ours."""
-        ...
-
-    def remove(self) -> None:
-        """Delete it; what is gone already is fine."""
+    def descriptors(self) -> tuple[int, ...]:
+        """All that have to stay open."""
+        return (self.stdin, self.stdout, self.stderr, self.lifeline)
 
 
 class Handle:
@@ -81,9 +90,9 @@ class Handle:
         pid: int,
         keeper_pid: int,
         processes: tuple[ProcessId, ...],
-        streams: tuple[ChildInput, ChildOutput, ChildOutput],
+        streams: tuple[ChildStream, ChildStream, ChildStream],
         link: KeeperWire,
-        directory: RunDirectory,
+        directory: AttemptDir,
         exited: Exited | None = None,
     ) -> None:
         self.attempt = attempt
@@ -147,19 +156,16 @@ class Handle:
         if self._let_go:
             await trio.sleep_forever()
         if self._exited is None:
-            await self._take_turn()
+            try:
+                self._waiting.acquire_nowait()
+            except trio.WouldBlock:
+                await self._waiting.acquire()
             try:
                 while self._exited is None:
                     await self._hear()
             finally:
                 self._waiting.release()
         return self._exited
-
-    async def _take_turn(self) -> None:
-        try:
-            self._waiting.acquire_nowait()
-        except trio.WouldBlock:
-            await self._waiting.acquire()
 
     async def count(self) -> int:
         """Return how many processes its tree has; 0 where it has ended, or nobody can tell. One task asks."""
@@ -293,6 +299,11 @@ class Handle:
         )
         handle._kill_sent = handed.kill_sent
         return handle
+
+
+def can_be_handed_over(handle: object) -> bool:
+    """Return whether the process of ``handle`` could run on under the kernel's next program."""
+    return isinstance(handle, Handle) and handle.is_local()
 
 
 TERM_SECONDS: Final = 5.0

@@ -48,10 +48,11 @@ class KeeperLink:
                 return None
             if not chunk:
                 return None
-            self._arrived.extend(
-                frame for frame in self._frames.feed(chunk) if isinstance(frame, Started | Counted | Exited)
-            )
+            self._take(chunk)
         return self._arrived.popleft()
+
+    def _take(self, chunk: bytes) -> None:
+        self._arrived.extend(one for one in self._frames.feed(chunk) if isinstance(one, Started | Counted | Exited))
 
     async def send(self, frame: Fork | Kill | Bound | Census) -> None:
         """Tell the keeper; one that is gone needs no telling, its end is seen by ``receive``."""
@@ -86,9 +87,7 @@ class KeeperLink:
 
     def is_quiet(self) -> bool:
         """Return whether its keeper has nothing to report: neither an end, nor its own."""
-        if self._arrived:
-            return False
-        if self._end.fileno() < 0:
+        if self._arrived or self._end.fileno() < 0:
             return False
         poll = select.poll()
         poll.register(self._end, select.POLLIN)
@@ -107,9 +106,7 @@ class KeeperLink:
     def adopted(cls, descriptor: int, heard: bytes) -> "KeeperLink":
         """The link that another program of this kernel has had."""
         link = cls(socket.socket(fileno=descriptor))
-        link._arrived.extend(
-            frame for frame in link._frames.feed(heard) if isinstance(frame, Started | Counted | Exited)
-        )
+        link._take(heard)
         return link
 
     def free(self) -> None:

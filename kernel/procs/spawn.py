@@ -9,8 +9,7 @@ from typing import Final
 import trio
 
 from kernel.fault_injection import fault_point
-from kernel.procs.attempt_dir import create_attempt_dir
-from kernel.procs.directory_pool import DirectoryPool
+from kernel.procs.attempt_dir import DirectoryPool, create_attempt_dir
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.procfs import ProcessId
@@ -45,15 +44,7 @@ async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: Dire
         streams = tuple(map(Pipe, (ours.stdin, ours.stdout, ours.stderr)))
         for stream in streams:
             undo.callback(stream.close)  # no ``aclose``: a checkpoint would replace the exception on its way
-        order = Fork(
-            attempt=spec.attempt,
-            lock=directory.lock,
-            cookie=cookie,
-            argv=spec.argv,
-            cwd=spec.cwd,
-            env=spec.env,
-            sandbox=spec.sandbox,
-        )
+        order = Fork(lock=directory.lock, cookie=cookie, **spec.order)
         fault_point("procs.order")
         try:
             link = await deliver(order, theirs)

@@ -8,19 +8,19 @@ import os
 import re
 from abc import abstractmethod
 from contextlib import ExitStack
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import trio
 
-from protocol.ipc import Sandbox
+from protocol.ipc import Order
 
 READ_BYTES: Final = 64 * 1024
 READS_IN_A_ROW: Final = 8
 _ATTEMPT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
-class Spec(msgspec.Struct, frozen=True):
+class Spec(Order, frozen=True, kw_only=True):
     """A worker (without ``argv``) or a command.
 
     ``attempt`` names the directory below ``run/`` and must not be in use. ``cwd`` None: the root directory for a fork,
@@ -29,11 +29,6 @@ class Spec(msgspec.Struct, frozen=True):
     be ended at any time, and is started again once it is wanted.
     """
 
-    attempt: str
-    argv: tuple[str, ...] | None = None
-    cwd: str | None = None
-    env: dict[str, str] | None = None
-    sandbox: Sandbox | None = None
     spare: bool = False
 
     def __post_init__(self) -> None:
@@ -43,17 +38,14 @@ class Spec(msgspec.Struct, frozen=True):
         if self.argv is not None and not self.argv:
             raise ValueError("argv is empty")
 
+    @property
+    def order(self) -> dict[str, Any]:
+        """The fields of any order to start it."""
+        return {name: getattr(self, name) for name in Order.__struct_fields__}
+
 
 TRANSIENT: Final = frozenset(
-    {
-        errno.EAGAIN,
-        errno.ENOMEM,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.ENOBUFS,
-        errno.ENOSPC,
-        errno.ETOOMANYREFS,
-    }
+    {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOSPC, errno.ETOOMANYREFS}
 )
 """The machine is short of something: descriptors, processes, memory. It was not the command's fault."""
 
@@ -91,41 +83,26 @@ class PipeEnds(msgspec.Struct, frozen=True):
 
 def open_pipes() -> tuple[PipeEnds, PipeEnds]:
     """Ours and theirs, all close-on-exec. Raises OSError, and then none is left open."""
+    pairs: list[tuple[int, int]] = []
     with ExitStack() as undo:
-
-        def pipe() -> tuple[int, int]:
-            read, write = os.pipe()
-            undo.callback(os.close, read)
-            undo.callback(os.close, write)
-            return read, write
-
-        stdin_read, stdin_write = pipe()
-        stdout_read, stdout_write = pipe()
-        stderr_read, stderr_write = pipe()
+        for _stream in range(3):
+            pairs.append(os.pipe())
+            for fd in pairs[-1]:
+                undo.callback(os.close, fd)
         undo.pop_all()
-    return (
-        PipeEnds(stdin_write, stdout_read, stderr_read),
-        PipeEnds(stdin_read, stdout_write, stderr_write),
-    )
+    (stdin_read, stdin_write), (stdout_read, stdout_write), (stderr_read, stderr_write) = pairs
+    return PipeEnds(stdin_write, stdout_read, stderr_read), PipeEnds(stdin_read, stdout_write, stderr_write)
 
 
-class ChildInput(trio.abc.SendStream):
-    """Our end of what a child reads."""
+class ChildStream(trio.abc.SendStream, trio.abc.ReceiveStream):
+    """Our end of what a child reads, or writes."""
 
     @abstractmethod
     def close(self) -> None:
         """Close it now."""
 
 
-class ChildOutput(trio.abc.ReceiveStream):
-    """Our end of what a child writes."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close it now."""
-
-
-class Pipe(ChildInput, ChildOutput):
+class Pipe(ChildStream):
     """Our end of one of a child's pipes. What need not wait takes no turn of the event loop.
 
     Reads that never have to wait take a turn all the same, one in READS_IN_A_ROW: the others have theirs.

@@ -15,8 +15,7 @@ import trio
 from kernel.procs.descriptors import under_first_limit
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.spec import KeeperLost, PipeEnds
-from kernel.procs.warm.keepers import KeeperPool
-from kernel.procs.warm.standby import StandbyWorker
+from kernel.procs.warm import KeeperPool, StandbyWorker
 from protocol.ipc import Fork, Ping, Pong, Preloaded, Retire, ZygoteReport
 from protocol.ndjson import FrameReader, encode
 

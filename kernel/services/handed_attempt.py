@@ -2,7 +2,7 @@
 
 import msgspec
 
-from kernel.procs.handed_over import HandedHandle
+from kernel.procs.handle import HandedHandle
 from kernel.services.budgets import HandedBudget
 from kernel.services.preparation import Prepared
 from kernel.services.session_pause import HandedSession

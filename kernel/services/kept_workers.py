@@ -16,8 +16,7 @@ import trio
 
 from kernel.policy.placement import HERE
 from kernel.policy.scheduling import Candidate
-from kernel.procs.handed_over import HandedHandle
-from kernel.procs.handle import Handle
+from kernel.procs.handle import HandedHandle, Handle
 from kernel.procs.spec import Spec
 from kernel.services.start_frame import StartFrame
 from kernel.services.work_places import WorkPlace

@@ -13,8 +13,8 @@ import trio
 
 from kernel.policy import node_states
 from kernel.policy.node_states import NodeEvent, NodeState, Reach
+from kernel.procs.command import CommandMissing
 from kernel.procs.node.session import NodeRefused, NodeSession
-from kernel.procs.piped_command import CommandMissing
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_transports import DialledNode, Transport
 from protocol.project import NodeSettings

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import trio
 
 from kernel.agents.engines import command_line, engine_environment
-from kernel.procs.piped_command import piped_command
+from kernel.procs.command import piped_command
 from protocol.project import NodeSettings
 
 CLOSED: Final = "the node closed the connection"

@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from kernel.agents.providers import CauseError
-from kernel.procs.handed_over import CannotHandOver
+from kernel.procs.handle import CannotHandOver
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles

@@ -20,9 +20,9 @@ from kernel.agents.engines import hello_seconds
 from kernel.agents.nodes import LISTEN_DEFAULT, address_of, listen_unit, node_unit
 from kernel.agents.trust import TrustedFiles
 from kernel.policy.node_states import NodeState
+from kernel.procs.command import CommandMissing
 from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeSession
-from kernel.procs.piped_command import CommandMissing
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_connection import NodeConnection
 from kernel.services.node_listener import NodeListener

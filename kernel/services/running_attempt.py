@@ -21,8 +21,7 @@ from kernel.policy.budget import Allowance, Exhausted
 from kernel.policy.circuit_breaker import Endpoint, keys_of
 from kernel.policy.placement import HERE
 from kernel.policy.provenance import RECORDED
-from kernel.procs.handed_over import CannotHandOver, can_be_handed_over
-from kernel.procs.handle import TERM_SECONDS, Handle, stop
+from kernel.procs.handle import TERM_SECONDS, CannotHandOver, Handle, can_be_handed_over, stop
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import NodeLost, SpawnTransient
 from kernel.rule.draft import Author

@@ -24,8 +24,7 @@ from kernel.store.log_tap import LogTap, newest_event
 from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.project import StandbySettings
-from protocol.standby import StandbyState
-from protocol.standby_frames import Anew, Frames, Heard, UpTo, packed
+from protocol.standby import Anew, Frames, Heard, StandbyState, UpTo, packed
 
 logger = logging.getLogger(__name__)
 
@@ -279,3 +278,16 @@ async def _end(process: trio.Process, *, asked: bool) -> None:
         process.kill()
         with trio.move_on_after(END_SECONDS if asked else LEFT_SECONDS):
             await process.wait()
+
+
+STALE_SECONDS: Final = 60.0
+"""Behind by more than this it is told to people."""
+
+
+def standby_notice(found: StandbyState) -> str | None:
+    """Say what a person should know and do; None: nothing."""
+    if found.lag_seconds < STALE_SECONDS and found.state in ("following", "copying"):
+        return None
+    why = found.why or "the place takes nothing"
+    behind = f"is {found.lag_seconds:.0f} s behind" if found.state != "untrusted" else "is not made"
+    return f"the standby at {found.to} {behind}: {why} ({found.fix or 'see to it'})"

@@ -20,8 +20,8 @@ import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
-from kernel.procs.handed_over import CannotHandOver
-from kernel.procs.spawn_control import SpawnControl
+from kernel.procs.handle import CannotHandOver
+from kernel.procs.launcher import SpawnControl
 from kernel.services.attempts import Attempts
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.handed_attempt import HandedAttempt

@@ -12,7 +12,7 @@ import re
 import secrets
 import stat
 import struct
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Final, NamedTuple, TypeVar
 
@@ -186,34 +186,8 @@ def copy_base(folder: str, found: Found, target: str) -> None:
         raise BadPlace(f"{name} is not what was written: its digest is another")
 
 
-class Log(NamedTuple):
-    """One write-ahead log of the copy: its header, and the frames that are good, from the first on."""
-
-    header: bytes
-    bodies: Iterable[bytes]
-
-
-def logs_of(folder: str, found: Found, passed: Callable[[Piece], None], fault: list[str]) -> Iterator[Log]:
-    """The write-ahead logs that belong to the base, in order; each has to be read before the next.
-
-    What is wrong is put into ``fault``, and ends it: all before that is good. ``passed`` is told of each piece.
-    """
-    pieces = _good_pieces(folder, found, fault)
-    held = next(pieces, None)
-    while held is not None:
-        header = held[0].wal
-
-        def bodies() -> Iterator[bytes]:
-            nonlocal held
-            while held is not None and held[0].wal == header:  # noqa: B023  (it is read before the next is made)
-                passed(held[0])
-                yield held[1]
-                held = next(pieces, None)
-
-        yield Log(header, bodies())
-
-
-def _good_pieces(folder: str, found: Found, fault: list[str]) -> Iterator[tuple[Piece, bytes]]:
+def good_pieces(folder: str, found: Found, fault: list[str]) -> Iterator[tuple[Piece, bytes]]:
+    """Yield the pieces of the base, in order. A fault ends it, and goes into ``fault``: all before it is good."""
     number, chain = found.base.first, found.base.chain
     before: Piece | None = None
     while piece_name(number) in found.names:

@@ -55,14 +55,14 @@ PROGRAMS: Final[dict[str, Control]] = {
     ),
     "worker/zygote.py::Zygote._fork_keeper os.fork": FORKED,
     "worker/fork/child.py::start os.fork": FORKED,
-    "kernel/procs/node/guard.py::Guard._fork os.fork": FORKED,
+    "kernel/procs/node/fence.py::Guard._fork os.fork": FORKED,
     "worker/fork/child.py::_execute os.execvpe": Control(
         "exactly what the order says, and our cookie",
         "the order's",
         "the keeper's, which kills the tree",
         "the order's",
     ),
-    "kernel/procs/piped_command.py::piped_command trio.lowlevel.open_process": Control(
+    "kernel/procs/command.py::piped_command trio.lowlevel.open_process": Control(
         "a parameter without default", "a parameter without default", "the block", "the caller's"
     ),
     # Who calls them.

@@ -33,7 +33,7 @@ from worker.io.trio_io import TrioIO, TrioPipe
 from worker.kernel_link import ControlChannel, Link, LinkLost
 from worker.loop import run
 from worker.models.errors import Failed
-from worker.models.model import Reply, StreamSink
+from worker.models.model import StreamSink
 from worker.tool import BuiltinTool, Outcome, ToolRunners, ToolSpec
 
 FORKING_SECONDS: Final = 0.003
@@ -387,7 +387,7 @@ class SimModel:
         self._caller = caller
         self._compact = compact
 
-    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
         """The next step. Raises Failed as the provider does."""
         k, instruction = conversation.next_k, self._caller.instruction
         self._desk.check_new(instruction, k)
@@ -402,7 +402,7 @@ class SimModel:
         """Nothing is open."""
 
 
-def _play(script: Script, step: int, k: int, text: str, instruction: str) -> Reply:
+def _play(script: Script, step: int, k: int, text: str, instruction: str) -> Entry:
     calls = _votes(script, step, k, text, instruction)
     if step in script.touches:
         calls.append(_call(f"c{k}", "touch", {}))
@@ -421,7 +421,8 @@ def _play(script: Script, step: int, k: int, text: str, instruction: str) -> Rep
     if last and script.pass_to:
         text += f" @{script.pass_to} job {script.label}+: do 2."
     stop = "end_turn" if last else "tool_use" if calls else "pause_turn"
-    return Reply(stop=stop, text=text, calls=tuple(calls), usage=Usage(input_tokens=10, output_tokens=CALL_TOKENS - 10))
+    usage = Usage(input_tokens=10, output_tokens=CALL_TOKENS - 10)
+    return Entry(k=k, kind="reply", stop_reason=stop, text=text, calls=tuple(calls), usage=usage)
 
 
 def _votes(script: Script, step: int, k: int, text: str, instruction: str) -> list[ToolCall]:

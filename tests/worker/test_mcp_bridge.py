@@ -134,12 +134,7 @@ async def bridging(made: Wire) -> AsyncGenerator[Wire]:
 
 def call(id_: int, tool: str, **arguments: Any) -> dict[str, Any]:
     """A request of a handshake revision."""
-    return {
-        "jsonrpc": "2.0",
-        "id": id_,
-        "method": "tools/call",
-        "params": {"name": tool, "arguments": arguments},
-    }
+    return {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 
 async def test_a_call_that_waits_holds_nobody_up(daemon: FakeDaemon) -> None:
@@ -230,10 +225,7 @@ async def test_what_the_kernel_pushes_is_passed_on(kernel: ServedKernel) -> None
 
 @pytest.mark.promise("P58")
 async def test_a_client_of_the_newest_revision_listens_over_the_bridge(kernel: ServedKernel) -> None:
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
     wanted = {"_meta": meta, "notifications": {"agent-worker": {"needs": True}}}
     async with bridging(Wire(f"http://{kernel.host}", TOKEN, listens=True)) as bridge:
         for id_ in ("a", "b"):

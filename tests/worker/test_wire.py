@@ -14,7 +14,6 @@ from protocol.ipc import Entry, Json, ToolCall, Turn
 from worker.conversation import Conversation
 from worker.models import anthropic_wire, openai_wire
 from worker.models.errors import Failed
-from worker.models.model import Reply
 
 USE: dict[str, Any] = {"type": "tool_use", "id": "u", "name": "t", "input": {}}
 
@@ -24,7 +23,7 @@ def conversation(*entries: Entry, thread: tuple[Turn, ...] = (), system: str = "
     return Conversation(system=system, thread=thread, message="go", entries=entries)
 
 
-def heard(events: Iterable[Mapping[str, Any]]) -> Reply:
+def heard(events: Iterable[Mapping[str, Any]]) -> Entry:
     """The reply of an Anthropic stream."""
     draft = anthropic_wire.Draft()
     for event in events:
@@ -43,7 +42,7 @@ def stopped(reason: str | None, **usage: int) -> dict[str, Any]:
     return {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
 
 
-def chunked(*deltas: dict[str, Any], finish: str = "stop", usage: dict[str, Any] | None = None) -> Reply:
+def chunked(*deltas: dict[str, Any], finish: str = "stop", usage: dict[str, Any] | None = None) -> Entry:
     """The reply of an OpenAI stream."""
     draft = openai_wire.Draft()
     for delta in deltas:
@@ -83,7 +82,7 @@ def test_blocks_come_back_as_they_were_sent() -> None:
         stopped("tool_use"),
     ]
     reply = heard(events)
-    entry = Entry(k=0, kind="reply", text=reply.text, calls=reply.calls, native=reply.native, stop_reason=reply.stop)
+    entry = msgspec.structs.replace(reply, k=0)
     result = Entry(k=1, kind="tool", text="ok", call_id="u", name="t")
     said, answered = anthropic_wire.messages(conversation(entry, result))[1:]
     assert said["content"] == [
@@ -123,10 +122,7 @@ def test_system_and_newest_block_are_marked_for_the_cache() -> None:
 
 
 @pytest.mark.promise("P49")
-@pytest.mark.parametrize(
-    ("stable", "texts"),
-    [(0, ["base\n\nnow"]), (4, ["base", "now"]), (9, ["base\n\nnow"])],
-)
+@pytest.mark.parametrize(("stable", "texts"), [(0, ["base\n\nnow"]), (4, ["base", "now"]), (9, ["base\n\nnow"])])
 def test_what_other_work_of_the_agent_begins_with_too_is_a_block_of_its_own(stable: int, texts: list[str]) -> None:
     """So that the cache of it holds from one instruction to the next; never more than the four marks allowed."""
     talk = Conversation(system="base\n\nnow", thread=(), message="go", entries=(), system_stable=stable)
@@ -160,14 +156,14 @@ def test_arguments_that_are_no_object_are_kept_as_text(bad: str) -> None:
 
 def test_a_cut_reply_runs_no_calls() -> None:
     cut = heard([*block(0, USE), stopped("max_tokens")])
-    assert (cut.stop, cut.calls) == ("max_tokens", ())
+    assert (cut.stop_reason, cut.calls) == ("max_tokens", ())
     cut = chunked(call('{"a"'), finish="length")
-    assert (cut.stop, cut.calls) == ("max_tokens", ())
+    assert (cut.stop_reason, cut.calls) == ("max_tokens", ())
 
 
 def test_an_unknown_stop_goes_through_unread() -> None:
-    assert heard([stopped("tired")]).stop == "tired"
-    assert chunked(finish="tired").stop == "tired"
+    assert heard([stopped("tired")]).stop_reason == "tired"
+    assert chunked(finish="tired").stop_reason == "tired"
 
 
 @pytest.mark.parametrize(
@@ -187,7 +183,7 @@ def test_calls_are_put_together_from_every_servers_pieces(
 ) -> None:
     """Compatible servers leave out or repeat index and id; OpenAI's order is only one of them."""
     reply = chunked(*deltas, finish="stop")
-    assert reply.stop == "tool_use"
+    assert reply.stop_reason == "tool_use"
     assert [(made.id, made.name, msgspec.json.decode(made.args)) for made in reply.calls] == expected
 
 
@@ -213,7 +209,7 @@ def test_what_a_server_adds_to_its_message_goes_back_to_it() -> None:
 
 def test_a_refusal_in_its_own_field_is_a_refusal() -> None:
     reply = chunked({"refusal": "I can"}, {"refusal": "not"})
-    assert (reply.stop, reply.text) == ("refusal", "I cannot")
+    assert (reply.stop_reason, reply.text) == ("refusal", "I cannot")
 
 
 def test_content_in_parts_shows_its_text() -> None:
@@ -244,7 +240,7 @@ EVENTS = st.lists(
 @given(EVENTS)
 def test_events_in_any_order_make_a_reply_that_can_be_replayed(events: list[dict[str, Any]]) -> None:
     reply = heard(events)
-    entry = Entry(k=0, kind="reply", text=reply.text, calls=reply.calls, native=reply.native, stop_reason=reply.stop)
+    entry = msgspec.structs.replace(reply, k=0)
     anthropic_wire.messages(conversation(msgspec.json.decode(msgspec.json.encode(entry), type=Entry)))
 
 

@@ -20,20 +20,11 @@ import msgspec
 from protocol.acp_programs import UNKNOWN, acp_program
 from protocol.errors import Cause
 from protocol.ipc import NULL, Result
-from protocol.text import encode_json
+from protocol.text import decoded, encode_json
 from protocol.tools import CONTEXT_TOOLS, OFFERED_TO, TO_MODEL, is_read_only, server_and_tool
 from worker import mcp_bridge
 from worker.backends import acp_agents, acp_frames, private_files
-from worker.backends.acp_frames import (
-    Asked,
-    Ending,
-    Frame,
-    Greeting,
-    Session,
-    SessionUpdate,
-    Trouble,
-    decoded,
-)
+from worker.backends.acp_frames import Asked, Ending, Frame, Greeting, Session, SessionUpdate, Trouble
 from worker.backends.acp_replies import DAEMON, Call, Replies, usage_of
 from worker.backends.backend import (
     ActivityChanged,
@@ -73,11 +64,6 @@ _Setting = tuple[str, Mapping[str, str], str]
 """Method and fields of a request that sets something of a session, and the fault where it is refused."""
 
 
-def open(job: BackendJob) -> "Acp":  # noqa: A001  (what every backend's file is entered by)
-    """One attempt."""
-    return Acp(job)
-
-
 endpoint: Final = acp_agents.endpoint
 """Where its provider is, if its requests can be metered on the way."""
 
@@ -115,7 +101,7 @@ class Acp:
 
     def read(self, line: bytes) -> Iterator[Event]:
         """Translate one frame into events. Raises Failed."""
-        frame = acp_frames.parse(line)
+        frame = decoded(line, Frame)
         if frame is None:
             if b'"session/update"' not in line and acp_frames.is_broken(line):
                 said = shorten(line.decode("utf-8", "replace"), 300)
@@ -180,7 +166,7 @@ class Acp:
             servers.append({"type": "http", "name": DAEMON, "url": start.mcp.url, "headers": _pairs(headers)})
         else:
             bridge = mcp_bridge.BridgeConfig(url=start.mcp.url, token=start.token)
-            file = private_files.write(job.place / "daemon.json", msgspec.json.encode(bridge).decode())
+            file = private_files.write(job.place / "daemon.json", msgspec.structs.asdict(bridge))
             args = ["-I", "-m", "worker.mcp_bridge", str(file)]
             servers.append({"name": DAEMON, "command": sys.executable, "args": args, "env": []})
         for name, one in start.mcp_servers.items():
@@ -381,3 +367,6 @@ class Acp:
 
 def _pairs(values: Mapping[str, str]) -> list[Mapping[str, str]]:
     return [{"name": name, "value": value} for name, value in values.items()]
+
+
+open = Acp  # noqa: A001  (what every backend's file is entered by)

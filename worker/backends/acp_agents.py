@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -24,15 +23,13 @@ from worker.backends.claude import CHANGING, READING, SETTINGS
 from worker.backends.opencode import OFFICIAL, SWITCHES, within
 from worker.models.errors import Failed
 
-PRIVATE: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "HOME": "",
-        "XDG_CACHE_HOME": "cache",
-        "XDG_CONFIG_HOME": "config",
-        "XDG_DATA_HOME": "data",
-        "XDG_STATE_HOME": "state",
-    }
-)
+PRIVATE: Final[Mapping[str, str]] = {
+    "HOME": "",
+    "XDG_CACHE_HOME": "cache",
+    "XDG_CONFIG_HOME": "config",
+    "XDG_DATA_HOME": "data",
+    "XDG_STATE_HOME": "state",
+}
 """Variables by which programs find what is their user's, and the folders of the private home that stand for it."""
 
 
@@ -92,7 +89,7 @@ def session_options(job: BackendJob) -> Mapping[str, Any]:
     options = {
         "settingSources": [],
         "allowedTools": [f"mcp__{DAEMON}", *reading],
-        "extraArgs": {"strict-mcp-config": None, "settings": _json({"permissions": {"ask": asked}})},
+        "extraArgs": {"strict-mcp-config": None, "settings": private_files.as_json({"permissions": {"ask": asked}})},
     }
     return {"_meta": {"claudeCode": {"options": options}}}
 
@@ -119,7 +116,7 @@ def _gemini(job: BackendJob) -> Mapping[str, str]:
         "advanced": {"ignoreLocalEnv": True},
     }
     folder = private_files.folder(job.home, ".gemini")
-    private_files.write(folder / "settings.json", _json(settings))
+    private_files.write(folder / "settings.json", settings)
     rule = '[[rule]]\nmcpName = "{}"\ntoolName = "{}"\ndecision = "allow"\npriority = 900\n\n'
     reading = map(server_and_tool, job.start.read_only) if job.start.approval in {"ask", "deny"} else ()
     policy = "".join(rule.format(server, tool) for server, tool in ((DAEMON, "*"), *reading))
@@ -130,14 +127,12 @@ def _gemini(job: BackendJob) -> Mapping[str, str]:
 
 
 _READS: Final = ("read", "glob", "grep", "list", "lsp", "todoread", "todowrite")
-_OPENCODE: Final[Mapping[Approval, Mapping[str, str]]] = MappingProxyType(
-    {
-        "auto": {"*": "allow"},
-        "ask": {"*": "ask", **dict.fromkeys(_READS, "allow")},
-        "all": {"*": "ask"},
-        "deny": {"*": "ask", **dict.fromkeys(_READS, "allow")},
-    }
-)
+_OPENCODE: Final[Mapping[Approval, Mapping[str, str]]] = {
+    "auto": {"*": "allow"},
+    "ask": {"*": "ask", **dict.fromkeys(_READS, "allow")},
+    "all": {"*": "ask"},
+    "deny": {"*": "ask", **dict.fromkeys(_READS, "allow")},
+}
 """What it asks about: left to itself it does almost all of it unasked. What is denied we refuse."""
 
 
@@ -154,13 +149,10 @@ def _opencode(job: BackendJob) -> Mapping[str, str]:
         "snapshot": False,
         "agent": {"title": {"disable": True}},
         "permission": {**_OPENCODE[job.start.approval], **always},
-        "experimental": {
-            "continue_loop_on_deny": True,
-            "mcp_timeout": int(job.start.limits.tool_seconds * 1000),
-        },
+        "experimental": {"continue_loop_on_deny": True, "mcp_timeout": int(job.start.limits.tool_seconds * 1000)},
     }
     told = {
-        "OPENCODE_CONFIG_CONTENT": _json(settings),
+        "OPENCODE_CONFIG_CONTENT": private_files.as_json(settings),
         "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
         "TMPDIR": str(job.place),
     }
@@ -169,15 +161,9 @@ def _opencode(job: BackendJob) -> Mapping[str, str]:
     return {**told, **dict.fromkeys(SWITCHES, "1"), "OPENCODE_TEST_HOME": str(job.home)}
 
 
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-_KNOWN: Final[Mapping[str, Callable[[BackendJob], Mapping[str, str]]]] = MappingProxyType(
-    {
-        "claude-agent-acp": lambda job: {**SETTINGS, "CLAUDE_CODE_TMPDIR": str(job.place)},
-        "gemini": _gemini,
-        "opencode": _opencode,
-    }
-)
+_KNOWN: Final[Mapping[str, Callable[[BackendJob], Mapping[str, str]]]] = {
+    "claude-agent-acp": lambda job: {**SETTINGS, "CLAUDE_CODE_TMPDIR": str(job.place)},
+    "gemini": _gemini,
+    "opencode": _opencode,
+}
 """Name of a program -> what writes its private files and gives its variables."""

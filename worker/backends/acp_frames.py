@@ -5,12 +5,12 @@ texts are bounded where they are used.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from protocol.ipc import NULL, Json
-from protocol.text import encode_json
+from protocol.text import decoded, encode_json
 from protocol.version import VERSION
 
 PROTOCOL: Final = 1
@@ -25,7 +25,6 @@ GREETING: Final[Mapping[str, Any]] = {
 }
 """Our side of ``initialize``. No files and no terminals: those of a program are its own, in its sandbox."""
 Id = int | str
-T = TypeVar("T")
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -43,35 +42,29 @@ class Frame(msgspec.Struct, frozen=True):
     method: str = ""
     id: Id | None = None
     params: Json = NULL
-    result: Json | msgspec.UnsetType = msgspec.UNSET
+    result: Json = NULL
     error: Trouble | None = None
 
 
-class McpAbilities(msgspec.Struct, frozen=True):
-    """The kinds of MCP server that it can reach, beside those that it starts itself."""
-
+class _McpAbilities(msgspec.Struct, frozen=True):
     http: bool = False
 
 
-class SessionAbilities(msgspec.Struct, frozen=True):
-    """The methods for a session that not all have."""
-
+class _SessionAbilities(msgspec.Struct, frozen=True):
     resume: dict[str, Any] | None = None
 
 
-class Abilities(msgspec.Struct, frozen=True, rename="camel"):
-    """The abilities of a program, as it tells them."""
-
+class _Abilities(msgspec.Struct, frozen=True, rename="camel"):
     load_session: bool = False
-    mcp_capabilities: McpAbilities = McpAbilities()
-    session_capabilities: SessionAbilities = SessionAbilities()
+    mcp_capabilities: _McpAbilities = _McpAbilities()
+    session_capabilities: _SessionAbilities = _SessionAbilities()
 
 
 class Greeting(msgspec.Struct, frozen=True, rename="camel"):
     """The answer to ``initialize``."""
 
     protocol_version: int = 0
-    agent_capabilities: Abilities = Abilities()
+    agent_capabilities: _Abilities = _Abilities()
 
 
 class Option(msgspec.Struct, frozen=True, rename="camel"):
@@ -87,17 +80,13 @@ class Option(msgspec.Struct, frozen=True, rename="camel"):
         return self.category, self.id
 
 
-class Mode(msgspec.Struct, frozen=True):
-    """A way in which a session works: whether it asks, or plans only."""
-
+class _Mode(msgspec.Struct, frozen=True):
     id: str = ""
 
 
-class Modes(msgspec.Struct, frozen=True, rename="camel"):
-    """The modes that a session offers."""
-
+class _Modes(msgspec.Struct, frozen=True, rename="camel"):
     current_mode_id: str = ""
-    available_modes: tuple[Mode, ...] = ()
+    available_modes: tuple[_Mode, ...] = ()
 
 
 class Session(msgspec.Struct, frozen=True, rename="camel"):
@@ -105,7 +94,7 @@ class Session(msgspec.Struct, frozen=True, rename="camel"):
 
     session_id: str = ""
     config_options: tuple[Option, ...] | None = None
-    modes: Modes | None = None
+    modes: _Modes | None = None
     models: Json = NULL
     """Settings by an older word, before there were any other."""
 
@@ -127,9 +116,7 @@ class Ending(msgspec.Struct, frozen=True, rename="camel"):
     meta: Json = msgspec.field(name="_meta", default=NULL)
 
 
-class Money(msgspec.Struct, frozen=True):
-    """A price."""
-
+class _Money(msgspec.Struct, frozen=True):
     amount: float = 0.0
     currency: str = ""
 
@@ -141,9 +128,7 @@ class Block(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class Piece(msgspec.Struct, frozen=True, rename="camel"):
-    """A part of what a call gave: a block, a change to a file, or a terminal."""
-
+class _Piece(msgspec.Struct, frozen=True, rename="camel"):
     type: str = ""
     content: Block | None = None
     path: str = ""
@@ -151,13 +136,11 @@ class Piece(msgspec.Struct, frozen=True, rename="camel"):
     new_text: str = ""
 
 
-class Place(msgspec.Struct, frozen=True):
-    """A file that a call is about."""
-
+class _Place(msgspec.Struct, frozen=True):
     path: str = ""
 
 
-class ToolMeta(msgspec.Struct, frozen=True, rename="camel"):
+class _ToolMeta(msgspec.Struct, frozen=True, rename="camel"):
     """The part of ``_meta`` in which claude-agent-acp names a tool as its SDK calls it."""
 
     tool_name: str = ""
@@ -166,22 +149,22 @@ class ToolMeta(msgspec.Struct, frozen=True, rename="camel"):
 class CallMeta(msgspec.Struct, frozen=True, rename="camel"):
     """The ``_meta`` of a call."""
 
-    claude_code: ToolMeta = ToolMeta()
+    claude_code: _ToolMeta = _ToolMeta()
 
 
 class Update(msgspec.Struct, frozen=True, rename="camel"):
     """One event of ``session/update``; and the call that ``session/request_permission`` is about."""
 
     session_update: str = ""
-    content: Block | tuple[Piece, ...] | None = None
+    content: Block | tuple[_Piece, ...] | None = None
     tool_call_id: str = ""
     title: str | None = None
     kind: str | None = None
     status: str | None = None
-    locations: tuple[Place, ...] | None = None
+    locations: tuple[_Place, ...] | None = None
     raw_input: Json = NULL
     raw_output: Json = NULL
-    cost: Money | None = None
+    cost: _Money | None = None
     current_mode_id: str = ""
     config_options: tuple[Option, ...] | None = None
     meta: Json = msgspec.field(name="_meta", default=NULL)
@@ -194,9 +177,7 @@ class SessionUpdate(msgspec.Struct, frozen=True, rename="camel"):
     update: Update
 
 
-class Choice(msgspec.Struct, frozen=True, rename="camel"):
-    """One answer that a request for permission can have."""
-
+class _Choice(msgspec.Struct, frozen=True, rename="camel"):
     option_id: str
     kind: str = ""
 
@@ -206,39 +187,12 @@ class Asked(msgspec.Struct, frozen=True, rename="camel"):
 
     session_id: str
     tool_call: Update
-    options: Annotated[tuple[Choice, ...], msgspec.Meta(max_length=100)] = ()
-
-
-_decode: Final = msgspec.json.Decoder(Frame).decode
-
-
-def parse(line: bytes) -> Frame | None:
-    """The frame that a line is; None where it is none."""
-    try:
-        return _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    options: Annotated[tuple[_Choice, ...], msgspec.Meta(max_length=100)] = ()
 
 
 def is_broken(line: bytes) -> bool:
     """Return whether ``line`` is a frame that broke off, or was cut as too large; not one of an unknown kind."""
-    if b'"jsonrpc"' not in line:
-        return False
-    try:
-        msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return True
-    return False
-
-
-def decoded(raw: Json | msgspec.UnsetType, kind: type[T]) -> T | None:
-    """``raw`` as a ``kind``; None where it is something else."""
-    if isinstance(raw, msgspec.UnsetType):
-        return None
-    try:
-        return msgspec.json.decode(raw, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    return b'"jsonrpc"' in line and decoded(line, object) is None
 
 
 def request(id_: Id, method: str, params: Mapping[str, Any]) -> bytes:

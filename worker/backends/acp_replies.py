@@ -12,10 +12,10 @@ import msgspec
 
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import NULL, Json, ToolCall
-from protocol.text import encode_json
+from protocol.text import decoded, encode_json
 from protocol.tools import SERVER_PREFIX
-from worker.backends.acp_frames import Block, CallMeta, Ending, Spending, Update, decoded
-from worker.backends.backend import ActivityChanged, Event, ReplyText, ToolEnded, Turn
+from worker.backends.acp_frames import Block, CallMeta, Ending, Spending, Update
+from worker.backends.backend import ActivityChanged, Event, OpenReply, ReplyText, ToolEnded
 from worker.models.errors import Failed
 
 DAEMON: Final = "daemon"
@@ -97,7 +97,7 @@ class Replies:
     """One attempt's. ``open``: calls that have not come back, in the order in which they were told."""
 
     def __init__(self) -> None:
-        self._texts: list[str] = []
+        self._reply = OpenReply()
         self._room = REPLY_CHARACTERS
         self._ended: set[str] = set()
         self.open: dict[str, Call] = {}
@@ -107,8 +107,8 @@ class Replies:
         match update.session_update:
             case "agent_message_chunk":
                 text = _text(update.content)
-                self._texts.append(text[: self._room])
-                self._room -= len(self._texts[-1])
+                self._reply.texts.append(text[: self._room])
+                self._room = max(0, self._room - len(text))
                 yield ReplyText(text)
             case "agent_thought_chunk" | "plan":
                 yield ActivityChanged("thinking")
@@ -157,20 +157,17 @@ class Replies:
             asked = [call, *(one for one in self.open.values() if not one.told)]
             for one in asked:
                 one.told = True
-            yield self._turn(tuple(one.as_tool_call() for one in asked))
+            self._reply.calls = [one.as_tool_call() for one in asked]
+            self._room = REPLY_CHARACTERS
+            yield self._reply.turn()
         yield ToolEnded(call_id=call.id, name=call.called, text=text, is_error=is_error)
 
     def last(self, usage: Usage | None) -> Iterator[Event]:
         """Tell the reply that ends the work, behind the calls of which nothing more was heard."""
-        texts, self._texts = self._texts, []  # the final answer may follow a call that never came back
+        last, self._reply = self._reply, OpenReply()  # the final answer may follow a call that never came back
         for call in tuple(self.open.values()):
             yield from self.ended(call, _UNKNOWN, is_error=True)
-        yield msgspec.structs.replace(self._turn((), usage), text="".join(texts))
-
-    def _turn(self, calls: tuple[ToolCall, ...], usage: Usage | None = None) -> Turn:
-        turn = Turn(text="".join(self._texts), calls=calls, usage=usage)
-        self._texts, self._room = [], REPLY_CHARACTERS
-        return turn
+        yield last.turn(usage)
 
 
 class _Count(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, BackendSpec
 from protocol.errors import UNREACHED
 from protocol.ipc import Entry, Error, Go, Result, Start
 from protocol.tools import AUTH_REQUEST, SENDING
-from worker.attempt import error_frame
+from worker.attempt import PermissionAnswer, error_frame
 from worker.backends import backend
 from worker.backends.backend import (
     Ask,
@@ -203,11 +203,6 @@ async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: St
     return ended
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    decision: str = ""
-    reason: str = ""
-
-
 class ProgramInput:
     """Tells a program that talks what its backend wants it told, and asks in ``nursery`` for what it wants leave for.
 
@@ -258,9 +253,10 @@ class ProgramInput:
         granted, words = False, "nobody could be asked"
         try:
             asked = await kernel.run(AUTH_REQUEST, {"tool": ask.tool, "input": ask.input}, key)
-            answer = msgspec.json.decode(asked.text, type=_Answer) if not asked.is_error else _Answer(reason=asked.text)
-            granted = answer.decision == "granted"
-            words = answer.reason
+            answer = PermissionAnswer(reason=asked.text)
+            if not asked.is_error:
+                answer = msgspec.json.decode(asked.text, type=PermissionAnswer)
+            granted, words = answer.decision == "granted", answer.reason
         except (Failed, msgspec.DecodeError, RecursionError) as error:
             words = f"{words}: {error}"
         finally:

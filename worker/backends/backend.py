@@ -93,6 +93,20 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
 
 
+class OpenReply:
+    """A reply that is not over: its texts and calls so far."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.calls: list[ToolCall] = []
+
+    def turn(self, usage: Usage | None = None, *, between: str = "") -> Turn:
+        """End the reply, and begin another one."""
+        turn = Turn(text=between.join(self.texts), calls=tuple(self.calls), usage=usage)
+        self.texts, self.calls = [], []
+        return turn
+
+
 class ToolEnded(msgspec.Struct, frozen=True, kw_only=True):
     """A tool came back: kept, so that a fresh start can be told what was done. Between two turns, it may be stopped."""
 

@@ -11,14 +11,14 @@ session, over all processes, so its own count is not used.
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
-from protocol.agent import Approval, McpServer
+from protocol.agent import Approval
 from protocol.errors import UNREACHED, Cause
 from protocol.ipc import NULL, Result
+from protocol.text import decoded
 from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import private_files
 from worker.backends.backend import (
@@ -35,8 +35,8 @@ from worker.backends.backend import (
     unfinished_result,
     unserved,
 )
-from worker.backends.claude_stream import Line, Replies, parse, spent
-from worker.backends.private_files import STARTUP_SECONDS
+from worker.backends.claude_stream import Line, Replies, spent
+from worker.backends.private_files import STARTUP_SECONDS, server_entry
 from worker.models.errors import CODES, Failed, cause_of
 
 DAEMON: Final = "daemon"
@@ -79,30 +79,26 @@ class _Permission(msgspec.Struct, frozen=True):
 
 
 # Not its mode "bypassPermissions": that does not run as root, and lets go of guards that cost nothing here.
-_PERMISSIONS: Final[Mapping[Approval, _Permission]] = MappingProxyType(
-    {
-        "auto": _Permission(asks=False, allows=(*CHANGING, *READING), servers=True),
-        "ask": _Permission(asks=True),
-        "all": _Permission(asks=True, always=(*CHANGING, *READING)),
-        "deny": _Permission(asks=False),
-    }
-)
+_PERMISSIONS: Final[Mapping[Approval, _Permission]] = {
+    "auto": _Permission(asks=False, allows=(*CHANGING, *READING), servers=True),
+    "ask": _Permission(asks=True),
+    "all": _Permission(asks=True, always=(*CHANGING, *READING)),
+    "deny": _Permission(asks=False),
+}
 
-SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "CLAUDE_CODE_API_KEY_HELPER_TTL_MS": "999999999",  # the key is read once
-        "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
-        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
-        "CLAUDE_CODE_DISABLE_CRON": "1",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",  # its tokens would be known to nobody
-        "CLAUDE_CODE_MAX_RETRIES": "0",
-        "DISABLE_AUTOUPDATER": "1",
-        "DISABLE_TELEMETRY": "1",
-        "ENABLE_TOOL_SEARCH": "false",  # else our tools are not offered, but have to be searched for
-        "MCP_CONNECTION_NONBLOCKING": "false",  # else its model may be asked before its servers are connected
-    }
-)
+SETTINGS: Final[Mapping[str, str]] = {
+    "CLAUDE_CODE_API_KEY_HELPER_TTL_MS": "999999999",  # the key is read once
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    "CLAUDE_CODE_DISABLE_CRON": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",  # its tokens would be known to nobody
+    "CLAUDE_CODE_MAX_RETRIES": "0",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "ENABLE_TOOL_SEARCH": "false",  # else our tools are not offered, but have to be searched for
+    "MCP_CONNECTION_NONBLOCKING": "false",  # else its model may be asked before its servers are connected
+}
 
 
 def launch(job: BackendJob) -> Launch:
@@ -141,10 +137,6 @@ def launch(job: BackendJob) -> Launch:
     copies = private_files.own_skills(start)
     allowed += [f"Read(/{copies}/**)"] if copies is not None and start.approval != "all" else ()
     system = private_files.write(job.place / "system.md", start.system)
-    # A limit of its own count, agents below it and all: of this process alone, whatever it resumes.
-    fence: tuple[str, ...] = ()
-    if start.budget_usd is not None and start.model.startswith(_PRICED):
-        fence = ("--max-budget-usd", f"{max(start.budget_usd, _LEAST_USD):.6f}")
     # Its permission prompt has to be listed to it, and is shown to no model then; without one it is not listed.
     shown = {} if permission.asks else {OFFERED_TO: TO_MODEL}
     daemon = {
@@ -153,7 +145,7 @@ def launch(job: BackendJob) -> Launch:
         "headers": {"Authorization": f"Bearer {start.token}", **shown},
         "timeout": _WAIT_MS,
     }
-    servers = {**{name: _server(one) for name, one in start.mcp_servers.items()}, DAEMON: daemon}
+    servers = {**{name: server_entry(one, typed=True) for name, one in start.mcp_servers.items()}, DAEMON: daemon}
     # With a login there is no key: it finds the file in its own home, and renews it there.
     helper: dict[str, Any] = {}
     if not start.login:
@@ -163,40 +155,22 @@ def launch(job: BackendJob) -> Launch:
     asked = {"permissions": {"ask": always}} if always else {}
     hooks = {"hooks": start.hooks} if start.hooks != NULL else {}
     settings = {**helper, **asked, **hooks}
-    return Launch(
-        argv=(
-            job.binary,
-            "-p",
-            "--verbose",
-            "--output-format",
-            "stream-json",
-            "--include-partial-messages",
-            "--strict-mcp-config",
-            "--mcp-config",
-            str(private_files.write(job.place / "mcp.json", _json({"mcpServers": servers}))),
-            "--setting-sources",
-            "",
-            "--settings",
-            str(private_files.write(job.place / "settings.json", _json(settings))),
-            f"--model={start.model}",
-            "--max-turns",
-            str(max(1, job.max_turns)),
-            *((f"--effort={start.effort}",) if start.effort is not None else ()),
-            *fence,
-            "--permission-mode",
-            "default" if permission.asks else "dontAsk",
-            *(("--permission-prompt-tool", f"{_tools_of(DAEMON)}__auth_request") if permission.asks else ()),
-            "--allowedTools",
-            ",".join(allowed),
-            "--disallowedTools",
-            ",".join(_OURS),
-            *(("--append-system-prompt-file", str(system)) if start.system else ()),
-            *((f"--resume={job.session}",) if job.session else ()),
-        ),
-        env=env,
-        stdin=job.message.encode(),
-        litter=(_SOCKET.format(uid=os.getuid()),),
-    )
+    argv = [job.binary, "-p", "--verbose", "--output-format", "stream-json", "--include-partial-messages"]
+    written = private_files.write(job.place / "mcp.json", {"mcpServers": servers})
+    argv += ["--strict-mcp-config", "--mcp-config", str(written)]
+    argv += ["--setting-sources", "", "--settings", str(private_files.write(job.place / "settings.json", settings))]
+    argv += [f"--model={start.model}", "--max-turns", str(max(1, job.max_turns))]
+    argv += [f"--effort={start.effort}"] if start.effort is not None else []
+    # A limit of its own count, agents below it and all: of this process alone, whatever it resumes.
+    if start.budget_usd is not None and start.model.startswith(_PRICED):
+        argv += ["--max-budget-usd", f"{max(start.budget_usd, _LEAST_USD):.6f}"]
+    argv += ["--permission-mode", "default" if permission.asks else "dontAsk"]
+    argv += ["--permission-prompt-tool", f"{_tools_of(DAEMON)}__auth_request"] if permission.asks else []
+    argv += ["--allowedTools", ",".join(allowed), "--disallowedTools", ",".join(_OURS)]
+    argv += ["--append-system-prompt-file", str(system)] if start.system else []
+    argv += [f"--resume={job.session}"] if job.session else []
+    litter = (_SOCKET.format(uid=os.getuid()),)
+    return Launch(argv=tuple(argv), env=env, stdin=job.message.encode(), litter=litter)
 
 
 def forget_key(job: BackendJob) -> None:
@@ -208,25 +182,13 @@ def _tools_of(server: str) -> str:
     return f"mcp__{server}"
 
 
-def _server(server: McpServer) -> dict[str, Any]:
-    if server.url is not None:
-        return {"type": "http", "url": server.url, "headers": server.headers}
-    return {"type": "stdio", "command": server.command, "args": list(server.args), "env": server.env}
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
 TITLE: Final = "Claude Code"
 METERED: Final[Mapping[str, str]] = {}
 """It does not tell its provider itself all that it would if its requests went another way: only others are metered."""
 
-_INCOMPLETE: Final[Mapping[str, Cause]] = MappingProxyType(
-    {"error_max_turns": "max_steps", "error_max_budget_usd": "budget"}
-)
+_INCOMPLETE: Final[Mapping[str, Cause]] = {"error_max_turns": "max_steps", "error_max_budget_usd": "budget"}
 """Ways to end (``subtype``) that leave the work unfinished."""
-_REASONS: Final[Mapping[str, Cause]] = MappingProxyType({"prompt_too_long": "context_overflow"})
+_REASONS: Final[Mapping[str, Cause]] = {"prompt_too_long": "context_overflow"}
 """Reasons to end (``terminal_reason``) that say more than the status."""
 _CONNECTED: Final = frozenset({"connected", "pending"})
 """States of a server that is there, or may come yet; whether it came to the kernel's tools, the kernel sees."""
@@ -250,7 +212,7 @@ class Claude:
 
     def read(self, line: bytes) -> Iterable[Event]:
         """Translate a line into events. Raises Failed if it did not get the kernel's or its agent's own tools."""
-        found = parse(line)
+        found = decoded(line, Line)
         if found is None:
             return ()
         match found.type, found.subtype:
@@ -328,10 +290,8 @@ class Claude:
         yield LastEvent()
 
 
-def open(job: BackendJob) -> Claude:  # noqa: A001  (the contract's name: it is called as claude.open)
-    """The program for one attempt."""
-    return Claude(job)
-
-
 def _said(result: Line) -> str:
     return result.result or "; ".join(result.errors) or result.terminal_reason or result.subtype
+
+
+open = Claude  # noqa: A001  (what every backend's file is entered by)

@@ -5,43 +5,35 @@ What a reply cost is exact in the raw events of its stream alone: its input with
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from protocol.instruction import Usage
 from protocol.ipc import NULL, Json, ToolCall
-from worker.backends.backend import ActivityChanged, Event, ReplyText, StreamLine, ToolEnded, Turn
+from worker.backends.backend import ActivityChanged, Event, OpenReply, ReplyText, StreamLine, ToolEnded
 
 
-class Server(msgspec.Struct, frozen=True):
-    """An MCP server, as ``system/init`` has it."""
-
+class _Server(msgspec.Struct, frozen=True):
     name: str = ""
     status: str = ""
 
 
-class Count(msgspec.Struct, frozen=True):
-    """Tokens, in the words of the API."""
-
+class _Count(msgspec.Struct, frozen=True):
     input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     output_tokens: int | None = None
 
 
-class ModelCount(msgspec.Struct, frozen=True, rename="camel"):
-    """Tokens of all calls to one model, agents below it included."""
-
+class _ModelCount(msgspec.Struct, frozen=True, rename="camel"):
     input_tokens: int = 0
     cache_creation_input_tokens: int = 0
     cache_read_input_tokens: int = 0
     output_tokens: int = 0
 
 
-class Block(msgspec.Struct, frozen=True):
-    """A part of a message: ``text``, ``tool_use`` or ``tool_result``."""
-
+class _Block(msgspec.Struct, frozen=True):
     type: str = ""
     text: str = ""
     id: str = ""
@@ -52,27 +44,21 @@ class Block(msgspec.Struct, frozen=True):
     is_error: bool | None = None
 
 
-class Message(msgspec.Struct, frozen=True):
-    """A message of either side. ``content`` is a text in those that people write."""
-
-    content: tuple[Block, ...] | str = ()
-    usage: Count = Count()
+class _Message(msgspec.Struct, frozen=True):
+    content: tuple[_Block, ...] | str = ()
+    usage: _Count = _Count()
 
 
-class Delta(msgspec.Struct, frozen=True):
-    """A piece of a block."""
-
+class _Delta(msgspec.Struct, frozen=True):
     type: str = ""
     text: str = ""
 
 
-class Raw(msgspec.Struct, frozen=True):
-    """An event of the API's own stream."""
-
+class _Raw(msgspec.Struct, frozen=True):
     type: str = ""
-    message: Message = Message()
-    delta: Delta = Delta()
-    usage: Count = Count()
+    message: _Message = _Message()
+    delta: _Delta = _Delta()
+    usage: _Count = _Count()
 
 
 class Line(StreamLine, frozen=True, kw_only=True):
@@ -80,9 +66,9 @@ class Line(StreamLine, frozen=True, kw_only=True):
 
     type: str
     parent_tool_use_id: str | None = None
-    mcp_servers: tuple[Server, ...] = ()
-    message: Message | str = Message()
-    event: Raw = Raw()
+    mcp_servers: tuple[_Server, ...] = ()
+    message: _Message | str = _Message()
+    event: _Raw = _Raw()
     error: str | None = None
     error_status: int | None = None
     api_error: str | None = None
@@ -91,18 +77,7 @@ class Line(StreamLine, frozen=True, kw_only=True):
     terminal_reason: str | None = None
     errors: tuple[str, ...] = ()
     tool_name: str = ""
-    model_usage_since_last_result: dict[str, ModelCount] = {}
-
-
-_decode: Final = msgspec.json.Decoder(Line).decode
-
-
-def parse(line: bytes) -> Line | None:
-    """One line; None where it is none of this format."""
-    try:
-        return _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    model_usage_since_last_result: dict[str, _ModelCount] = {}
 
 
 class Replies:
@@ -110,9 +85,8 @@ class Replies:
 
     def __init__(self) -> None:
         self._open = False
-        self._calls: list[ToolCall] = []
-        self._texts: list[str] = []
-        self._input = Count()
+        self._reply = OpenReply()
+        self._input = _Count()
         self._waiting: list[ToolEnded] = []
         self._names: dict[str, str] = {}
         self.told = Usage()
@@ -125,16 +99,16 @@ class Replies:
         match line.type:
             case "stream_event":
                 return self._streamed(line.event)
-            case "assistant" if isinstance(line.message, Message) and line.error is None:
+            case "assistant" if isinstance(line.message, _Message) and line.error is None:
                 # A block that is whole; its reply may have more of them.
                 for block in _blocks(line.message):
                     if block.type == "tool_use":
-                        self._calls.append(ToolCall(id=block.id, name=block.name, args=block.input))
+                        self._reply.calls.append(ToolCall(id=block.id, name=block.name, args=block.input))
                         self._names[block.id] = block.name
                     elif block.type == "text":
-                        self._texts.append(block.text)
+                        self._reply.texts.append(block.text)
                 return ()
-            case "user" if isinstance(line.message, Message):
+            case "user" if isinstance(line.message, _Message):
                 ended = [
                     ToolEnded(
                         call_id=block.tool_use_id,
@@ -152,19 +126,17 @@ class Replies:
             case _:
                 return ()
 
-    def _streamed(self, event: Raw) -> Iterator[Event]:
+    def _streamed(self, event: _Raw) -> Iterator[Event]:
         match event.type:
             case "message_start":
                 self._open, self._input = True, event.message.usage
-                self._texts, self._calls = [], []
+                self._reply = OpenReply()
             case "content_block_delta" if event.delta.type == "text_delta":
                 yield ReplyText(event.delta.text)
             case "message_delta":
                 usage = _usage(self._input, event.usage)
                 self.told = self.told.plus(usage)
-                turn = Turn(text="".join(self._texts), calls=tuple(self._calls), usage=usage)
-                self._texts, self._calls = [], []
-                yield turn
+                yield self._reply.turn(usage)
             case "message_stop":
                 self._open = False
                 yield from self._waiting
@@ -173,7 +145,7 @@ class Replies:
                 pass
 
 
-def spent(models: Iterable[ModelCount], told: Usage) -> Usage | None:
+def spent(models: Iterable[_ModelCount], told: Usage) -> Usage | None:
     """Return the usage beside the turns that were reported; None where that is nothing."""
     total = Usage()
     for model in models:
@@ -185,16 +157,11 @@ def spent(models: Iterable[ModelCount], told: Usage) -> Usage | None:
                 cache_write_tokens=model.cache_creation_input_tokens,
             )
         )
-    rest = Usage(
-        input_tokens=max(0, total.input_tokens - told.input_tokens),
-        output_tokens=max(0, total.output_tokens - told.output_tokens),
-        cache_read_tokens=max(0, total.cache_read_tokens - told.cache_read_tokens),
-        cache_write_tokens=max(0, total.cache_write_tokens - told.cache_write_tokens),
-    )
-    return rest if rest != Usage() else None
+    rest = total.beyond(told)
+    return rest if rest.tokens else None
 
 
-def _usage(start: Count, end: Count) -> Usage:
+def _usage(start: _Count, end: _Count) -> Usage:
 
     def last(name: str) -> int:
         later = getattr(end, name)
@@ -208,7 +175,7 @@ def _usage(start: Count, end: Count) -> Usage:
     )
 
 
-def _blocks(message: Message) -> tuple[Block, ...]:
+def _blocks(message: _Message) -> tuple[_Block, ...]:
     return message.content if isinstance(message.content, tuple) else ()
 
 

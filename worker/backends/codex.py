@@ -11,17 +11,17 @@ keeps variables from its shells, so a bridge would be one process more and nothi
 
 import re
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from protocol.agent import Approval
 from protocol.errors import UNREACHED
 from protocol.instruction import Usage
 from protocol.ipc import Result, Start
+from protocol.text import decoded
 from protocol.tools import EVERY_TOOL, OFFERED_TO, TO_MODEL, server_and_tool
 from worker.backends import private_files
-from worker.backends.backend import BackendJob, CliBackend, Ended, Event, Launch, unfinished_result, unserved
-from worker.backends.codex_stream import Thread, TokenCount, parse, turn_failure
+from worker.backends.backend import BackendJob, Ended, Event, Launch, unfinished_result, unserved
+from worker.backends.codex_stream import Line, Thread, TokenCount, turn_failure
 from worker.backends.private_files import STARTUP_SECONDS, codex_servers
 from worker.models.errors import Failed
 
@@ -34,19 +34,20 @@ DAEMON: Final = "daemon"
 _PROVIDER: Final = "agent-worker"
 """A name of our own: those that codex knows bring settings along, and a login."""
 
-SANDBOXES: Final[Mapping[Approval, str]] = MappingProxyType(
-    {"auto": "danger-full-access", "ask": "read-only", "all": "read-only", "deny": "read-only"}
-)
+SANDBOXES: Final[Mapping[Approval, str]] = {
+    "auto": "danger-full-access",
+    "ask": "read-only",
+    "all": "read-only",
+    "deny": "read-only",
+}
 """``codex exec`` has nobody to ask (``approval_policy`` is never): what would be asked about, its sandbox refuses.
 ``auto`` runs everything, as it does in every backend; what confines that is the agent's ``sandbox``."""
-SERVERS: Final[Mapping[Approval, str]] = MappingProxyType(
-    {"auto": "approve", "ask": "prompt", "all": "prompt", "deny": "prompt"}
-)
+SERVERS: Final[Mapping[Approval, str]] = {"auto": "approve", "ask": "prompt", "all": "prompt", "deny": "prompt"}
 """Of the agent's own MCP servers: all tools run, or none but those of ``read_only``. Its "writes" would believe what a
 server says of itself."""
 
 
-_EFFORTS: Final[Mapping[str, str]] = MappingProxyType({"max": "xhigh"})
+_EFFORTS: Final[Mapping[str, str]] = {"max": "xhigh"}
 """Our words for effort that it has others for."""
 
 
@@ -146,11 +147,6 @@ _NO_SERVER: Final = re.compile(r"required MCP servers failed to initialize: (?P<
 """Its words for two ends that leave nothing on standard output: they are all there is."""
 
 
-def open(job: BackendJob) -> CliBackend:  # noqa: A001  (what every backend's file is entered by)
-    """One attempt."""
-    return Codex(job)
-
-
 class Codex:
     """One process of it: a thread begun, or gone on with."""
 
@@ -176,7 +172,7 @@ class Codex:
 
     def read(self, line: bytes) -> Iterable[Event]:
         """Translate one line of its output into events."""
-        parsed = parse(line)
+        parsed = decoded(line, Line)
         return () if parsed is None else self._thread.take(parsed)
 
     def conclude(self, ended: Ended) -> Result:
@@ -201,3 +197,6 @@ def _unserved(which: str, own: Iterable[str]) -> Failed:
         if re.search(rf"(?:^|; ){re.escape(name)}: ", which) and not re.search(rf"(?:^|; ){DAEMON}: ", which):
             return unserved(TITLE, name, which)
     return Failed("network", f"{TITLE} did not reach the kernel's tools: {which}", code=UNREACHED)
+
+
+open = Codex  # noqa: A001  (what every backend's file is entered by)

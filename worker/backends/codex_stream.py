@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -21,36 +20,35 @@ import msgspec
 from protocol.errors import Cause
 from protocol.instruction import Usage
 from protocol.ipc import Json, ToolCall
+from protocol.text import decoded
 from worker.backends import private_files
 from worker.backends.backend import (
     ActivityChanged,
     DaemonConnected,
     Event,
     LastEvent,
+    OpenReply,
     ReplyText,
     SessionStarted,
     Spent,
     ToolEnded,
-    Turn,
 )
 from worker.backends.process import Lines
 from worker.models.errors import cause_of, codes_in
 
-CAUSES: Final[Mapping[str, Cause]] = MappingProxyType(
-    {
-        "context_window_exceeded": "context_overflow",
-        "session_budget_exceeded": "budget",
-        "usage_limit_exceeded": "quota",
-        "rate_limit_exceeded": "rate_limited",
-        "server_overloaded": "overloaded",
-        "internal_server_error": "overloaded",
-        "model_not_found": "invalid",
-        "bad_request": "invalid",
-        "unauthorized": "auth",
-        "cyber_policy": "refusal",
-        "sandbox_error": "crash",
-    }
-)
+CAUSES: Final[Mapping[str, Cause]] = {
+    "context_window_exceeded": "context_overflow",
+    "session_budget_exceeded": "budget",
+    "usage_limit_exceeded": "quota",
+    "rate_limit_exceeded": "rate_limited",
+    "server_overloaded": "overloaded",
+    "internal_server_error": "overloaded",
+    "model_not_found": "invalid",
+    "bad_request": "invalid",
+    "unauthorized": "auth",
+    "cyber_policy": "refusal",
+    "sandbox_error": "crash",
+}
 """Codes without a number of their own."""
 _CONNECTIONS: Final = frozenset(
     {
@@ -104,9 +102,6 @@ class _Event(msgspec.Struct, frozen=True):
     payload: _Payload = _Payload()
 
 
-_decode_record: Final = msgspec.json.Decoder(_Event).decode
-
-
 def turn_failure(home: Path, thread: str | None, message: str) -> TurnFailure:
     """Return the cause of the failure of the last turn of ``thread``, of which codex said ``message``."""
     info = _recorded(home, thread) if thread is not None else None
@@ -126,10 +121,7 @@ def turn_failure(home: Path, thread: str | None, message: str) -> TurnFailure:
     if not message.startswith("{"):
         return TurnFailure("overloaded")  # of which we know nothing: it is tried again
     # The body of a 400 is passed on as it came.
-    body: object = None
-    with suppress(msgspec.DecodeError, RecursionError):
-        body = msgspec.json.decode(message)
-    return TurnFailure(cause_of(400, codes_in(body)), 400)
+    return TurnFailure(cause_of(400, codes_in(decoded(message, object))), 400)
 
 
 def _recorded(home: Path, thread: str) -> str | dict[str, Any] | None:
@@ -138,10 +130,9 @@ def _recorded(home: Path, thread: str) -> str | dict[str, Any] | None:
         with suppress(OSError), private_files.opened(path) as lines:
             for line in lines:
                 if b'"task_complete"' in line:
-                    found = None
-                    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                        error = _decode_record(line).payload.error
-                        found = error.codex_error_info if error is not None else None
+                    record = decoded(line, _Event)
+                    error = None if record is None else record.payload.error
+                    found = error.codex_error_info if error is not None else None
     return found
 
 
@@ -175,43 +166,32 @@ class TokenCount:
 def _counted(line: bytes) -> Count | None:
     if _KIND.encode() not in line:
         return None
-    try:
-        payload = _decode_record(line).payload
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    payload = (decoded(line, _Event) or _Event()).payload
     return payload.info.total_token_usage if payload.type == _KIND and payload.info is not None else None
 
 
-class Trouble(msgspec.Struct, frozen=True):
-    """Words for people."""
-
+class _Trouble(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Content(msgspec.Struct, frozen=True):
-    """A part of a tool's result."""
-
+class _Content(msgspec.Struct, frozen=True):
     type: str = ""
     text: str = ""
 
 
-class Returned(msgspec.Struct, frozen=True):
-    """The result of an MCP tool."""
-
-    content: tuple[Content, ...] = ()
+class _Returned(msgspec.Struct, frozen=True):
+    content: tuple[_Content, ...] = ()
 
 
-class Item(msgspec.Struct, frozen=True):
-    """Something it said or did: the fields of all kinds that we read."""
-
+class _Item(msgspec.Struct, frozen=True):
     id: str
     type: str
     text: str = ""
     server: str = ""
     tool: str = ""
     arguments: Any = None
-    result: Returned | None = None
-    error: Trouble | None = None
+    result: _Returned | None = None
+    error: _Trouble | None = None
     status: str = ""
     command: str = ""
     aggregated_output: str = ""
@@ -225,22 +205,13 @@ class Line(msgspec.Struct, frozen=True):
 
     type: str
     thread_id: str = ""
-    item: Item | None = None
+    item: _Item | None = None
     usage: Count = Count()
-    error: Trouble = Trouble()
+    error: _Trouble = _Trouble()
 
 
-_decode: Final = msgspec.json.Decoder(Line).decode
-_NOTHING: Final = Usage()
+_BETWEEN: Final = "\n\n"
 _TOOLS: Final = frozenset({"mcp_tool_call", "command_execution", "file_change", "web_search"})
-
-
-def parse(line: bytes) -> Line | None:
-    """One line; None where it is none of this format."""
-    try:
-        return _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
 
 
 class Thread:
@@ -252,8 +223,7 @@ class Thread:
     def __init__(self, booked: Usage, counted: Callable[[str], Count | None] = lambda _thread: None) -> None:
         self._booked = booked
         self._counted = counted
-        self._texts: list[str] = []
-        self._started: list[ToolCall] = []
+        self._reply = OpenReply()
         self._told: set[str] = set()
         self.id: str | None = None
         self.text = ""
@@ -275,7 +245,8 @@ class Thread:
                 return self._done(line.item)
             case "turn.completed":
                 self.completed = True
-                return self._turn(usage=self._spend(line.usage)), LastEvent()
+                self._reply.calls = []  # those that never came back
+                return self._reply.turn(self._spend(line.usage), between=_BETWEEN), LastEvent()
             case "turn.failed":
                 self.failure = line.error.message
                 spent = self._spend_counted()
@@ -283,26 +254,22 @@ class Thread:
             case _:
                 return ()
 
-    def _begun(self, item: Item) -> Iterator[Event]:
+    def _begun(self, item: _Item) -> Iterator[Event]:
         if item.type in _TOOLS:
-            self._started.append(_call(item))
+            self._reply.calls.append(_call(item))
             yield ActivityChanged(f"tool {_name(item)}", tool=True)
 
-    def _done(self, item: Item) -> Iterator[Event]:
+    def _done(self, item: _Item) -> Iterator[Event]:
         if item.type == "agent_message":
             self.text = item.text
-            self._texts.append(item.text)
+            self._reply.texts.append(item.text)
             yield ReplyText(item.text)
         elif item.type in _TOOLS:
             if item.id not in self._told:
-                calls = (
-                    self._started
-                    if any(call.id == item.id for call in self._started)
-                    else [*self._started, _call(item)]
-                )
-                self._started = []
-                self._told.update(call.id for call in calls)
-                yield self._turn(tuple(calls), self._spend_counted())
+                if all(call.id != item.id for call in self._reply.calls):
+                    self._reply.calls.append(_call(item))
+                self._told.update(call.id for call in self._reply.calls)
+                yield self._reply.turn(self._spend_counted(), between=_BETWEEN)
             if item.error is not None:
                 output = item.error.message
             elif item.result is not None:
@@ -318,34 +285,26 @@ class Thread:
                 is_error=item.status in ("failed", "declined") or item.error is not None or bool(item.exit_code),
             )
 
-    def _turn(self, calls: tuple[ToolCall, ...] = (), usage: Usage | None = None) -> Turn:
-        text, self._texts = "\n\n".join(self._texts), []
-        return Turn(text=text, calls=calls, usage=usage)
-
     def _spend(self, count: Count) -> Usage:
-        usage = _since(self._booked, count)
+        usage = Usage(
+            input_tokens=max(0, count.input_tokens - count.cached_input_tokens),
+            output_tokens=count.output_tokens,
+            cache_read_tokens=count.cached_input_tokens,
+        ).beyond(self._booked)
         self._booked = self._booked.plus(usage)
         return usage
 
     def _spend_counted(self) -> Usage | None:
         count = None if self.id is None else self._counted(self.id)
-        usage = _NOTHING if count is None else self._spend(count)
-        return None if usage == _NOTHING else usage
+        usage = None if count is None else self._spend(count)
+        return usage if usage is not None and usage.tokens else None
 
 
-def _since(booked: Usage, count: Count) -> Usage:
-    return Usage(
-        input_tokens=max(0, count.input_tokens - count.cached_input_tokens - booked.input_tokens),
-        output_tokens=max(0, count.output_tokens - booked.output_tokens),
-        cache_read_tokens=max(0, count.cached_input_tokens - booked.cache_read_tokens),
-    )
-
-
-def _name(item: Item) -> str:
+def _name(item: _Item) -> str:
     return f"{item.server}.{item.tool}" if item.type == "mcp_tool_call" else item.type
 
 
-def _call(item: Item) -> ToolCall:
+def _call(item: _Item) -> ToolCall:
     said: dict[str, object] = {
         "mcp_tool_call": item.arguments,
         "command_execution": {"command": item.command},

@@ -14,12 +14,11 @@ it. What lies in the user's own home, and above that, is the user's.
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from protocol.agent import Approval, McpServer
+from protocol.agent import Approval
 from protocol.ipc import Result
 from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import private_files
@@ -59,14 +58,12 @@ class _Permission(msgspec.Struct, frozen=True):
     """Whether all is allowed, the agent's own MCP servers too."""
 
 
-_PERMISSIONS: Final[Mapping[Approval, _Permission]] = MappingProxyType(
-    {
-        "auto": _Permission(everything=True),
-        "ask": _Permission(allows=_READING, refuses=_CHANGING),
-        "all": _Permission(refuses=(*_CHANGING, *_READING)),
-        "deny": _Permission(allows=_READING, refuses=_CHANGING),
-    }
-)
+_PERMISSIONS: Final[Mapping[Approval, _Permission]] = {
+    "auto": _Permission(everything=True),
+    "ask": _Permission(allows=_READING, refuses=_CHANGING),
+    "all": _Permission(refuses=(*_CHANGING, *_READING)),
+    "deny": _Permission(allows=_READING, refuses=_CHANGING),
+}
 
 
 class Cursor:
@@ -83,57 +80,30 @@ class Cursor:
 
     def launch(self) -> Launch:
         """Write its configuration, and say how it is started."""
-        job = self._job
+        job, start, permission = self._job, self._job.start, self._permission
         settings = private_files.folder(job.home, ".cursor")
-        permission = self._permission
-        settings_own = () if permission.everything else tuple(f"Mcp({name}:*)" for name in self._job.start.mcp_servers)
-        rules = {"allow": [f"Mcp({DAEMON}:*)", *permission.allows], "deny": [*permission.refuses, *settings_own]}
-        private_files.write(
-            settings / "cli-config.json", _json({"version": 1, "editor": {"vimMode": False}, "permissions": rules})
-        )
-        servers_start = self._job.start
-        ours = {
-            "url": servers_start.mcp.url,
-            "headers": {"Authorization": f"Bearer {servers_start.token}", OFFERED_TO: TO_MODEL},
-        }
-        servers = private_files.write(
-            job.place / "mcp.json",
-            _json(
-                {
-                    "mcpServers": {
-                        **{name: _server(one) for name, one in servers_start.mcp_servers.items()},
-                        DAEMON: ours,
-                    }
-                }
-            ),
-        )
+        own = () if permission.everything else tuple(f"Mcp({name}:*)" for name in start.mcp_servers)
+        rules = {"allow": [f"Mcp({DAEMON}:*)", *permission.allows], "deny": [*permission.refuses, *own]}
+        options = {"version": 1, "editor": {"vimMode": False}, "permissions": rules}
+        private_files.write(settings / "cli-config.json", options)
+        headers = {"Authorization": f"Bearer {start.token}", OFFERED_TO: TO_MODEL}
+        servers = {name: private_files.server_entry(one, typed=False) for name, one in start.mcp_servers.items()}
+        servers[DAEMON] = {"url": start.mcp.url, "headers": headers}
         path = settings / "mcp.json"
         path.unlink(missing_ok=True)
-        path.symlink_to(servers)
-        own = {
+        path.symlink_to(private_files.write(job.place / "mcp.json", {"mcpServers": servers}))
+        variables = {
             "HOME": str(job.home),
             "XDG_CONFIG_HOME": str(job.home / ".config"),
             "CURSOR_CONFIG_DIR": str(settings),
-            "CURSOR_API_KEY": (job.start.provider and job.start.provider.api_key) or "",
+            "CURSOR_API_KEY": (start.provider and start.provider.api_key) or "",
         }
-        job = self._job
-        start, message = self._job.start, self._job.message
-        return Launch(
-            argv=(
-                job.binary,
-                "-p",
-                "--output-format",
-                "stream-json",
-                "--trust",
-                "--approve-mcps",
-                f"--workspace={job.start.cwd}",
-                f"--model={job.start.model}",
-                *(("--force",) if self._permission.everything else ()),
-                *((f"--resume={job.session}",) if job.session else ()),
-            ),
-            env={**job.env, **own},
-            stdin=(message if self._job.session or not start.system else f"{start.system}\n\n{message}").encode(),
-        )
+        argv = [job.binary, "-p", "--output-format", "stream-json", "--trust", "--approve-mcps"]
+        argv += [f"--workspace={start.cwd}", f"--model={start.model}"]
+        argv += ["--force"] if permission.everything else []
+        argv += [f"--resume={job.session}"] if job.session else []
+        message = job.message if job.session or not start.system else f"{start.system}\n\n{job.message}"
+        return Launch(argv=tuple(argv), env={**job.env, **variables}, stdin=message.encode())
 
     def read(self, line: bytes) -> Iterable[Event]:
         """Translate a line into events. Raises Failed if it is not the session that was to be resumed."""
@@ -188,13 +158,3 @@ def open(job: BackendJob) -> Cursor:  # noqa: A001  (the name is the contract's)
         text = f"{TITLE} would start servers and hooks of {brought}, and cannot be told to leave them alone"
         raise Failed("untrusted", f"{text}: move that away, or choose another backend")
     return Cursor(job)
-
-
-def _server(server: McpServer) -> dict[str, Any]:
-    if server.url is not None:
-        return {"url": server.url, "headers": server.headers}
-    return {"command": server.command, "args": list(server.args), "env": server.env}
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()

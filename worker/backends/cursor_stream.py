@@ -5,16 +5,18 @@ what lies between two returns. Its usage comes once, at the end, for all of them
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from protocol.instruction import Usage
 from protocol.ipc import NULL, Json, ToolCall
+from protocol.text import decoded
 from worker.backends.backend import (
     ActivityChanged,
     DaemonConnected,
     Event,
+    OpenReply,
     ReplyText,
     Spent,
     StreamLine,
@@ -32,23 +34,19 @@ _FUNCTION: Final = "function"
 _ID: Final = "toolCallId"
 """Beside that key, where the event itself names no call."""
 
-T = TypeVar("T")
 
-
-class Block(msgspec.Struct, frozen=True):
+class _Block(msgspec.Struct, frozen=True):
     """A part of a message. Within a tool's result the text lies one level deeper."""
 
     type: str = ""
-    text: "str | Block" = ""
+    text: "str | _Block" = ""
 
 
-class Message(msgspec.Struct, frozen=True):
-    """A message: its blocks of text."""
-
-    content: tuple[Block, ...] = ()
+class _Message(msgspec.Struct, frozen=True):
+    content: tuple[_Block, ...] = ()
 
 
-class Count(msgspec.Struct, frozen=True, rename="camel"):
+class _Count(msgspec.Struct, frozen=True, rename="camel"):
     """Tokens of a whole run. Those read from a cache are not part of the input."""
 
     input_tokens: int = 0
@@ -61,10 +59,10 @@ class Line(StreamLine, frozen=True):
     """An event, as far as it matters here."""
 
     type: str = ""
-    message: Message = Message()
+    message: _Message = _Message()
     call_id: str = ""
     tool_call: dict[str, Json] = {}
-    usage: Count | None = None
+    usage: _Count | None = None
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -81,7 +79,7 @@ class _Outcome(msgspec.Struct, frozen=True):
 
 
 class _Returned(msgspec.Struct, frozen=True, rename="camel"):
-    content: tuple[Block, ...] = ()
+    content: tuple[_Block, ...] = ()
     is_error: bool = False
 
 
@@ -95,12 +93,9 @@ class _McpArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 def parse(line: bytes) -> Line | None:
     """The event that a line is; None where it is none. Older versions put the usage beside the result."""
-    try:
-        found = msgspec.json.decode(line, type=Line)
-        if found.type == "result" and found.usage is None:
-            return msgspec.structs.replace(found, usage=msgspec.json.decode(line, type=Count))
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    found = decoded(line, Line)
+    if found is not None and found.type == "result" and found.usage is None:
+        return msgspec.structs.replace(found, usage=decoded(line, _Count))
     return found
 
 
@@ -108,8 +103,7 @@ class Replies:
     """Puts replies together from what comes one by one."""
 
     def __init__(self) -> None:
-        self._texts: list[str] = []
-        self._calls: list[ToolCall] = []
+        self._reply = OpenReply()
 
     def take(self, line: Line) -> Iterable[Event]:
         """Translate a line of the conversation into events."""
@@ -118,12 +112,12 @@ class Replies:
                 return (ActivityChanged("thinking"),)
             case "assistant", _:
                 text = "".join(map(_text, line.message.content))
-                self._texts.append(text)
+                self._reply.texts.append(text)
                 return (ReplyText(text),)
             case "tool_call", "started":
                 # A call that runs now; others of the same reply may follow.
                 call, _body = _called(line)
-                self._calls.append(call)
+                self._reply.calls.append(call)
                 return (ActivityChanged(f"tool {call.name}", tool=True),)
             case "tool_call", "completed":
                 return self._returned(line)
@@ -132,8 +126,8 @@ class Replies:
 
     def last(self, line: Line) -> Turn:
         """The reply that ends the work, with what all of them cost. A call that never came back is passed over."""
-        self._calls = []
-        turn = self._turn(_usage(line.usage))
+        self._reply.calls = []
+        turn = self._reply.turn(_usage(line.usage))
         return turn if turn.text else msgspec.structs.replace(turn, text=line.result or "")
 
     def broke(self, line: Line) -> Iterator[Event]:
@@ -143,28 +137,23 @@ class Replies:
 
     def _returned(self, line: Line) -> Iterator[Event]:
         call, body = _called(line)
-        if self._calls:
-            yield self._turn(None)
+        if self._reply.calls:
+            yield self._reply.turn()
         outcome = body.result or _Outcome()
         bad = next((said for said in (outcome.error, outcome.rejected) if said != NULL), None)
-        good = _decoded(outcome.success, _Returned())
+        good = decoded(outcome.success, _Returned) or _Returned()
         shown = outcome.success if bad is None else bad
         text = "\n".join(map(_text, good.content)) or bytes(shown).decode("utf-8", "replace")
         ended = ToolEnded(call_id=call.id, name=call.name, text=text, is_error=bad is not None or good.is_error)
         # Whether a tool of the kernel's was called. What a plugin brings is called plugin:server.
-        args = _decoded(body.args, _McpArgs())
+        args = decoded(body.args, _McpArgs) or _McpArgs()
         if (DAEMON in (args.provider_identifier, args.server_identifier.rpartition(":")[2])) and not ended.is_error:
             yield DaemonConnected()
         yield ended
 
-    def _turn(self, usage: Usage | None) -> Turn:
-        turn = Turn(text="".join(self._texts), calls=tuple(self._calls), usage=usage)
-        self._texts, self._calls = [], []
-        return turn
 
-
-def _usage(count: Count | None) -> Usage | None:
-    if count is None or count == Count():
+def _usage(count: _Count | None) -> Usage | None:
+    if count is None or count == _Count():
         return None
     return Usage(
         input_tokens=count.input_tokens,
@@ -177,22 +166,15 @@ def _usage(count: Count | None) -> Usage | None:
 def _called(line: Line) -> tuple[ToolCall, _Call]:
     found = ((key, raw) for key, raw in line.tool_call.items() if key.endswith(_KIND) or key == _FUNCTION)
     kind, raw = next(found, ("?", NULL))
-    body = _decoded(raw, _Call())
+    body = decoded(raw, _Call) or _Call()
     name, args = kind.removesuffix(_KIND), body.args
     if kind == _FUNCTION:
         name, args = body.name, body.arguments
     elif kind == _MCP:
-        mcp = _decoded(body.args, _McpArgs())
+        mcp = decoded(body.args, _McpArgs) or _McpArgs()
         name, args = mcp.name or f"{mcp.provider_identifier}-{mcp.tool_name}", mcp.args
-    return ToolCall(id=line.call_id or _decoded(line.tool_call.get(_ID, NULL), ""), name=name, args=args), body
+    return ToolCall(id=line.call_id or decoded(line.tool_call.get(_ID, NULL), str) or "", name=name, args=args), body
 
 
-def _decoded(raw: Json, otherwise: T) -> T:
-    try:
-        return msgspec.json.decode(raw, type=type(otherwise))
-    except (msgspec.DecodeError, RecursionError):
-        return otherwise
-
-
-def _text(block: Block) -> str:
+def _text(block: _Block) -> str:
     return block.text if isinstance(block.text, str) else _text(block.text)

@@ -60,8 +60,7 @@ class EntryRecorder:
     def __init__(self, conversation: Conversation, link: Link, start: Start, session: str | None) -> None:
         self._conversation = conversation
         self._link = link
-        self._limits = start.limits
-        self._cwd = start.cwd
+        self._start = start
         self._session = session
         self._servers = {name: re.compile(_SERVER_TOOL.format(re.escape(name))) for name in start.mcp_servers}
         self._since = time.monotonic()
@@ -81,8 +80,6 @@ class EntryRecorder:
         """Cancelled where it has to stop, whatever it says: ``ended`` says why."""
         self.ended: Result | None = None
         self._allowance = start.allowance
-        self._late = start.backend == ACP
-        """Whether the program itself tells what it used when its work is done, and not before."""
         self._telling = trio.Lock()
 
     async def tell_interrupted(self) -> None:
@@ -133,7 +130,9 @@ class EntryRecorder:
         if self.meter is None:
             return usage
         if not self.meter.used:
-            if self._late and self._allowance is not None:
+            if (
+                self._start.backend == ACP and self._allowance is not None
+            ):  # it tells what it used when its work is done
                 raise Failed("invalid", "it has a budget, and its requests do not go to the address that it was given")
             return usage
         metered, price = self.meter.take(), None if usage is None else usage.cost_usd
@@ -148,7 +147,7 @@ class EntryRecorder:
                     if session == self._session:
                         return None
                     self._session = session
-                    ended = await self._record(Entry(k=self._k, kind="session", session=session, note=self._cwd))
+                    ended = await self._record(Entry(k=self._k, kind="session", session=session, note=self._start.cwd))
                     return None if ended is not None and ended.status == "yielded" else ended
                 case ReplyText(text=text):
                     await self._link.delta(clean(text))
@@ -179,7 +178,7 @@ class EntryRecorder:
         await self._link.progress(self._doing.what[:200], tool=self._doing.tool)
 
     def _session_entry(self, usage: Usage) -> Entry:
-        return Entry(k=self._k, kind="session", session=self._session, note=self._cwd, usage=usage)
+        return Entry(k=self._k, kind="session", session=self._session, note=self._start.cwd, usage=usage)
 
     def _entry(self, event: Turn | ToolEnded) -> Entry:
         now = time.monotonic()
@@ -223,7 +222,7 @@ class EntryRecorder:
         call = last.pending if last else None
         self._doing = ActivityChanged(f"tool {call.name}", tool=True) if call else ActivityChanged(_ASKING)
         await self.alive()
-        return ended_between_turns(self._conversation, self._limits, answer)
+        return ended_between_turns(self._conversation, self._start.limits, answer)
 
     @property
     def _k(self) -> int:

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 import h11
 import httpx2
-import msgspec
 import trio
 
 from protocol.instruction import Usage
 from protocol.ipc import Limits
+from protocol.text import decoded
 from worker.backends.process import Lines
 from worker.models.sdk_client import http_client
 
@@ -107,16 +107,17 @@ async def _serve(stream: trio.SocketStream, *, client: httpx2.AsyncClient, origi
             answer = await client.send(outward, stream=True)
             counting = _Counting()
             try:
-                await wire.begin(answer.status_code, answer.headers.raw)
+                kept = [(name, value) for name, value in answer.headers.raw if name.lower() not in _BETWEEN_TWO]
+                await wire.send(h11.Response(status_code=answer.status_code, headers=kept))
                 async for chunk in answer.aiter_raw():
-                    counting.feed(chunk)
-                    await wire.say(chunk)
-                counting.end()
+                    counting.look(counting.lines.feed(chunk))
+                    await wire.send(h11.Data(data=chunk))
+                counting.look(counting.lines.rest())
             finally:
                 meter.count(counting.usage)
                 with trio.CancelScope(shield=True), trio.move_on_after(1):
                     await answer.aclose()
-            await wire.end()
+            await wire.send(h11.EndOfMessage())
             if not wire.again():
                 return
     except Exception:  # noqa: BLE001  (the boundary: a program, or its provider, that breaks off or speaks no HTTP)
@@ -138,7 +139,7 @@ class _Wire:
             event = self._h11.next_event()
             if event is h11.NEED_DATA:
                 if self._h11.they_are_waiting_for_100_continue:
-                    await self._send(h11.InformationalResponse(status_code=100, headers=[]))
+                    await self.send(h11.InformationalResponse(status_code=100, headers=[]))
                 self._h11.receive_data(await self._stream.receive_some(_CHUNK_BYTES))
             elif isinstance(event, h11.Request):
                 found = event
@@ -149,15 +150,9 @@ class _Wire:
             else:
                 return None
 
-    async def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        kept = [(name, value) for name, value in headers if name.lower() not in _BETWEEN_TWO]
-        await self._send(h11.Response(status_code=status, headers=kept))
-
-    async def say(self, chunk: bytes) -> None:
-        await self._send(h11.Data(data=chunk))
-
-    async def end(self) -> None:
-        await self._send(h11.EndOfMessage())
+    async def send(self, event: Any) -> None:
+        if data := self._h11.send(event):
+            await self._stream.send_all(data)
 
     def again(self) -> bool:
         """True if another request may follow on this connection."""
@@ -166,39 +161,22 @@ class _Wire:
         self._h11.start_next_cycle()
         return True
 
-    async def _send(self, event: Any) -> None:
-        data = self._h11.send(event)
-        if data:
-            await self._stream.send_all(data)
-
 
 class _Counting:
     """Reads what an answer cost out of it, whichever of the four APIs it is of. Counts are totals so far."""
 
     def __init__(self) -> None:
-        self._lines = Lines()
+        self.lines = Lines()
         self._found: dict[str, Any] = {}
 
-    def feed(self, chunk: bytes) -> None:
-        for line in self._lines.feed(chunk):
-            self._look(line)
-
-    def end(self) -> None:
-        for line in self._lines.rest():
-            self._look(line)
-
-    def _look(self, line: bytes) -> None:
-        self._found |= {name.decode(): int(count) for name, count in _GEMINI.findall(line)}
-        if _WORD not in line:
-            return
-        try:
-            said: object = msgspec.json.decode(line.removeprefix(BOM_UTF8).removeprefix(_DATA).strip())
-        except (msgspec.DecodeError, RecursionError):
-            return
-        for part in (said, *(_inner(said, name) for name in ("message", "response"))):
-            usage = _inner(part, "usage")
-            if isinstance(usage, Mapping):
-                self._found |= {key: value for key, value in usage.items() if value is not None}
+    def look(self, lines: list[bytes]) -> None:
+        for line in lines:
+            self._found |= {name.decode(): int(count) for name, count in _GEMINI.findall(line)}
+            said = decoded(line.removeprefix(BOM_UTF8).removeprefix(_DATA).strip(), object) if _WORD in line else None
+            for part in (said, *(_inner(said, name) for name in ("message", "response"))):
+                usage = _inner(part, "usage")
+                if isinstance(usage, Mapping):
+                    self._found |= {key: value for key, value in usage.items() if value is not None}
 
     @property
     def usage(self) -> Usage:

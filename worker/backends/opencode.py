@@ -13,18 +13,18 @@ again if it was not there before).
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from protocol.agent import Approval
 from protocol.ipc import Result, Start
+from protocol.text import decoded
 from protocol.tools import server_and_tool
 from worker import mcp_bridge
 from worker.backends import private_files
 from worker.backends.backend import BackendJob, CliBackend, DaemonConnected, Ended, Event, Launch, unfinished_result
-from worker.backends.opencode_stream import GOES_ON, LOG, TITLE, Replies, parse, retried
+from worker.backends.opencode_stream import GOES_ON, LOG, TITLE, Line, Replies, retried
 from worker.backends.private_files import opencode_servers
 from worker.models.errors import Failed
 
@@ -33,12 +33,10 @@ PROVIDER: Final = "agent-worker"
 """A name of our own: those that opencode knows bring models and addresses along."""
 CONTEXT_TOKENS: Final = 200_000
 """The context from which it compacts. A smaller model refuses before, and that is a cause of its own."""
-_SPOKEN: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
-    {
-        "anthropic": ("@ai-sdk/anthropic", "https://api.anthropic.com", "/v1"),
-        "openai": ("@ai-sdk/openai", "https://api.openai.com/v1", ""),
-    }
-)
+_SPOKEN: Final[Mapping[str, tuple[str, str, str]]] = {
+    "anthropic": ("@ai-sdk/anthropic", "https://api.anthropic.com", "/v1"),
+    "openai": ("@ai-sdk/openai", "https://api.openai.com/v1", ""),
+}
 """Dialect -> the client for it, where the provider itself is, and what the client wants behind a base URL."""
 OFFICIAL: Final[Mapping[str, str]] = {dialect: official for dialect, (_, official, _) in _SPOKEN.items()}
 """Dialect -> where the provider itself is."""
@@ -46,17 +44,15 @@ _COMPATIBLE: Final = "@ai-sdk/openai-compatible"
 """The client for whoever speaks as OpenAI did. All three are built in: nothing is fetched."""
 
 _READS: Final = ("read", "glob", "grep", "list", "lsp", "todoread", "todowrite")
-_ALWAYS: Final[Mapping[str, str]] = MappingProxyType({"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"})
+_ALWAYS: Final[Mapping[str, str]] = {"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"}
 """Whatever the approval: agents below it spend tokens that are told nowhere, nobody can be asked; and the kernel's own
 tools are always there."""
-PERMISSIONS: Final[Mapping[Approval, Mapping[str, str]]] = MappingProxyType(
-    {
-        "auto": {"*": "allow", **_ALWAYS},
-        "ask": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
-        "all": {"*": "deny", **_ALWAYS},
-        "deny": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
-    }
-)
+PERMISSIONS: Final[Mapping[Approval, Mapping[str, str]]] = {
+    "auto": {"*": "allow", **_ALWAYS},
+    "ask": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
+    "all": {"*": "deny", **_ALWAYS},
+    "deny": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
+}
 """In ``run`` there is nobody to ask: what would be asked about is not offered to the model at all. Of rules that fit a
 tool the last one counts."""
 SWITCHES: Final = (
@@ -119,13 +115,7 @@ def config(
                     **({} if address is None else {"baseURL": address.rstrip("/") + tail}),
                     **({"apiKey": f"{{file:{key}}}"} if key is not None else {}),
                 },
-                "models": {
-                    start.model: {
-                        "limit": limit,
-                        "temperature": True,
-                        "options": options,
-                    }
-                },
+                "models": {start.model: {"limit": limit, "temperature": True, "options": options}},
             }
         },
         "permission": {
@@ -246,7 +236,7 @@ class Opencode:
         argv = (job.binary, "run", "--print-logs", "--log-level", "INFO", "--format", "json", model)
         key = start.provider.api_key if start.provider is not None else None
         bridge = mcp_bridge.BridgeConfig(url=start.mcp.url, token=start.token, mark=str(self._mark))
-        daemon = private_files.write(job.place / "daemon.json", msgspec.json.encode(bridge).decode())
+        daemon = private_files.write(job.place / "daemon.json", msgspec.structs.asdict(bridge))
         written = config(
             start,
             bridge=(sys.executable, "-I", "-m", "worker.mcp_bridge", str(daemon)),
@@ -254,11 +244,7 @@ class Opencode:
             endpoint=job.endpoint,
             system=private_files.write(job.home / "system.md", start.system),
         )
-        env = environment(
-            job.env,
-            home=job.home,
-            config=private_files.write(job.place / "opencode.json", msgspec.json.encode(written).decode()),
-        )
+        env = environment(job.env, home=job.home, config=private_files.write(job.place / "opencode.json", written))
         if start.login:  # what is built in to renew the login of an account is one of those
             del env["OPENCODE_DISABLE_DEFAULT_PLUGINS"]
         env["TMPDIR"] = str(job.place)  # it unpacks a library there each time, and leaves it
@@ -275,8 +261,7 @@ class Opencode:
         if not self._reached and self._mark.exists():
             self._reached = True
             yield DaemonConnected()
-        parsed = parse(line)
-        if parsed is not None:
+        if (parsed := decoded(line, Line)) is not None:
             yield from self._replies.take(parsed)
 
     def conclude(self, ended: Ended) -> Result:

@@ -13,16 +13,17 @@ import msgspec
 
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import NULL, Json, ToolCall
+from protocol.text import decoded
 from worker.backends.backend import (
     ActivityChanged,
     BackingOff,
     Event,
     GiveUp,
     LastEvent,
+    OpenReply,
     ReplyText,
     SessionStarted,
     ToolEnded,
-    Turn,
     unserved,
 )
 from worker.models.errors import Failed, cause_in, codes_in, message_in, retry_after
@@ -44,9 +45,7 @@ PAUSE_SECONDS: Final = 90.0
 """It pauses for half a minute at most, up to five times, unless the provider asks for more (Retry-After)."""
 
 
-class Span(msgspec.Struct, frozen=True):
-    """The time of a call, in milliseconds."""
-
+class _Span(msgspec.Struct, frozen=True):
     start: float | None = None
     end: float | None = None
 
@@ -58,44 +57,38 @@ class Span(msgspec.Struct, frozen=True):
         return round(min(max(0.0, self.end - self.start), LARGEST))
 
 
-class State(msgspec.Struct, frozen=True):
-    """The state of a call, and its output."""
-
+class _State(msgspec.Struct, frozen=True):
     status: str = ""
     input: Json = NULL
     output: str = ""
     error: str = ""
-    time: Span = Span()
+    time: _Span = _Span()
 
 
-class Cache(msgspec.Struct, frozen=True):
-    """Tokens that were read from a cache, or written to it."""
-
+class _Cache(msgspec.Struct, frozen=True):
     read: int = 0
     write: int = 0
 
 
-class Tokens(msgspec.Struct, frozen=True):
+class _Tokens(msgspec.Struct, frozen=True):
     """The tokens of one reply. ``reasoning`` is not in ``output``."""
 
     input: int = 0
     output: int = 0
     reasoning: int = 0
-    cache: Cache = Cache()
+    cache: _Cache = _Cache()
 
 
-class Part(msgspec.Struct, frozen=True, rename={"call_id": "callID"}):
-    """A part of a reply: the fields of all kinds that we read."""
-
+class _Part(msgspec.Struct, frozen=True, rename={"call_id": "callID"}):
     text: str = ""
     call_id: str = ""
     tool: str = ""
-    state: State = State()
+    state: _State = _State()
     reason: str = ""
-    tokens: Tokens = Tokens()
+    tokens: _Tokens = _Tokens()
 
 
-class Details(msgspec.Struct, frozen=True, rename="camel"):
+class _Details(msgspec.Struct, frozen=True, rename="camel"):
     """An error's. ``response_body`` is the provider's own, unread."""
 
     message: str = ""
@@ -104,11 +97,9 @@ class Details(msgspec.Struct, frozen=True, rename="camel"):
     response_body: str = ""
 
 
-class Trouble(msgspec.Struct, frozen=True):
-    """An error it ends with."""
-
+class _Trouble(msgspec.Struct, frozen=True):
     name: str = ""
-    data: Details = Details()
+    data: _Details = _Details()
 
 
 class Line(msgspec.Struct, frozen=True, rename={"session": "sessionID"}):
@@ -116,11 +107,10 @@ class Line(msgspec.Struct, frozen=True, rename={"session": "sessionID"}):
 
     type: str
     session: str = ""
-    part: Part = Part()
-    error: Trouble | None = None
+    part: _Part = _Part()
+    error: _Trouble | None = None
 
 
-_decode: Final = msgspec.json.Decoder(Line).decode
 _NAMED: Final[Mapping[str, str]] = {
     "ContextOverflowError": "context_length_exceeded",
     "ContentFilterError": "content_filter",
@@ -131,21 +121,12 @@ _NAMED: Final[Mapping[str, str]] = {
 """Its names for errors -> the codes of a provider that mean the same. An unknown error is one of its own setup."""
 
 
-def parse(line: bytes) -> Line | None:
-    """One line; None where it is none of this format."""
-    try:
-        return _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
 class Replies:
     """Puts replies together."""
 
     def __init__(self) -> None:
         self._session = ""
-        self._texts: list[str] = []
-        self._calls: list[ToolCall] = []
+        self._reply = OpenReply()
         self._ended: list[ToolEnded] = []
         self.text = ""
         """The last thing it said."""
@@ -160,14 +141,13 @@ class Replies:
             yield SessionStarted(line.session)
         match line.type:
             case "text":
-                text = line.part.text
-                self._texts.append(text)
-                self.text = text
-                yield ReplyText(text)
+                self.text = line.part.text
+                self._reply.texts.append(self.text)
+                yield ReplyText(self.text)
             case "tool_use":
                 part = line.part
                 state = part.state
-                self._calls.append(ToolCall(id=part.call_id, name=part.tool, args=state.input))
+                self._reply.calls.append(ToolCall(id=part.call_id, name=part.tool, args=state.input))
                 is_error = state.status == "error"
                 text = state.error if is_error else state.output
                 took = state.time.milliseconds
@@ -177,12 +157,11 @@ class Replies:
             case "step_finish":
                 part = line.part
                 self.reason = part.reason
-                told: list[Event] = [
-                    Turn(text="\n\n".join(self._texts), calls=tuple(self._calls), usage=_usage(part.tokens)),
-                    *self._ended,
-                ]
-                self._texts, self._calls, self._ended = [], [], []
-                yield from (told if part.reason == GOES_ON else [*told, LastEvent()])
+                yield self._reply.turn(_usage(part.tokens), between="\n\n")
+                yield from self._ended
+                self._ended = []
+                if part.reason != GOES_ON:
+                    yield LastEvent()
             case "error" if line.error is not None:
                 self.failure = failed(line.error)
                 yield LastEvent()
@@ -204,10 +183,10 @@ def retried(line: bytes) -> Iterable[Event] | None:
     return ActivityChanged("waiting to ask the model again"), BackingOff(PAUSE_SECONDS, Failed("rate_limited", text))
 
 
-def failed(error: Trouble) -> Failed:
+def failed(error: _Trouble) -> Failed:
     """The failure that an error stands for: by the provider's own words, which it carries along."""
     data = error.data
-    body = _json(data.response_body)
+    body = decoded(data.response_body, object)
     codes = [*codes_in(body), *([_NAMED[error.name]] if error.name in _NAMED else [])]
     message = message_in(body) or data.message or error.name
     return Failed(
@@ -219,18 +198,10 @@ def failed(error: Trouble) -> Failed:
     )
 
 
-def _usage(tokens: Tokens) -> Usage:
+def _usage(tokens: _Tokens) -> Usage:
     return Usage(
         input_tokens=tokens.input,
         output_tokens=tokens.output + tokens.reasoning,
         cache_read_tokens=tokens.cache.read,
         cache_write_tokens=tokens.cache.write,
     )
-
-
-def _json(text: str) -> object:
-    try:
-        body: object = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return body

@@ -22,12 +22,26 @@ from protocol.ipc import Start
 MODE: Final = 0o600
 
 
-def write(path: Path, text: str) -> Path:
-    """Write ``text`` to ``path``, from its first byte on readable by this user alone. Raises OSError."""
+def write(path: Path, content: str | Mapping[str, Any]) -> Path:
+    """Write a text or JSON to ``path``, from its first byte on readable by this user alone. Raises OSError."""
+    text = content if isinstance(content, str) else as_json(content)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(open_new(path, MODE), "w", encoding="utf-8") as file:
         file.write(text)
     return path
+
+
+def as_json(value: Mapping[str, Any]) -> str:
+    """Return a configuration as JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+def server_entry(server: McpServer, *, typed: bool) -> dict[str, Any]:
+    """An MCP server as most programs configure it; ``typed``: with a word for its transport."""
+    if server.url is not None:
+        return {**({"type": "http"} if typed else {}), "url": server.url, "headers": server.headers}
+    kind = {"type": "stdio"} if typed else {}
+    return {**kind, "command": server.command, "args": list(server.args), "env": server.env}
 
 
 def opened(path: Path) -> BinaryIO:

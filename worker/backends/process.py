@@ -148,11 +148,6 @@ class Process:
         self._last_words = bytearray()
         self._pushed = False
 
-    @property
-    def dropped(self) -> int:
-        """The number of lines that were too long to be read."""
-        return self._lines.dropped
-
     async def line(self) -> bytes | Slipped | None:
         """Return the next line of standard output or of the log, or what was slipped in between; None at the end."""
         while not self._waiting and not self._at_end:

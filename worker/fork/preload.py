@@ -16,7 +16,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from worker.process_tree import LINUX
@@ -48,18 +47,14 @@ _BASE: Final = ("worker.main",)
 _FOR_MODELS: Final = ("trio", "worker.io.trio_io")
 """What an adapter runs on. A project of scripts needs no event loop, in a worker or here."""
 
-PARTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "program": ("worker.backends.attempt",),
-        "tools": ("worker.tools.bash", "worker.tools.files", "worker.tools.project_tool", "worker.tools.skill"),
-        "servers": ("worker.mcp_servers",),
-    }
-)
+PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "program": ("worker.backends.attempt",),
+    "tools": ("worker.tools.bash", "worker.tools.files", "worker.tools.project_tool", "worker.tools.skill"),
+    "servers": ("worker.mcp_servers",),
+}
 """The modules behind running another program in a worker's place, tools of its own, and MCP servers of an agent's."""
 
-ADAPTERS: Final[Mapping[str, str]] = MappingProxyType(
-    {"anthropic": "worker.models.anthropic", "openai": "worker.models.openai"}
-)
+ADAPTERS: Final[Mapping[str, str]] = {"anthropic": "worker.models.anthropic", "openai": "worker.models.openai"}
 """The module behind each SDK; its ``warm`` plays one reply in memory, so that no worker builds what it needs."""
 
 

@@ -12,12 +12,12 @@ from typing import Final
 import msgspec
 
 from protocol.agent import Action, MockExit, Rule
-from protocol.ipc import Fork, Go
+from protocol.ipc import Entry, Fork, Go
 from protocol.ndjson import encode
 from worker.conversation import Conversation
 from worker.fork.keeper import Keeper, KernelSocket
 from worker.main import serve
-from worker.models.model import BLANK, Reply, StreamSink
+from worker.models.model import BLANK, StreamSink
 from worker.process_tree import ChildSignal
 
 TIMES: Final = 12
@@ -78,13 +78,14 @@ class _TwoReplies:
         self._say = say
         self._hear = hear
 
-    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
         import trio  # noqa: PLC0415  (loaded by who rehearses this)
 
         if not conversation.steps:
             trio.lowlevel.spawn_system_task(self._answer, trio.lowlevel.wait_readable)
         await live.delta("-")
-        return Reply(stop="end_turn" if conversation.steps else "pause_turn", text="-")
+        stop = "end_turn" if conversation.steps else "pause_turn"
+        return Entry(k=conversation.next_k, kind="reply", stop_reason=stop, text="-")
 
     async def _answer(self, wait_readable: Callable[[int], Awaitable[None]]) -> None:
         said = b""

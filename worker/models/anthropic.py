@@ -1,107 +1,59 @@
 """Anthropic's Messages API through the real SDK, streaming. Importing this imports the SDK: most of a second."""
 
-import sys
 from typing import Any, Final
 
 import anthropic
 import httpx2
 import trio
 
-from protocol.ipc import Provider, Start
+from protocol.ipc import Entry, Start
 from worker.conversation import Conversation
-from worker.entry_limits import clean
 from worker.models import anthropic_wire as wire
-from worker.models.model import ListTools, Reply, StreamSink
-from worker.models.sdk_client import (
-    CLOSE_SECONDS,
-    NO_KEY,
-    address,
-    broken,
-    failed,
-    http_client,
-    max_tokens,
-    read_as_stream,
-    unfinished,
+from worker.models.model import ListTools, StreamSink
+from worker.models.sdk_client import Sdk, SdkModel, max_tokens, unfinished
+from worker.models.sdk_warmup import START, ask_once, import_asynchronous, one_tool, transport
+
+SDK: Final = Sdk(
+    anthropic.AsyncAnthropic,
+    "https://api.anthropic.com",
+    error=anthropic.AnthropicError,
+    answered=anthropic.APIStatusError,
+    unreached=anthropic.APIConnectionError,
 )
-from worker.models.sdk_warmup import NOBODY, START, ask_once, import_asynchronous, one_tool, transport
-
-BASE_URL: Final = "https://api.anthropic.com"
 
 
-class _Client(anthropic.AsyncAnthropic):
-    """The SDK's client, told its platform: to find out it would start a thread, 3 ms before the first request."""
+class AnthropicModel(SdkModel):
+    """One agent's model there."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        if sys.platform == "linux":
-            self._platform = "Linux"
-
-
-class AnthropicModel:
-    """One agent's model at one endpoint of this dialect. Retries nothing: the kernel owns that."""
-
-    def __init__(
-        self, start: Start, provider: Provider, list_tools: ListTools, http: httpx2.AsyncClient | None = None
-    ) -> None:
-        self._start = start
-        self._model = start.model
-        self._limits = start.limits
-        self._provider = provider
-        self._list_tools = list_tools
-        base_url = address(provider, BASE_URL)
-        self._client = _Client(
-            api_key=provider.api_key or NO_KEY,
-            base_url=base_url,
-            max_retries=0,
-            http_client=http or http_client(base_url, self._limits),
-        )
-
-    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
         """Ask once, streaming. Raises Failed."""
         await live.progress("asking the model")
-        tools = wire.tools(await self._list_tools())
+        tools, tokens = wire.tools(await self.list_tools()), max_tokens(self.start.limits, allowance)
         request: dict[str, Any] = {
-            "model": self._model,
-            "max_tokens": max_tokens(self._limits, allowance),
+            "model": self.start.model,
+            "max_tokens": tokens,
             "messages": wire.messages(conversation),
             **({"system": system} if (system := wire.system(conversation)) else {}),
             **({"tools": tools} if tools else {}),
-            **wire.options(self._start, max_tokens(self._limits, allowance)),
+            **wire.options(self.start, tokens),
         }
         draft = wire.Draft()
-        try:
-            async with await self._client.messages.create(stream=True, **request) as stream:
-                read_as_stream(self._provider, stream.response)
-                async for event in stream:
-                    if text := draft.take(event.to_dict()):
-                        await live.delta(clean(text))
-                    else:
-                        await live.progress("answering")
-        except anthropic.APIStatusError as error:
-            raise failed(self._provider, error, error.response) from error
-        except (anthropic.AnthropicError, httpx2.HTTPError, ValueError) as error:
-            raise broken(self._provider, error) from error
+        await self.hear(self.client.messages.create(stream=True, **request), draft, live)
         if draft.stop is None:
-            raise unfinished(self._provider)
+            raise unfinished(self.provider)
         return draft.reply(conversation.next_k)
-
-    async def aclose(self) -> None:
-        """Close the client. Does not wait for the other side."""
-        with trio.move_on_after(CLOSE_SECONDS):
-            await self._client.close()
 
 
 def connect(start: Start, list_tools: ListTools) -> AnthropicModel:
     """The model that ``start`` names."""
-    assert start.provider is not None, "the dialect came from it"
-    return AnthropicModel(start, start.provider, list_tools)
+    return AnthropicModel(SDK, start, list_tools)
 
 
 def warm() -> None:
     """Play one reply in memory, before a fork shares what the SDK builds on first use. Leaves no thread, no socket."""
     import_asynchronous()
     http = httpx2.AsyncClient(transport=transport(_EVENTS, named=True), trust_env=False)
-    trio.run(ask_once, AnthropicModel(START, NOBODY, one_tool, http))
+    trio.run(ask_once, AnthropicModel(SDK, START, one_tool, http))
 
 
 _USAGE: Final = {"input_tokens": 1, "output_tokens": 1}

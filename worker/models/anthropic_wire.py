@@ -5,34 +5,31 @@ API wants them back unchanged.
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from protocol.instruction import Usage
-from protocol.ipc import Start, ToolCall
+from protocol.ipc import Entry, Start, ToolCall
 from worker.conversation import Conversation
 from worker.entry_limits import clean
-from worker.models.model import CUT, Reply, Stop, counted, native_of, to_native
+from worker.models.model import CUT, Stop, counted, native_of, to_native
 from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "anthropic"
 
-STOPS: Final[Mapping[str, Stop]] = MappingProxyType(
-    {
-        "end_turn": "end_turn",
-        "stop_sequence": "end_turn",
-        "tool_use": "tool_use",
-        "max_tokens": "max_tokens",
-        "model_context_window_exceeded": "context_overflow",
-        "refusal": "refusal",
-        "pause_turn": "pause_turn",
-    }
-)
+STOPS: Final[Mapping[str, Stop]] = {
+    "end_turn": "end_turn",
+    "stop_sequence": "end_turn",
+    "tool_use": "tool_use",
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "context_overflow",
+    "refusal": "refusal",
+    "pause_turn": "pause_turn",
+}
 """Every ``stop_reason`` the API documents."""
 
-_GROWING: Final[Mapping[str, str]] = MappingProxyType({"text_delta": "text", "thinking_delta": "thinking"})
+_GROWING: Final[Mapping[str, str]] = {"text_delta": "text", "thinking_delta": "thinking"}
 _COUNTED: Final = frozenset({"input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"})
 _CACHE: Final = {"type": "ephemeral"}
 LEAST_THOUGHT: Final = 1024
@@ -163,7 +160,7 @@ class Draft:
     def _count(self, usage: Mapping[str, Any] | None) -> None:
         self._usage |= {key: counted(n) for key, n in (usage or {}).items() if key in _COUNTED and n is not None}
 
-    def reply(self, k: int) -> Reply:
+    def reply(self, k: int) -> Entry:
         """The whole reply, to be entry ``k``. Call once ``stop`` is known."""
         ordered = sorted(self._blocks.items())
         calls = [self._call(k, index, block) for index, block in ordered if block.get("type") == "tool_use"]
@@ -173,8 +170,10 @@ class Draft:
         stop = STOPS.get(self.stop or "", self.stop or "")
         # What was read from the cache, and what was written to it, are counted apart: each has its price.
         count = self._usage
-        return Reply(
-            stop=stop,
+        return Entry(
+            k=k,
+            kind="reply",
+            stop_reason=stop,
             text=clean("".join(block.get("text") or "" for block in blocks if block.get("type") == "text")),
             calls=() if stop in CUT else tuple(calls),
             native=to_native(DIALECT, blocks),

@@ -8,69 +8,60 @@ Anthropic gives no code for, and then only with their status and type (``SENTENC
 import math
 from collections.abc import Iterable, Mapping
 from email.utils import parsedate_to_datetime
-from types import MappingProxyType
 from typing import Final
 
 from protocol.errors import Cause
 
-CODES: Final[Mapping[str, Cause]] = MappingProxyType(
-    {
-        "insufficient_quota": "quota",
-        "billing_hard_limit_reached": "quota",
-        "billing_not_active": "quota",
-        "enforced_spend_limit_reached": "quota",
-        "contract_spend_limit_reached": "quota",
-        "linked_organization_spend_limit_reached": "quota",
-        "linked_organization_billing_unavailable": "quota",
-        "billing_error": "quota",
-        "organization_on_hold": "auth",
-        "invalid_api_key": "auth",
-        "context_length_exceeded": "context_overflow",
-        "model_context_window_exceeded": "context_overflow",
-        "exceed_context_size_error": "context_overflow",
-        "content_filter": "refusal",
-        "content_policy_violation": "refusal",
-    }
-)
+CODES: Final[Mapping[str, Cause]] = {
+    "insufficient_quota": "quota",
+    "billing_hard_limit_reached": "quota",
+    "billing_not_active": "quota",
+    "enforced_spend_limit_reached": "quota",
+    "contract_spend_limit_reached": "quota",
+    "linked_organization_spend_limit_reached": "quota",
+    "linked_organization_billing_unavailable": "quota",
+    "billing_error": "quota",
+    "organization_on_hold": "auth",
+    "invalid_api_key": "auth",
+    "context_length_exceeded": "context_overflow",
+    "model_context_window_exceeded": "context_overflow",
+    "exceed_context_size_error": "context_overflow",
+    "content_filter": "refusal",
+    "content_policy_violation": "refusal",
+}
 """Codes that say more than the status they come with."""
 
-STATUSES: Final[Mapping[int, Cause]] = MappingProxyType(
-    {
-        401: "auth",
-        402: "quota",
-        403: "auth",
-        408: "network",
-        409: "overloaded",
-        413: "context_overflow",
-        425: "overloaded",
-        429: "rate_limited",
-    }
-)
+STATUSES: Final[Mapping[int, Cause]] = {
+    401: "auth",
+    402: "quota",
+    403: "auth",
+    408: "network",
+    409: "overloaded",
+    413: "context_overflow",
+    425: "overloaded",
+    429: "rate_limited",
+}
 """Other 4xx are ``invalid``, 5xx ``overloaded``. A request that is too large is like a context that is too small."""
 
-CATEGORIES: Final[Mapping[str, Cause]] = MappingProxyType(
-    {
-        "rate_limit_error": "rate_limited",
-        "rate_limit_exceeded": "rate_limited",
-        "too_many_requests": "rate_limited",
-        "overloaded_error": "overloaded",
-        "api_error": "overloaded",
-        "server_error": "overloaded",
-        "timeout_error": "overloaded",
-        "authentication_error": "auth",
-        "permission_error": "auth",
-        "invalid_request_error": "invalid",
-        "not_found_error": "invalid",
-        "conflict_error": "invalid",
-        "request_too_large": "context_overflow",
-    }
-)
+CATEGORIES: Final[Mapping[str, Cause]] = {
+    "rate_limit_error": "rate_limited",
+    "rate_limit_exceeded": "rate_limited",
+    "too_many_requests": "rate_limited",
+    "overloaded_error": "overloaded",
+    "api_error": "overloaded",
+    "server_error": "overloaded",
+    "timeout_error": "overloaded",
+    "authentication_error": "auth",
+    "permission_error": "auth",
+    "invalid_request_error": "invalid",
+    "not_found_error": "invalid",
+    "conflict_error": "invalid",
+    "request_too_large": "context_overflow",
+}
 """Broad words, for errors that arrive inside a stream whose status was 200."""
 
 
-SENTENCES: Final[Mapping[str, Cause]] = MappingProxyType(
-    {"prompt is too long": "context_overflow", "credit balance is too low": "quota"}
-)
+SENTENCES: Final[Mapping[str, Cause]] = {"prompt is too long": "context_overflow", "credit balance is too low": "quota"}
 """How messages of a 400 ``invalid_request_error`` begin that mean something else than an invalid request."""
 _PLAIN_STATUS: Final = 400
 _PLAIN_TYPE: Final = "invalid_request_error"
@@ -172,11 +163,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         until = (parsedate_to_datetime(text or "") - parsedate_to_datetime(date or "")).total_seconds()
     except (ValueError, TypeError, IndexError, OverflowError):
         until = None
-    candidates = (
-        _number(headers.get("retry-after-ms"), 1000.0),
-        _number(headers.get("retry-after"), 1.0),
-        until,
-    )
+    candidates = (_number(headers.get("retry-after-ms"), 1000.0), _number(headers.get("retry-after"), 1.0), until)
     seconds = next((candidate for candidate in candidates if candidate is not None), None)
     return None if seconds is None else min(max(seconds, 0.0), RETRY_AFTER_LIMIT_SECONDS)
 

@@ -14,11 +14,11 @@ import msgspec
 
 from protocol.agent import Action, MockExit, Rule
 from protocol.instruction import Usage
-from protocol.ipc import Start, ToolCall
+from protocol.ipc import Entry, Start, ToolCall
 from worker.conversation import Conversation
 from worker.io.base import WorkerIO
 from worker.models.errors import Failed, cause_of
-from worker.models.model import Reply, StreamSink
+from worker.models.model import StreamSink
 
 _VARIABLE: Final = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
 
@@ -101,24 +101,25 @@ class MockModel:
         self._die = die
         self._armed: tuple[str, Action] | None = None
 
-    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
         """The next action as a reply. Raises Failed where the script says so, or cannot be played."""
         if self._armed is not None:
             self._fail(*self._armed)
+        k = conversation.next_k
         chosen = choose(self._rules, conversation.source_text)
         if chosen is None:
-            return Reply(stop="end_turn")
+            return Entry(k=k, kind="reply", stop_reason="end_turn")
         number, rule, values = chosen
         index = _place(number, rule.do, conversation, self._counts)
         if index == len(rule.do):
-            return Reply(stop="end_turn")
+            return Entry(k=k, kind="reply", stop_reason="end_turn")
         key, action = f"{number}.{index}", fill(rule.do[index], values)
         if action.error is not None or action.exit is not None:
             # Fail at once; or, if it is to be counted, have that made durable first and fail when asked again.
             if _times(action) is None:
                 self._fail(key, action)
             self._armed = (key, action)
-            return Reply(stop="fired", note=key)
+            return Entry(k=k, kind="reply", stop_reason="fired", note=key)
         if action.sleep is not None:
             await live.progress("sleeping")
             await self._waits.sleep(action.sleep)
@@ -126,22 +127,14 @@ class MockModel:
             await live.delta(action.text)
         # One action as a reply. The last one ends the turn, once its call has run; the others ask to go on.
         last = index + 1 == len(rule.do)
-        calls: tuple[ToolCall, ...] = ()
-        if action.tool is not None:
-            calls = (
-                ToolCall(
-                    id=f"mock-{conversation.next_k}",
-                    name=action.tool,
-                    args=msgspec.Raw(msgspec.json.encode(action.args or {})),
-                ),
-            )
-        elif action.shell is not None:
-            asked = {"command": action.shell} | ({"background": True} if action.background else {})
-            args = msgspec.Raw(msgspec.json.encode(asked))
-            calls = (ToolCall(id=f"mock-{conversation.next_k}", name=SHELL, args=args),)
+        name, args = action.tool, action.args or {}
+        if name is None and action.shell is not None:
+            name, args = SHELL, {"command": action.shell} | ({"background": True} if action.background else {})
+        encoded = msgspec.Raw(msgspec.json.encode(args))
+        calls = () if name is None else (ToolCall(id=f"mock-{k}", name=name, args=encoded),)
         usage = None if action.usage is None else Usage(**msgspec.structs.asdict(action.usage))
         stop = "end_turn" if last else "tool_use" if calls else "pause_turn"
-        return Reply(stop=stop, text=action.text or "", calls=calls, usage=usage)
+        return Entry(k=k, kind="reply", stop_reason=stop, text=action.text or "", calls=calls, usage=usage)
 
     async def aclose(self) -> None:
         """Nothing is open."""

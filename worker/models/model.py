@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from protocol.instruction import Count, Usage
-from protocol.ipc import NULL, Entry, Json, Limits, McpAddress, Start, ToolCall
+from protocol.instruction import Count
+from protocol.ipc import Entry, Json, Limits, McpAddress, Start
 from worker.conversation import Conversation
 from worker.entry_limits import clean
 from worker.models.errors import Failed
@@ -27,17 +27,6 @@ CUT: Final[frozenset[str]] = frozenset({"max_tokens", "context_overflow", "refus
 
 
 ListTools = Callable[[], Awaitable[tuple[ToolSpec, ...]]]
-
-
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """One reply of a model. ``native`` is the provider's own form of it, under the name of its dialect."""
-
-    stop: str
-    text: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    native: Json = NULL
-    usage: Usage | None = None
-    note: str | None = None
 
 
 class StreamSink(Protocol):
@@ -55,8 +44,10 @@ class StreamSink(Protocol):
 class Model(Protocol):
     """Answers conversations. Two of them speak to providers, one plays a script."""
 
-    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
-        """Ask once. ``allowance`` caps the tokens of the answer below the agent's own limit.
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
+        """Ask once, and return the reply: without ``duration_ms``, and under ``native`` in the form of its dialect.
+
+        ``allowance`` caps the tokens of the answer below the agent's own limit.
 
         Raises Failed. Cancellation closes the connection; what was heard so far is lost.
         """

@@ -1,19 +1,19 @@
 """OpenAI's Chat Completions through the real SDK, streaming, at any base URL. Importing this imports the SDK."""
 
+from importlib import import_module
 from typing import Any, Final
 
 import httpx2
 import openai
 import trio
 
-from protocol.ipc import Provider, Start
+from protocol.ipc import Entry, Start
 from worker.conversation import Conversation
 from worker.models import openai_wire as wire
 from worker.models.errors import Failed
-from worker.models.model import ListTools, Reply, StreamSink
-from worker.models.openai_client import OpenAIClient
-from worker.models.sdk_client import max_tokens, say, unfinished
-from worker.models.sdk_warmup import NOBODY, START, ask_once, import_asynchronous, one_tool, transport
+from worker.models.model import ListTools, Model, StreamSink
+from worker.models.sdk_client import Sdk, SdkModel, max_tokens, say, unfinished
+from worker.models.sdk_warmup import START, ask_once, import_asynchronous, one_tool, transport
 
 _LIMITS: Final = ("max_tokens", "max_completion_tokens")
 """What the limit of an answer is called: all but OpenAI itself know the first, and its newer models refuse it, wherever
@@ -23,16 +23,23 @@ _NO_STREAM_OPTIONS: Final = frozenset({"mistral"})
 """Providers that refuse ``stream_options`` and report usage without being asked."""
 
 
-class OpenAIModel(OpenAIClient):
+SDK: Final = Sdk(
+    openai.AsyncOpenAI,
+    "https://api.openai.com/v1",
+    error=openai.OpenAIError,
+    answered=openai.APIError,
+    unreached=openai.APIConnectionError,
+)
+
+
+class OpenAIModel(SdkModel):
     """One agent's model there, over Chat Completions."""
 
-    def __init__(
-        self, start: Start, provider: Provider, list_tools: ListTools, http: httpx2.AsyncClient | None = None
-    ) -> None:
-        super().__init__(start, provider, list_tools, http)
-        self._limit = _LIMITS[provider.name == "openai"]
+    def __init__(self, start: Start, list_tools: ListTools, http: httpx2.AsyncClient | None = None) -> None:
+        super().__init__(SDK, start, list_tools, http)
+        self._limit = _LIMITS[self.provider.name == "openai"]
 
-    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
         """Ask once, streaming; once more where the first way to name the limit was refused. Raises Failed."""
         await live.progress("asking the model")
         tools = wire.tools(await self.list_tools())
@@ -53,7 +60,7 @@ class OpenAIModel(OpenAIClient):
             limit = {self._limit: max_tokens(self.start.limits, allowance)}
             return await self._asked({**request, **limit}, conversation, live)
 
-    async def _asked(self, request: dict[str, Any], conversation: Conversation, live: StreamSink) -> Reply:
+    async def _asked(self, request: dict[str, Any], conversation: Conversation, live: StreamSink) -> Entry:
         draft = wire.Draft()
         try:
             await self.hear(self.client.chat.completions.create(stream=True, **request), draft, live)
@@ -77,21 +84,19 @@ class _LimitRefused(Failed):
         super().__init__(found.cause, found.text, http_status=found.http_status, code=found.code)
 
 
-def connect(start: Start, list_tools: ListTools) -> OpenAIClient:
+def connect(start: Start, list_tools: ListTools) -> Model:
     """The model that ``start`` names, over the API that serves it."""
-    assert start.provider is not None, "the dialect came from it"
-    if start.provider.api == "responses":
-        from worker.models import openai_responses  # noqa: PLC0415  (few models are served there alone)
-
-        return openai_responses.connect(start, list_tools)
-    return OpenAIModel(start, start.provider, list_tools)
+    if start.provider is not None and start.provider.api == "responses":  # few models are served there alone
+        model: Model = import_module("worker.models.openai_responses").ResponsesModel(SDK, start, list_tools)
+        return model
+    return OpenAIModel(start, list_tools)
 
 
 def warm() -> None:
     """Play one reply in memory, before a fork shares what the SDK builds on first use. Leaves no thread, no socket."""
     import_asynchronous()
     http = httpx2.AsyncClient(transport=transport(_CHUNKS, named=False), trust_env=False)
-    trio.run(ask_once, OpenAIModel(START, NOBODY, one_tool, http))
+    trio.run(ask_once, OpenAIModel(START, one_tool, http))
 
 
 def _chunk(**rest: Any) -> dict[str, Any]:

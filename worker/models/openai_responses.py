@@ -5,25 +5,21 @@ nothing for us (``store`` is false), and wants it back unchanged to go on thinki
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from protocol.instruction import Usage
-from protocol.ipc import Start, ToolCall
+from protocol.ipc import Entry, Start, ToolCall
 from worker.conversation import Conversation
 from worker.entry_limits import clean
 from worker.models.errors import Failed, cause_in, codes_in, message_in
-from worker.models.model import CUT, ListTools, Reply, Stop, StreamSink, native_of, to_native
-from worker.models.openai_client import OpenAIClient
-from worker.models.sdk_client import max_tokens, say, unfinished
+from worker.models.model import CUT, Stop, StreamSink, native_of, to_native
+from worker.models.sdk_client import SdkModel, max_tokens, say, unfinished
 from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "openai-responses"
-INCOMPLETE: Final[Mapping[str, Stop]] = MappingProxyType(
-    {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
-)
+INCOMPLETE: Final[Mapping[str, Stop]] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 """Every documented reason of a response that is not complete."""
 _ENDED: Final = frozenset({"response.completed", "response.incomplete"})
 _FAILED: Final = frozenset({"response.failed", "error"})
@@ -93,7 +89,7 @@ class Draft:
             self.error = (event.get("response") or event).get("error") or event
         return ""
 
-    def reply(self, k: int) -> Reply:
+    def reply(self, k: int) -> Entry:
         """The whole reply, to be entry ``k``. Call once it has ended."""
         native = [item for _, item in sorted(self._items.items())]
         calls = tuple(_tool_call(k, index, item) for index, item in enumerate(native) if item.get("type") == _CALL)
@@ -106,8 +102,10 @@ class Draft:
         # What was read from the cache is counted apart; input_tokens holds both.
         usage: Mapping[str, Any] = self._response.get("usage") or {}
         cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
-        return Reply(
-            stop=stop,
+        return Entry(
+            k=k,
+            kind="reply",
+            stop_reason=stop,
             text=clean(text or refusal),
             calls=() if stop in CUT else calls,
             native=to_native(DIALECT, native),
@@ -141,10 +139,10 @@ _LEAST_TOKENS: Final = 16
 """The API refuses a smaller limit."""
 
 
-class ResponsesModel(OpenAIClient):
+class ResponsesModel(SdkModel):
     """One agent's model there. Keeps nothing at the provider: the whole conversation goes with each request."""
 
-    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
+    async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
         """Ask once, streaming. Raises Failed."""
         await live.progress("asking the model")
         draft = Draft()
@@ -156,12 +154,6 @@ class ResponsesModel(OpenAIClient):
         if not draft.ended:
             raise unfinished(self.provider)
         return draft.reply(conversation.next_k)
-
-
-def connect(start: Start, list_tools: ListTools) -> ResponsesModel:
-    """The model that ``start`` names."""
-    assert start.provider is not None, "the dialect came from it"
-    return ResponsesModel(start, start.provider, list_tools)
 
 
 def _request(

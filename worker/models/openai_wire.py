@@ -5,37 +5,32 @@ of thoughts) goes back to them unchanged, since some refuse a conversation witho
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from protocol.errors import Cause
 from protocol.instruction import Usage
-from protocol.ipc import ToolCall
+from protocol.ipc import Entry, ToolCall
 from worker.conversation import Conversation
 from worker.entry_limits import clean
-from worker.models.model import CUT, Reply, Stop, counted, native_of, to_native
+from worker.models.model import CUT, Stop, counted, native_of, to_native
 from worker.tool import ToolSpec, arguments_json, as_object
 
 DIALECT: Final = "openai"
 
-STOPS: Final[Mapping[str, Stop]] = MappingProxyType(
-    {
-        "stop": "end_turn",
-        "eos": "end_turn",
-        "tool_calls": "tool_use",
-        "function_call": "tool_use",
-        "length": "max_tokens",
-        "model_length": "context_overflow",
-        "content_filter": "refusal",
-    }
-)
+STOPS: Final[Mapping[str, Stop]] = {
+    "stop": "end_turn",
+    "eos": "end_turn",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "length": "max_tokens",
+    "model_length": "context_overflow",
+    "content_filter": "refusal",
+}
 """Every ``finish_reason`` of OpenAI, and those that compatible servers document beside them."""
 
-BREAKDOWNS: Final[Mapping[str, Cause]] = MappingProxyType(
-    {"error": "overloaded", "insufficient_system_resource": "overloaded"}
-)
+BREAKDOWNS: Final[Mapping[str, Cause]] = {"error": "overloaded", "insufficient_system_resource": "overloaded"}
 """``finish_reason`` of servers that gave up in the middle: no reply, and worth another try."""
 
 _EXTRAS: Final = ("reasoning_content", "reasoning_details", "extra_content")
@@ -122,7 +117,7 @@ class Draft:
         self._text += text
         return text
 
-    def reply(self, k: int) -> Reply:
+    def reply(self, k: int) -> Entry:
         """The whole reply, to be entry ``k``. Call once ``stop`` is known."""
         for index, call in enumerate(self._calls):
             call["id"] = call["id"] or f"call-{k}-{index}"
@@ -137,8 +132,10 @@ class Draft:
         # What was read from the cache is counted apart; OpenAI's prompt_tokens holds both.
         details: Mapping[str, Any] = self._usage.get("prompt_tokens_details") or {}
         cached = counted(details.get("cached_tokens") or self._usage.get("prompt_cache_hit_tokens"))
-        return Reply(
-            stop=stop,
+        return Entry(
+            k=k,
+            kind="reply",
+            stop_reason=stop,
             text=clean(self._text or self._refusal),
             calls=calls,
             native=to_native(DIALECT, message),

@@ -1,22 +1,26 @@
 """Code that both SDKs share: the HTTP client under them, and the translation of their exceptions to failures.
 
-Imports httpx2, so only an adapter that needs it imports this.
+Imports httpx2 and Trio, so only an adapter that needs them imports this.
 """
 
 import ssl
+import sys
 from codecs import BOM_UTF8
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Final, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self, cast
 from urllib.parse import urlsplit
 
 import httpx2
-import msgspec
+import trio
 
-from protocol.ipc import Limits, Provider
+from protocol.ipc import Limits, Provider, Start
 from protocol.redaction import Redaction
+from protocol.text import decoded
 from worker.entry_limits import clean
 from worker.models.errors import Failed, cause_in, codes_in, message_in, retry_after
+from worker.models.model import ListTools, StreamSink
 
 CONNECT_SECONDS: Final = 15.0
 WRITE_SECONDS: Final = 60.0
@@ -32,6 +36,69 @@ _NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Trusts nobody. It stands where httpx2 would build a context of its own and a plain connection needs none."""
 _OUR_FAULT: Final = (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
 """A request that cannot be sent at all: a key or an address no HTTP header or socket takes."""
+
+
+class Sdk(NamedTuple):
+    """One vendor's SDK: its client, and its errors, of which ``answered`` have what the provider said."""
+
+    client: Callable[..., Any]
+    base_url: str
+    error: type[Exception]
+    answered: type[Exception]
+    unreached: type[Exception]
+
+    def connect(self, provider: Provider, limits: Limits, http: httpx2.AsyncClient | None = None) -> Any:
+        """The client for ``provider``. Raises Failed."""
+        base_url = address(provider, self.base_url)
+        http = http or http_client(base_url, limits)
+        client = self.client(api_key=provider.api_key or NO_KEY, base_url=base_url, max_retries=0, http_client=http)
+        if sys.platform == "linux":  # to find out its platform it would start a thread, 3 ms before the first request
+            vars(client)["_platform"] = "Linux"
+        return client
+
+    def failure(self, provider: Provider, error: Exception) -> Failed:
+        """The failure that an error of the SDK, or below it, stands for."""
+        if isinstance(error, self.answered) and not isinstance(error, self.unreached):
+            return failed(provider, cast("SdkError", error), getattr(error, "response", None))
+        return broken(provider, error)
+
+
+class Draft(Protocol):
+    """A reply as it comes."""
+
+    def take(self, event: Mapping[str, Any], /) -> str:
+        """Add what one event of the stream says. Returns the text in it."""
+        ...
+
+
+class SdkModel:
+    """One agent's model at one endpoint, by way of an SDK. Retries nothing: the kernel owns that."""
+
+    def __init__(self, sdk: Sdk, start: Start, list_tools: ListTools, http: httpx2.AsyncClient | None = None) -> None:
+        assert start.provider is not None, "the dialect came from it"
+        self.start = start
+        self.provider = start.provider
+        self.list_tools = list_tools
+        self.client = sdk.connect(start.provider, start.limits, http)
+        self._sdk = sdk
+
+    async def hear(self, asked: Awaitable[Any], draft: Draft, live: StreamSink) -> None:
+        """Fill ``draft`` with what comes, and show its text. Raises Failed, whose cause is the SDK's own error."""
+        try:
+            async with await asked as stream:
+                read_as_stream(self.provider, stream.response)
+                async for event in stream:
+                    if text := draft.take(event.to_dict()):
+                        await live.delta(clean(text))
+                    else:
+                        await live.progress("answering")
+        except (self._sdk.error, httpx2.HTTPError, ValueError) as error:
+            raise self._sdk.failure(self.provider, error) from error
+
+    async def aclose(self) -> None:
+        """Close the client. Does not wait for the other side."""
+        with trio.move_on_after(CLOSE_SECONDS):
+            await self.client.close()
 
 
 class SdkError(Protocol):
@@ -139,10 +206,7 @@ class EventBytes:
 
 def no_stream(provider: Provider, headers: httpx2.Headers, body: bytes) -> Failed:
     """The failure that a body stands for which came in the place of an event stream."""
-    try:
-        said: object = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        said = None
+    said = decoded(body, object)
     said = said[0] if isinstance(said, list) and said else said
     codes, text = codes_in(said), message_in(said)
     if text or (isinstance(said, dict) and said.get("error")):

@@ -108,17 +108,14 @@ _COMPARED_BYTES: Final = 1024 * 1024
 """Of a file whose words are looked at one by one, to say what is wrong with a passage."""
 
 
-class EditArguments(FileArguments, frozen=True, kw_only=True):
-    """Arguments of edit."""
-
+class _EditArguments(FileArguments, frozen=True, kw_only=True):
     path: Annotated[str, msgspec.Meta(min_length=1, description="The file, as seen from the working directory.")]
     old: Annotated[str, msgspec.Meta(min_length=1, description="The passage, exactly as it is in the file.")]
     new: Annotated[str, msgspec.Meta(description="What stands there afterwards.")]
     all: Annotated[bool, msgspec.Meta(description="Replace it wherever it is; else it must be there once.")] = False
 
 
-def edit_file(place: ConfinedDir, asked: EditArguments) -> str:
-    """Replace it. Raises NotAllowed, OSError."""
+def _edit_file(place: ConfinedDir, asked: _EditArguments) -> str:
     parts = place.for_writing(asked.path)
     data = read(place, parts)
     old, new = clean(asked.old).encode(), clean(asked.new).encode()
@@ -145,8 +142,8 @@ def edit_file(place: ConfinedDir, asked: EditArguments) -> str:
 EDIT: Final = FileTool(
     name="edit",
     about="Replace a passage of a text file of the working directory. It must be there exactly as given, and once.",
-    asks=EditArguments,
-    act=edit_file,
+    asks=_EditArguments,
+    act=_edit_file,
 )
 
 
@@ -157,9 +154,7 @@ LINE_LIMIT: Final = 300
 Limit = Annotated[int, msgspec.Meta(ge=1, le=MATCHES, description="At most so many lines.")]
 
 
-class GrepArguments(FileArguments, frozen=True, kw_only=True):
-    """Arguments of grep."""
-
+class _GrepArguments(FileArguments, frozen=True, kw_only=True):
     pattern: Annotated[str, msgspec.Meta(min_length=1, description="A regular expression (RE2), within a line.")]
     path: Annotated[str, msgspec.Meta(description="A folder, or one file.")] = "."
     glob: Annotated[str, msgspec.Meta(min_length=1, description="Only such files: *.py or src/**/*.py.")] | None = None
@@ -167,8 +162,7 @@ class GrepArguments(FileArguments, frozen=True, kw_only=True):
     limit: Limit = MATCHES
 
 
-def grep(place: ConfinedDir, asked: GrepArguments) -> str:
-    """The lines, each with its file and number. Raises as FileTool.act."""
+def _grep(place: ConfinedDir, asked: _GrepArguments) -> str:
     lines = Lines(asked.pattern, ignore_case=asked.ignore_case)
     glob = None if asked.glob is None else Glob(asked.glob)
     parts = place.find(asked.path)
@@ -217,8 +211,8 @@ def _hits(path: str, data: bytes, lines: Lines, limit: int) -> list[str]:
 GREP: Final = FileTool(
     name="grep",
     about="Find lines in the text files of the working directory, by a regular expression.",
-    asks=GrepArguments,
-    act=grep,
+    asks=_GrepArguments,
+    act=_grep,
 )
 
 
@@ -226,15 +220,12 @@ LIMIT: Final = 1000
 """Lines of one answer."""
 
 
-class ListArguments(FileArguments, frozen=True, kw_only=True):
-    """Arguments of list."""
-
+class _ListArguments(FileArguments, frozen=True, kw_only=True):
     path: Annotated[str, msgspec.Meta(description="The folder, as seen from the working directory.")] = "."
     glob: Annotated[str, msgspec.Meta(min_length=1, description="Files below it: *.py or src/**/*.py.")] | None = None
 
 
-def list_directory(place: ConfinedDir, asked: ListArguments) -> str:
-    """The folder's entries; with a ``glob`` the files below it that it stands for. Raises as FileTool.act."""
+def _list_directory(place: ConfinedDir, asked: _ListArguments) -> str:
     parts = place.find(asked.path)
     if asked.glob is not None:
         walk = Walk(place, parts)
@@ -273,8 +264,8 @@ def _line(folder: int, name: str) -> str:
 LIST: Final = FileTool(
     name="list",
     about="List a folder of the working directory, or find files below it by a glob.",
-    asks=ListArguments,
-    act=list_directory,
+    asks=_ListArguments,
+    act=_list_directory,
 )
 
 
@@ -290,16 +281,13 @@ LineNumber = Annotated[int, msgspec.Meta(ge=1, description="The first line to sh
 Count = Annotated[int, msgspec.Meta(ge=1, le=LINES, description="At most so many lines.")]
 
 
-class ReadArguments(FileArguments, frozen=True, kw_only=True):
-    """Arguments of read."""
-
+class _ReadArguments(FileArguments, frozen=True, kw_only=True):
     path: Annotated[str, msgspec.Meta(min_length=1, description="The file, as seen from the working directory.")]
     offset: LineNumber = 1
     limit: Count = LINES
 
 
-def read_file(place: ConfinedDir, asked: ReadArguments) -> str:
-    """The lines asked for. Raises NotAllowed, OSError."""
+def _read_file(place: ConfinedDir, asked: _ReadArguments) -> str:
     data = read(place, place.find(asked.path))
     if is_binary(data):
         return f"[a binary file of {len(data)} bytes]"
@@ -333,20 +321,17 @@ def _cut(line: str) -> str:
 READ: Final = FileTool(
     name="read",
     about=f"Read a text file of the working directory: its lines, numbered, {LINES} at most in one call.",
-    asks=ReadArguments,
-    act=read_file,
+    asks=_ReadArguments,
+    act=_read_file,
 )
 
 
-class WriteArguments(FileArguments, frozen=True, kw_only=True):
-    """Arguments of write."""
-
+class _WriteArguments(FileArguments, frozen=True, kw_only=True):
     path: Annotated[str, msgspec.Meta(min_length=1, description="The file, as seen from the working directory.")]
     content: Annotated[str, msgspec.Meta(description="All of its text.")]
 
 
-def write_file(place: ConfinedDir, asked: WriteArguments) -> str:
-    """Write it. Raises NotAllowed, OSError."""
+def _write_file(place: ConfinedDir, asked: _WriteArguments) -> str:
     parts = place.for_writing(asked.path)
     data = clean(asked.content).encode()
     new = replace(place, parts, data)
@@ -356,8 +341,8 @@ def write_file(place: ConfinedDir, asked: WriteArguments) -> str:
 WRITE: Final = FileTool(
     name="write",
     about="Write a file of the working directory, in place of what is there; folders above it are made.",
-    asks=WriteArguments,
-    act=write_file,
+    asks=_WriteArguments,
+    act=_write_file,
 )
 
 

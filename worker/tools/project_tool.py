@@ -1,7 +1,6 @@
 """A tool of the project's own: a command that reads its arguments as JSON and answers in text, or a canned answer."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -14,16 +13,14 @@ from worker.tool import BuiltinTool, Outcome, ToolSpec
 from worker.tools.bash import KEY_VARIABLE
 from worker.tools.command import Command, run
 
-_TYPES: Final[Mapping[str, tuple[type, ...]]] = MappingProxyType(
-    {
-        "string": (str,),
-        "integer": (int,),
-        "number": (int, float),
-        "boolean": (bool,),
-        "array": (list,),
-        "object": (dict,),
-    }
-)
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
 
 
 class ProjectToolRunner(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,11 +57,7 @@ def project_tool(
     """The tool ``name``. ``longest_seconds`` bounds what it says of its time."""
     schema = input_schema(tool.input)
     hand = ProjectToolRunner(
-        tool=tool,
-        schema=schema,
-        programs=programs,
-        idempotency_key=idempotency_key,
-        longest_seconds=longest_seconds,
+        tool=tool, schema=schema, programs=programs, idempotency_key=idempotency_key, longest_seconds=longest_seconds
     )
     told = ToolSpec(name=name, description=tool.description, input_schema=Json(msgspec.json.encode(schema)))
     return BuiltinTool(hand=hand, spec=told, read_only=tool.read_only)

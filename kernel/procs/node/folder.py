@@ -9,8 +9,12 @@ import re
 import socket
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from protocol.node import NodeFacts
+from protocol.version import VERSION
 
 LOCK: Final = "node.lock"
 LOG: Final = "node.log"
@@ -79,3 +83,34 @@ def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
     """The part of the environment that a worker has; its programs get theirs from the start frame."""
     kept = {name: value for name, value in environ.items() if name in _PASSED_ON or name.startswith("LC_")}
     return {**kept, "PATH": search_path(environ)}
+
+
+_CGROUP_MEMORY: Final = Path("/sys/fs/cgroup/memory.max")
+
+
+def gather(state: Path, environ: Mapping[str, str], mcp_url: str) -> NodeFacts:
+    """Look at the machine now."""
+    return NodeFacts(
+        version=VERSION,
+        cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        memory_bytes=_memory_bytes(),
+        gpus=_gpus(environ),
+        home=str(Path.home()),
+        path=search_path(environ)[:16000],
+        state_dir=str(state),
+        mcp_url=mcp_url,
+    )
+
+
+def _memory_bytes() -> int:
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # there is no such file, or it says max
+        return min(machine, int(_CGROUP_MEMORY.read_text("ascii")))
+    return machine
+
+
+def _gpus(environ: Mapping[str, str]) -> int:
+    given = environ.get("CUDA_VISIBLE_DEVICES")
+    if given is not None:
+        return len([word for word in given.split(",") if word.strip() and word.strip() != "-1"])
+    return len([path for path in Path("/dev").glob("nvidia[0-9]*") if path.name[6:].isdecimal()])

@@ -4,6 +4,7 @@ When the transport breaks, or the lease is over, it ends all that it runs.
 """
 
 import logging
+import math
 import os
 import signal
 from collections.abc import Mapping
@@ -14,25 +15,28 @@ from typing import Final
 
 import trio
 
+from kernel.procs.attempt_dir import sweep
+from kernel.procs.handle import Handle
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
-from kernel.procs.node.admission import refusal_of
-from kernel.procs.node.channel import Channel
-from kernel.procs.node.facts import gather
-from kernel.procs.node.fence import Lease, Terms
-from kernel.procs.node.folder import RUN, holder_of, lock_folder, passed_on
-from kernel.procs.node.guard import Guard
-from kernel.procs.node.hosted import Hosted
-from kernel.procs.node.wire import BROKEN, Garbled, Unpacker, Wire, pack, read_greeting
-from kernel.procs.sweep import sweep
+from kernel.procs.node.fence import Guard, Lease, Terms
+from kernel.procs.node.folder import RUN, gather, holder_of, lock_folder, passed_on
+from kernel.procs.node.wire import BROKEN, Channel, Garbled, Unpacker, Wire, pack, read_greeting
+from kernel.procs.spec import SpawnTransient, Spec
+from protocol.ipc import Bound, Kill
 from protocol.node import (
+    CHUNK_BYTES,
     CONNECTION,
     MOST_CONNECTIONS,
     PREAMBLE,
     SPOKEN,
+    STDERR,
+    STDIN,
+    STDOUT,
     Beat,
     Close,
     Credit,
     Data,
+    Destroy,
     Echo,
     End,
     KernelHello,
@@ -40,13 +44,19 @@ from protocol.node import (
     LeaseTimes,
     Need,
     NodeHello,
+    NotSpawned,
     Opened,
+    ProcessEnded,
     Refusal,
     Release,
+    Released,
+    Signal,
     Spawn,
+    Spawned,
     agree,
     channel_of,
 )
+from protocol.version import VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -240,3 +250,105 @@ async def _copy_half(source: trio.abc.HalfCloseableStream, sink: trio.abc.HalfCl
         for stream in (source, sink):
             with suppress(*BROKEN):
                 await stream.aclose()
+
+
+_SHOWN = 1000
+
+
+class Hosted:
+    """One process, from its order to its release."""
+
+    def __init__(self, order: Spawn, wire: Wire) -> None:
+        self._order = order
+        self._wire = wire
+        self.streams = [Channel(channel_of(order.process, role), wire) for role in (STDIN, STDOUT, STDERR)]
+        self.orders, self._given = trio.open_memory_channel[Kill | Bound | Signal | Destroy](math.inf)
+        """Carried out one after the other."""
+        self._released = trio.CancelScope()
+
+    def release(self) -> None:
+        """End what is left of it, and forget it."""
+        self._released.cancel()
+
+    async def run(self, launcher: Launcher) -> None:
+        """Start it, and follow it until it is released. Cancellation ends it; then nothing of its tree is left."""
+        order = self._order
+        with self._released:
+            try:
+                spec = Spec(attempt=order.attempt, argv=order.argv, cwd=order.cwd, env=order.env, sandbox=order.sandbox)
+                handle = await launcher.spawn(spec)
+            except (SpawnTransient, OSError, ValueError) as error:
+                in_use = isinstance(error, FileExistsError)
+                self._wire.say(NotSpawned(process=order.process, why=str(error)[:_SHOWN], in_use=in_use))
+                return
+            async with handle:
+                self._wire.say(Spawned(process=order.process, pid=handle.pid, keeper=handle.keeper_pid))
+                await self._follow(handle)
+        if self._released.cancel_called:
+            self._wire.say(Released(process=order.process))
+
+    async def _follow(self, handle: Handle) -> None:
+        stdin, stdout, stderr = self.streams
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(copy, handle.stdout, stdout)
+            nursery.start_soon(copy, handle.stderr, stderr)
+            nursery.start_soon(copy, stdin, handle.stdin)
+            nursery.start_soon(self._obey, handle)
+            exited = await handle.wait()
+            self._wire.say(ProcessEnded(process=self._order.process, exited=exited))
+
+    async def _obey(self, handle: Handle) -> None:
+        async for order in self._given:
+            if isinstance(order, Destroy):
+                await handle.destroy()
+            elif isinstance(order, Signal):
+                await handle.signal(order.number)
+            elif isinstance(order, Kill):
+                await handle.kill(order.after_seconds)
+            else:
+                await handle.bound(memory_bytes=order.memory_bytes, processes=order.processes)
+
+
+async def copy(source: trio.abc.ReceiveStream, sink: trio.abc.SendStream) -> None:
+    """Copy to the end of ``source``, and close the sink; where the sink is not read, close the source."""
+    try:
+        while chunk := await source.receive_some(CHUNK_BYTES):
+            await sink.send_all(chunk)
+    except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+        await source.aclose()
+    with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+        await sink.aclose()
+
+
+_SHOWN_PROJECT = 100
+
+
+def refusal_of(
+    hello: KernelHello, project: str | None, highest_term: int, spoken: tuple[int, int] = SPOKEN
+) -> Refusal | None:
+    """Return why the kernel is not served; None: it is.
+
+    ``project`` is the one that the node was started for; None: a join token leads to one alone. ``highest_term`` is
+    the highest that was served in its folder.
+    """
+    theirs, ours = hello.protocol[1], spoken[1]
+    if agree(spoken, hello.protocol) is None:
+        older = "kernel's machine" if theirs < ours else "node"
+        return Refusal(
+            code="version",
+            why=(
+                f"the kernel ({hello.version}) speaks protocol {theirs} of nodes, this node ({VERSION}) {ours}: "
+                f"upgrade agent-worker on the {older}"
+            ),
+        )
+    if project is not None and hello.project != project:
+        return Refusal(
+            code="project",
+            why=(f"this node serves project {project[:_SHOWN_PROJECT]!r}, and not {hello.project[:_SHOWN_PROJECT]!r}"),
+        )
+    if hello.term < highest_term:
+        return Refusal(
+            code="term",
+            why=f"a later kernel of this project was here: term {highest_term}, and this one has {hello.term}",
+        )
+    return None

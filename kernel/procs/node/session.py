@@ -10,22 +10,10 @@ from typing import Final
 
 import trio
 
-from kernel.procs.node.channel import Channel
 from kernel.procs.node.fence import boot_seconds, wait_past
 from kernel.procs.node.launcher import NodeLauncher
-from kernel.procs.node.wire import BROKEN, Garbled, Unpacker, Wire, describe, pack, read_greeting
-from protocol.node import (
-    PREAMBLE,
-    SPOKEN,
-    Beat,
-    Echo,
-    KernelHello,
-    LeaseTimes,
-    NodeFacts,
-    NodeHello,
-    NodeSays,
-    Refusal,
-)
+from kernel.procs.node.wire import BROKEN, Channel, Garbled, Unpacker, Wire, describe, pack, read_greeting
+from protocol.node import PREAMBLE, SPOKEN, Beat, Echo, KernelHello, LeaseTimes, NodeFacts, NodeHello, NodeSays, Refusal
 from protocol.text import shown_name
 from protocol.version import VERSION
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import apsw
 
-from kernel.inspect.standby_copier import Copier
+from kernel.inspect.copier import Copier
 from kernel.store.history import log_name
 from kernel.store.log_tap import LogTap, newest_event
 from protocol.discovery import DATABASE
-from protocol.standby_frames import Anew, Frames, Heard, UpTo
+from protocol.standby import Anew, Frames, Heard, UpTo
 from tests.kernel.store.running_store import Store, open_store
 
 AT = 1_790_000_000.0
@@ -66,12 +66,7 @@ class Copied:
         self.tap.stop()
         log = self.store.reader.now(log_name)
         self.copier = Copier(
-            self.place.root,
-            self.place.state,
-            str(self.folder),
-            log,
-            tell=self.told.append,
-            clock=lambda: self.now,
+            self.place.root, self.place.state, str(self.folder), log, tell=self.told.append, clock=lambda: self.now
         )
 
     async def new_tap(self) -> None:

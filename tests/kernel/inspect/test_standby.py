@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from kernel import fault_injection
-from kernel.inspect import standby_copier
+from kernel.inspect import copier
 from kernel.inspect.standby import Whole, check_standby, promote, put_together
 from kernel.source.standby_place import BEAT, PROMOTED
 from kernel.store import log_tap
@@ -118,8 +118,8 @@ async def test_a_copy_is_a_prefix_at_every_moment_of_a_long_life(
 ) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(log_tap, "DUE_FRAMES", 40)
-    monkeypatch.setattr(standby_copier, "ROOM_BYTES", 200_000)
-    monkeypatch.setattr(standby_copier, "_CHUNK_BYTES", 16 * 4096)
+    monkeypatch.setattr(copier, "ROOM_BYTES", 200_000)
+    monkeypatch.setattr(copier, "_CHUNK_BYTES", 16 * 4096)
     seen: set[str] = set()
     async with copied_store(tmp_path / "a") as copied:
         number = 0
@@ -296,7 +296,7 @@ async def test_what_is_damaged_missing_or_swapped_is_found_and_all_before_it_is_
 async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standby_copier, "RETRY_SECONDS", (0.0,))
+    monkeypatch.setattr(copier, "RETRY_SECONDS", (0.0,))
     away = tmp_path / "away"
 
     def full(_folder: str, *_rest: object) -> str:
@@ -306,7 +306,7 @@ async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with
         await copied.say("one")
         copied.bring()
         with monkeypatch.context() as patched:
-            patched.setattr(standby_copier, "write_piece", full)
+            patched.setattr(copier, "write_piece", full)
             await copied.say("two")
             copied.send()
             copied.copier.turn()
@@ -323,13 +323,13 @@ async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with
         copied.send()
         copied.copier.turn()
         assert "is not there" in (why(copied) or "")
-        monkeypatch.setattr(standby_copier, "QUEUE_BYTES", 1000)
+        monkeypatch.setattr(copier, "QUEUE_BYTES", 1000)
         await copied.say("four", "five")
         copied.send()
         assert copied.heard.lost
         assert looked(away, tmp_path / "look")[1] == ["one", "two"]
         away.rename(copied.folder)
-        monkeypatch.setattr(standby_copier, "QUEUE_BYTES", 1_000_000)
+        monkeypatch.setattr(copier, "QUEUE_BYTES", 1_000_000)
         copied.bring()
         assert looked(copied.folder, tmp_path / "look")[1] == ["one", "two", "three", "four", "five"]
 
@@ -428,7 +428,7 @@ async def test_the_newer_of_two_bases_is_used(tmp_path: Path, monkeypatch: pytes
         copied.bring()
         copied.new_copier()
         await copied.say("two")
-        monkeypatch.setattr(standby_copier, "forget_before", left)
+        monkeypatch.setattr(copier, "forget_before", left)
         copied.bring()
         assert len(list(copied.folder.glob("base-*.json"))) == 2
         assert looked(copied.folder, tmp_path / "look")[1] == ["one", "two"]
@@ -466,8 +466,8 @@ async def test_a_place_that_fails_at_any_moment_holds_a_prefix(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr(standby_copier, "RETRY_SECONDS", (0.0,))
-    monkeypatch.setattr(standby_copier, "ROOM_BYTES", 300_000)
+    monkeypatch.setattr(copier, "RETRY_SECONDS", (0.0,))
+    monkeypatch.setattr(copier, "ROOM_BYTES", 300_000)
     monkeypatch.setattr(log_tap, "DUE_FRAMES", 40)
     fails = True
 

@@ -6,7 +6,7 @@ import pytest
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.standby import standby_units
-from kernel.inspect.standby_rows import standby_rows
+from kernel.inspect.standby import standby_rows
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.standby_place import PROMOTED, write_json
 from protocol.inspection import DoctorRow

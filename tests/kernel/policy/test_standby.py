@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.policy.standby import STALE_SECONDS, standby_notice
+from kernel.services.standby import STALE_SECONDS, standby_notice
 from protocol.standby import StandbyState
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.procs.attempt_dir import create_attempt_dir
-from kernel.procs.directory_pool import MOST, DirectoryPool
+from kernel.procs.attempt_dir import MOST, DirectoryPool, create_attempt_dir
 
 
 def test_an_untouched_directory_becomes_the_next_attempts(tmp_path: Path) -> None:

@@ -9,14 +9,12 @@ import pytest
 import trio
 import trio.testing
 
+from kernel.procs.attempt_dir import sweep
 from kernel.procs.fork import ForkLauncher
-from kernel.procs.handed_over import CannotHandOver, HandedHandle
-from kernel.procs.handle import Handle
-from kernel.procs.launcher import Launcher
-from kernel.procs.reaper import reap
-from kernel.procs.spawn_control import SpawnControl
+from kernel.procs.handle import CannotHandOver, HandedHandle, Handle
+from kernel.procs.launcher import Launcher, SpawnControl
+from kernel.procs.procfs import reap
 from kernel.procs.spec import Spec
-from kernel.procs.sweep import sweep
 from tests.kernel.procs.conftest import make
 from tests.kernel.procs.trees import ENV, PATIENCE
 

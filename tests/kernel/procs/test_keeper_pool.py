@@ -16,8 +16,7 @@ from kernel.procs.fork import ForkLauncher
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.spec import Spec
-from kernel.procs.warm.keepers import IDLE_SECONDS, MOST, KeeperPool
-from kernel.procs.warm.standby import StandbyWorker
+from kernel.procs.warm import IDLE_SECONDS, MOST, KeeperPool, StandbyWorker
 from tests.kernel.procs.trees import ENV, PATIENCE, gone
 
 

@@ -16,10 +16,8 @@ import pytest
 import trio
 
 from kernel.procs import procfs
-from kernel.procs.attempt_dir import create_attempt_dir, read_signature
-from kernel.procs.directory_pool import DirectoryPool
+from kernel.procs.attempt_dir import DirectoryPool, SweepResult, create_attempt_dir, read_signature, sweep
 from kernel.procs.procfs import boot_id
-from kernel.procs.sweep import SweepResult, sweep
 from tests.kernel.procs.trees import PATIENCE, alive, gone, left_in
 
 ROOT = Path(__file__).parents[3]

@@ -14,7 +14,7 @@ from kernel.policy.budget import Allowance
 from kernel.policy.circuit_breaker import Endpoint
 from kernel.policy.placement import HERE
 from kernel.policy.scheduling import Limits
-from kernel.procs.handed_over import HandedHandle
+from kernel.procs.handle import HandedHandle
 from kernel.procs.procfs import ProcessId
 from kernel.services.budgets import HandedBudget
 from kernel.services.completion import Ending

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.procs.handed_over import CannotHandOver
+from kernel.procs.handle import CannotHandOver
 from kernel.services import upgrade as service
 from kernel.services.session_pause import SessionPause
 from kernel.services.upgrade import Upgrade

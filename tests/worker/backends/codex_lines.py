@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from protocol.instruction import Usage
+from protocol.text import decoded
 from worker.backends.backend import Event, Turn
-from worker.backends.codex_stream import Count, Thread, parse
+from worker.backends.codex_stream import Count, Line, Thread
 
 Counted = Callable[[str], Count | None]
 
@@ -14,7 +15,7 @@ Counted = Callable[[str], Count | None]
 def heard(*lines: dict[str, Any], booked: Usage | None = None, counted: Counted = lambda _: None) -> list[Event]:
     """What these lines mean."""
     thread = Thread(booked or Usage(), counted)
-    parsed = [line for one in lines if (line := parse(json.dumps(one).encode())) is not None]
+    parsed = [line for one in lines if (line := decoded(json.dumps(one).encode(), Line)) is not None]
     return [event for line in parsed for event in thread.take(line)]
 
 

@@ -70,11 +70,7 @@ GEMINI: Final = ProgramSubject(
         "own_server_missing": _NO_WORD,
         "daemon_unreachable": _LAZY,
     },
-    weaker={
-        "resume": _ANEW,
-        "continued": _ANEW,
-        "preempted": _ANEW,
-    },
+    weaker={"resume": _ANEW, "continued": _ANEW, "preempted": _ANEW},
 )
 
 
@@ -108,15 +104,8 @@ OPENCODE_ACP: Final = ProgramSubject(
     fields=_opencode_fields,
     real="node_modules/opencode-linux-x64/bin/opencode",
     talks=True,
-    lacks={
-        "own_server_missing": _NO_WORD,
-        "daemon_unreachable": _LAZY,
-    },
-    weaker={
-        "bad_key": _NO_CAUSE,
-        "throttled": _NO_CAUSE,
-        "unknown_model": _NO_CAUSE,
-    },
+    lacks={"own_server_missing": _NO_WORD, "daemon_unreachable": _LAZY},
+    weaker={"bad_key": _NO_CAUSE, "throttled": _NO_CAUSE, "unknown_model": _NO_CAUSE},
 )
 
 

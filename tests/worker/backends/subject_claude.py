@@ -18,10 +18,5 @@ def _fields(url: str) -> dict[str, Any]:
 
 
 CLAUDE: Final = ProgramSubject(
-    name="claude",
-    version="2.1.329",
-    binary="claude",
-    daemon_prefix="mcp__daemon__",
-    shell_call=_shell,
-    fields=_fields,
+    name="claude", version="2.1.329", binary="claude", daemon_prefix="mcp__daemon__", shell_call=_shell, fields=_fields
 )

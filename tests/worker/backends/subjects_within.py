@@ -94,5 +94,5 @@ MOCK: Final = Mock(
         "refused_permission": "its script is trusted as a whole",
         "own_program_missing": "its script knows what it calls",
         "own_server_missing": "its script knows what it calls",
-    },
+    }
 )

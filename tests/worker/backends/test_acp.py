@@ -286,10 +286,7 @@ def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
     last = heard(program, words("Done."), {"id": 3, "result": {"stopReason": "end_turn", "usage": usage}})
     assert last[1:] == [
         ToolEnded(call_id="c2", name="read", text="It was not told what came of this call.", is_error=True),
-        Turn(
-            text="Done.",
-            usage=Usage(input_tokens=7, output_tokens=2, cache_read_tokens=3, cache_write_tokens=1),
-        ),
+        Turn(text="Done.", usage=Usage(input_tokens=7, output_tokens=2, cache_read_tokens=3, cache_write_tokens=1)),
         LastEvent(),
     ]
     assert program.conclude(WELL).text == "Done."

@@ -10,6 +10,7 @@ import pytest
 
 from protocol.errors import Cause
 from protocol.instruction import Usage
+from protocol.text import decoded
 from tests.worker.backends.codex_lines import command, completed, heard, turns
 from worker.backends.backend import (
     ActivityChanged,
@@ -21,7 +22,7 @@ from worker.backends.backend import (
     ToolEnded,
     Turn,
 )
-from worker.backends.codex_stream import Count, Thread, TokenCount, parse, turn_failure
+from worker.backends.codex_stream import Count, Line, Thread, TokenCount, turn_failure
 
 
 def test_calls_that_run_at_once_are_one_reply() -> None:
@@ -69,10 +70,7 @@ def test_a_thread_that_begins_has_its_servers() -> None:
     ("booked", "expected"),
     [
         (Usage(), Usage(input_tokens=40, output_tokens=20, cache_read_tokens=4)),
-        (
-            Usage(input_tokens=20, output_tokens=10),
-            Usage(input_tokens=20, output_tokens=10, cache_read_tokens=4),
-        ),
+        (Usage(input_tokens=20, output_tokens=10), Usage(input_tokens=20, output_tokens=10, cache_read_tokens=4)),
         (Usage(input_tokens=99, output_tokens=99, cache_read_tokens=99), Usage()),
     ],
 )
@@ -95,7 +93,9 @@ def test_each_reply_is_booked_as_far_as_the_record_of_the_thread_counts_by_then(
     thread = Thread(Usage(input_tokens=5, output_tokens=1), TokenCount(tmp_path).count)
 
     def told(*lines: dict[str, Any]) -> list[Event]:
-        return [event for one in lines if (line := parse(json.dumps(one).encode())) for event in thread.take(line)]
+        return [
+            event for one in lines if (line := decoded(json.dumps(one).encode(), Line)) for event in thread.take(line)
+        ]
 
     def replied(name: str) -> Usage | None:
         return turns(told(command(name, done=False), command(name, done=True)))[0].usage

@@ -12,6 +12,7 @@ from protocol.agent import Approval, McpServer
 from protocol.backends import OWN_SKILLS
 from protocol.errors import Cause
 from protocol.instruction import Usage
+from protocol.text import decoded
 from protocol.tools import Skill
 from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, make_job, written
 from tests.worker.backends.scenario import made
@@ -34,7 +35,7 @@ from worker.backends.backend import (
 )
 from worker.backends.opencode import executable_config
 from worker.backends.opencode import open as opencode
-from worker.backends.opencode_stream import LOG, Replies, failed, parse
+from worker.backends.opencode_stream import LOG, Line, Replies, failed
 from worker.mcp_bridge import BridgeConfig
 from worker.models.errors import Failed
 
@@ -67,7 +68,7 @@ CALL = line(
 def heard(*lines: bytes) -> list[Event]:
     """What these lines mean."""
     replies = Replies()
-    return [event for one in lines if (parsed := parse(one)) is not None for event in replies.take(parsed)]
+    return [event for one in lines if (parsed := decoded(one, Line)) is not None for event in replies.take(parsed)]
 
 
 @pytest.mark.promise("P18")
@@ -211,7 +212,7 @@ def test_the_reason_of_the_last_reply_and_the_exit_have_to_agree(
 )
 def test_every_error_has_its_cause(name: str, data: dict[str, Any], cause: Cause, status: int | None) -> None:
     """By status and code, never by prose."""
-    parsed = parse(line("error", error={"name": name, "data": data}))
+    parsed = decoded(line("error", error={"name": name, "data": data}), Line)
     assert parsed is not None
     assert parsed.error is not None
     found = failed(parsed.error)

@@ -365,10 +365,7 @@ class Records(Link):
 async def test_a_call_that_was_cut_by_a_kill_has_an_outcome_that_nobody_knows() -> None:
     """Its program may never speak of it again, and a transcript is not to leave it out."""
     calls = tuple(ToolCall(id=name, name=name) for name in ("back", "cut", "never"))
-    entries = (
-        Entry(k=0, kind="reply", calls=calls),
-        Entry(k=1, kind="tool", call_id="back", name="back", text="ok"),
-    )
+    entries = (Entry(k=0, kind="reply", calls=calls), Entry(k=1, kind="tool", call_id="back", name="back", text="ok"))
     start, link = make_start(entries=entries), Records()
     conversation = Conversation.of(start)
     await EntryRecorder(conversation, link, start, "s").tell_interrupted()

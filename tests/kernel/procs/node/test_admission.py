@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from kernel.procs.node.admission import refusal_of
 from kernel.procs.node.fence import Lease, Terms, TermUnreadable
 from kernel.procs.node.folder import search_path
-from kernel.procs.node.host import Tenancy
+from kernel.procs.node.host import Tenancy, refusal_of
 from kernel.procs.node.wire import Garbled
 from protocol.node import JoinWord, KernelHello, LeaseTimes, Need, agree, decode_join_word
 
