@@ -4,10 +4,12 @@ import fcntl
 import http.client
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +18,13 @@ from typing import Any, Final
 import psutil
 
 from protocol.discovery import ADMIN, LOCK, RECORD, project_state
+from tests.builders import git
 from tests.e2e.processes import survivors, wait_until
 
 AWK: Final = Path(sys.executable).parent / "awk"
+BWRAP: Final = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
+TRUST: Final = {"AGENT_WORKER_TRUST": "1"}
+"""The environment of a user who trusts the files of the project."""
 SECONDS: Final = 60.0
 
 
@@ -122,10 +128,15 @@ class Project:
                 raise
         return Ran(process.returncode, out, err)
 
-    def ask(self, method: str, path: str, body: object = None) -> Any:
-        """What the kernel answers to a request that it must not refuse: what a command does, without its process."""
+    def ask(self, method: str, path: str, body: object = None, *, key: str = "") -> Any:
+        """What the kernel answers to a request that it must not refuse: what a command does, without its process.
+
+        ``key``: a request with the same key is carried out once.
+        """
         record = self.record()
         headers = {"Authorization": f"Bearer {record['token']}", "Content-Type": "application/json"}
+        if key:
+            headers["Idempotency-Key"] = key
         connection = http.client.HTTPConnection(record["host"], record["port"], timeout=SECONDS)
         with closing(connection):
             connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -152,17 +163,37 @@ class Project:
 
         It cannot come too late: durable events are read from the start. Raises TimeoutError.
         """
+        for event in self.events(f"since=0&type={kind}", seconds):
+            if holds(event):
+                return event
+        raise TimeoutError(f"the stream ended without {kind}")
+
+    def events(self, query: str, seconds: float = SECONDS) -> Iterator[dict[str, Any]]:
+        """Yield events as they come, until their stream ends. Raises TimeoutError where none comes for so long."""
         record = self.record()
         connection = http.client.HTTPConnection(record["host"], record["port"], timeout=seconds)
         with closing(connection):
-            headers = {"Authorization": f"Bearer {record['token']}"}
-            connection.request("GET", f"/events?since=0&type={kind}", headers=headers)
+            connection.request("GET", f"/events?{query}", headers={"Authorization": f"Bearer {record['token']}"})
             for line in connection.getresponse():
                 if line.startswith(b"data: "):
-                    found: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
-                    if holds(found):
-                        return found
-        raise TimeoutError(f"the stream ended without {kind}")
+                    yield json.loads(line.removeprefix(b"data: "))
+
+    def git(self, *words: str, cwd: Path | None = None) -> str:
+        """Return the output of a git command in the project or ``cwd``. Raises subprocess.CalledProcessError."""
+        return git.git(cwd or self.root, *words, environ=self.environ)
+
+    def commit(self, message: str = "first") -> None:
+        """Commit all files; the repository, whose branch is ``main``, is created if there is none."""
+        git.commit_all(self.root, message)
+
+    def kernel(self) -> psutil.Process:
+        """Return the process of the running kernel."""
+        return psutil.Process(int(self.record()["pid"]))
+
+    def kill(self) -> None:
+        """Kill the kernel by SIGKILL, and wait until it has released its lock."""
+        self.kernel().send_signal(signal.SIGKILL)
+        wait_until(lambda: not self.alive())
 
     def stop(self) -> None:
         """Stop the kernel, if one runs, and wait until it is gone. Raises AssertionError after killing it."""

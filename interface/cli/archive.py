@@ -232,7 +232,7 @@ def entries(archive: Archive, asked: str, query: Mapping[str, str]) -> Document:
     page = behind[:limit]
     following = str(page[-1]["n"]) if len(behind) > limit else None
     head = {"schema": "awk/entries/1", "total": len(rows), "next": following}
-    return {**head, "id": asked, "agent": agent, "entries": page}
+    return {**head, "id": asked, "agent": agent, "entries": page, "pending": {}}
 
 
 def proposals(archive: Archive, space: str, query: Mapping[str, str]) -> Document:

@@ -1,19 +1,14 @@
 """Teams that share much: long logs, claims made at once, documents, and how soon others see what was said."""
 
-import hashlib
 import http.client
-import itertools
 import json
 import random
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import apsw
 import trio
 
 from kernel.rule.draft import Draft
@@ -23,13 +18,13 @@ from kernel.store.transitions import task_plans
 from kernel.store.transitions.append import append
 from kernel.store.transitions.tasks import claim
 from kernel.store.writer import Writer
-from protocol.discovery import DATABASE
 from protocol.errors import Refused
 from protocol.names import inline_key
 from protocol.tasks import PLANNED_AT_ONCE, TaskSpec
 from scripts.benchmarks import long_log
 from scripts.benchmarks.figure import Figure, p50, p99
-from scripts.benchmarks.running_kernel import MeasuredProject, running
+from scripts.benchmarks.load import together
+from scripts.benchmarks.running_kernel import Team, working_team
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace
 from tests.kernel.store.migrated import open_migrated
 from tests.kernel.store.running_store import START_MS
@@ -46,14 +41,6 @@ RATE = 200
 SECONDS = 5.0
 ROUNDS = 3
 WRITES = 300
-TEAM = ".workflows/team.yaml"
-MEMBER = "backend: mock, mock: [ { sleep: 600 } ], limits: { messages: 1000000, bytes: 1GiB }"
-LIVE = """
-SELECT a.instruction, a.epoch, i.name FROM attempts AS a JOIN instructions AS i ON i.id = a.instruction
-WHERE a.ended_ms IS NULL
-"""
-SET_TOKEN = "UPDATE attempts SET token_hash = ? WHERE instruction = ? AND epoch = ?"
-MODERN = "2026-07-28"
 
 
 def measure() -> Iterator[Figure]:
@@ -61,12 +48,12 @@ def measure() -> Iterator[Figure]:
     yield from _long_logs()
     at_once = p99(trio.run(_store_claims))
     yield Figure(f"{CLAIMERS} claim {TASKS:,} tasks at once, in the store, p99", at_once, 20, "ms")
-    with _team(CLAIMERS) as team:
+    with working_team(CLAIMERS) as team:
         yield from _claims(team)
-    with _team(SPEAKERS) as team:
+    with working_team(SPEAKERS) as team:
         rounds = [p99(_seen(team)) for _ in range(ROUNDS)]
     yield Figure(f"{SPEAKERS} agents, {RATE} messages/s, seen: p99, p50 of {ROUNDS}", p50(rounds), 250, "ms")
-    with _team(1) as team:
+    with working_team(1) as team:
         yield _document_write(team)
 
 
@@ -163,80 +150,6 @@ async def _store_claims() -> list[float]:
     return taken
 
 
-class Team:
-    """A workflow whose members sleep while we call tools in their place."""
-
-    def __init__(self, measured: MeasuredProject, size: int) -> None:
-        self.measured = measured
-        self.names = [f"m{number}" for number in range(size)]
-        self._calls = itertools.count()
-
-    def take_places(self) -> None:
-        """Have every member at work, and its token be ours: only the hash is stored, so store another."""
-        admin = self.measured.connect()
-        for name in self.names:
-            sent = admin.call("POST", "/messages", {"to": f"{name}@team", "text": "sleep"})
-            self.measured.until_leased(sent["instruction_ids"][0])
-        connection = apsw.Connection(str(self.measured.project.state / DATABASE))
-        connection.set_busy_timeout(5000)
-        for number, epoch, member in connection.execute(LIVE).fetchall():
-            digest = hashlib.sha256(f"token of {member}".encode()).digest()
-            connection.execute(SET_TOKEN, (digest, number, epoch))
-        connection.close()
-
-    def tool(self, member: str, name: str) -> Callable[[dict[str, object]], dict[str, Any]]:
-        """Return what calls a tool as ``member`` on a connection of its own; the answer's result."""
-        headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": MODERN}
-        headers |= {"mcp-method": "tools/call", "mcp-name": name}
-        connection = self.measured.connect(f"token of {member}", **headers)
-
-        def call(arguments: dict[str, object]) -> dict[str, Any]:
-            number = next(self._calls)
-            meta = {
-                "io.modelcontextprotocol/protocolVersion": MODERN,
-                "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {},
-                "agent-worker/call": f"call-{number}",
-            }
-            params = {"name": name, "arguments": arguments, "_meta": meta}
-            body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-            result: dict[str, Any] = connection.call("POST", "/mcp", body)["result"]
-            return result
-
-        return call
-
-
-@contextmanager
-def _team(size: int) -> Generator[Team]:
-    members = "\n".join(f"  m{number}: {{ {MEMBER} }}" for number in range(size))
-    files = {TEAM: f"agents:\n{members}\n", ".agents.yaml": f"limits: {{ workers: {2 * size} }}\n"}
-    with running(files) as measured:
-        started = measured.project.awk("start", "team", "--trust")
-        assert started.code == 0, started.err
-        team = Team(measured, size)
-        team.take_places()
-        yield team
-
-
-def _together(actions: list[Callable[[], None]]) -> None:
-    """Run all at once, each in a thread. Raises the first failure."""
-    failures: list[Exception] = []
-
-    def run(action: Callable[[], None]) -> None:
-        try:
-            action()
-        except Exception as error:  # noqa: BLE001  (it is raised below)
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(action,), daemon=True) for action in actions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-
-
 def _claims(team: Team) -> Iterator[Figure]:
     """All members go through the tasks that nobody has, as far as they know, two of them always by the same way."""
     plan = team.tool(team.names[0], "team_task_plan")
@@ -265,7 +178,7 @@ def _claims(team: Team) -> Iterator[Figure]:
         return work
 
     begin = time.perf_counter()
-    _together([member(place) for place in range(CLAIMERS)])
+    together([member(place) for place in range(CLAIMERS)])
     seconds = time.perf_counter() - begin
     assert sorted(winners) == sorted(f"t{number + 1}" for number in range(TASKS)), "each task once"
     both = f"{len(taken)} claims, {len(refused)} refused, {len(taken) / seconds:.0f}/s"
@@ -308,7 +221,7 @@ def _seen(team: Team) -> list[float]:
 
         return work
 
-    _together([member(place) for place in range(SPEAKERS)])
+    together([member(place) for place in range(SPEAKERS)])
     watching.join(timeout=30)
     watcher.close()
     assert len(seen) == total, f"{total - len(seen)} of {total} messages were not seen"

@@ -13,16 +13,13 @@ from pathlib import Path
 import psutil
 
 from scripts.benchmarks.figure import Figure, p50
-from scripts.benchmarks.idle import cpu_seconds
-from scripts.benchmarks.running_kernel import MeasuredProject, running
+from scripts.benchmarks.running_kernel import SETTLE_SECONDS, MeasuredProject, cpu_share, running
 from tests.project import Project
 
 WORKERS = 50
 CLIENTS = 8
 ROUNDS = 3
 KILLS = 7
-SETTLE_SECONDS = 5.0
-SECONDS = 30.0
 MIB = 1024 * 1024
 LIMITS = f"limits: {{ workers: {2 * WORKERS} }}\n"
 WAITS = "backend: mock\nmock:\n  - sleep: 600\n"
@@ -99,11 +96,7 @@ def _waiting() -> Iterator[Figure]:
     with running(_files(WAITS)) as measured:
         _send_all(measured)
         _until_all_run(measured)
-        time.sleep(SETTLE_SECONDS)
-        before = cpu_seconds(measured.pid)
-        time.sleep(SECONDS)
-        share = (cpu_seconds(measured.pid) - before) / SECONDS * 100
-        yield Figure(f"{WORKERS} waiting workers", share, 0.2, "% core")
+        yield Figure(f"{WORKERS} waiting workers", cpu_share(measured.pid), 0.2, "% core")
 
 
 def _first_restarts() -> list[float]:

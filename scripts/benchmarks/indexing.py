@@ -8,12 +8,10 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Final
 
-import psutil
-
 from kernel.services.recall import FILE
 from scripts.benchmarks.figure import Figure, p50, p99
 from scripts.benchmarks.load import SECONDS, timed
-from scripts.benchmarks.running_kernel import MeasuredProject, empty_project
+from scripts.benchmarks.running_kernel import MEMBER, MeasuredProject, cpu_seconds, empty_project
 from tests.project import Project
 
 ROUNDS: Final = 40
@@ -23,9 +21,7 @@ WORDS: Final = 30
 VOCABULARY: Final = 5000
 LAST: Final = "quokka"
 """A word of the last message alone: when it is found, all is indexed."""
-TEAM: Final = (
-    "agents:\n  busy: { backend: mock, mock: [ { sleep: 600 } ], limits: { messages: 1000000, bytes: 1GiB } }\n"
-)
+TEAM: Final = f"agents:\n  busy: {{ {MEMBER} }}\n"
 
 
 def measure() -> Iterator[Figure]:
@@ -37,7 +33,7 @@ def measure() -> Iterator[Figure]:
         says = [_says(one, rng) for one in (indexed, plain)]
         for say in says:
             timed(say, BLOCK)
-        spent = [_cpu(one.pid) for one in (indexed, plain)]
+        spent = [cpu_seconds(one.pid) for one in (indexed, plain)]
         taken: list[list[list[float]]] = [[], []]
         for number in range(ROUNDS):
             for turn in (0, 1) if number % 2 else (1, 0):
@@ -45,7 +41,7 @@ def measure() -> Iterator[Figure]:
         _caught_up(indexed)
         if (plain.project.state / FILE).exists():
             raise RuntimeError("the kernel that should index nothing has an index")
-        used = [_cpu(one.pid) - before for one, before in zip((indexed, plain), spent, strict=True)]
+        used = [cpu_seconds(one.pid) - before for one, before in zip((indexed, plain), spent, strict=True)]
         with_it, without = taken
         ratios = [p50(one) / p50(other) for one, other in zip(with_it, without, strict=True)]
         yield Figure("accepted message, p50, indexed over not", p50(ratios), 1.05, "x")
@@ -109,8 +105,3 @@ def _caught_up(measured: MeasuredProject) -> None:
             return
         time.sleep(0.1)
     raise RuntimeError("what was said is not found")
-
-
-def _cpu(pid: int) -> float:
-    used = psutil.Process(pid).cpu_times()
-    return used.user + used.system

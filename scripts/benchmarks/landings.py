@@ -1,6 +1,5 @@
 """Ten clean branches of ten runs: landed one after the other, each once the one before it is there, and all at once."""
 
-import subprocess
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -25,9 +24,7 @@ def measure() -> Iterator[Figure]:
     """How much sooner all ten are there, with a check that takes a while and without one."""
     with running({".workflows/solo.yaml": WORKFLOW, ".gitignore": ".agents/\n.workspace/\n"}) as measured:
         project = measured.project
-        for words in (("init", "--quiet", "--initial-branch=main"), ("add", "--all"), ("commit", "-qm", "first")):
-            who = {f"GIT_{who}_{what}": "b@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-            subprocess.run(("git", *words), cwd=project.root, env={**project.environ, **who}, check=True)
+        project.commit()
         connection = measured.connect()
         for check, said, limit in (
             (f"sleep {CHECK_SECONDS}", f"with a check of {CHECK_SECONDS} s", 3.0),

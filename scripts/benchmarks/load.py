@@ -4,9 +4,11 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
 
+T = TypeVar("T")
 SECONDS: Final = 30.0
 
 
@@ -69,31 +71,37 @@ def timed(action: Callable[[], object], times: int) -> list[float]:
     return taken
 
 
+def by_turns(measures: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
+    """Take each measure ``rounds`` times, by turns, so that a slow moment of the machine affects all alike."""
+    found: dict[str, list[T]] = {name: [] for name in measures}
+    for name, measure in [*measures.items()] * rounds:
+        found[name].append(measure())
+    return found
+
+
+def together(actions: Sequence[Callable[[], T]]) -> list[T]:
+    """Run all at once, each in a thread. Raises the first failure."""
+    with ThreadPoolExecutor(len(actions)) as threads:
+        return [one.result() for one in [threads.submit(action) for action in actions]]
+
+
 def rate(make: Callable[[int], Callable[[], object]], clients: int, seconds: float) -> float:
     """Calls per second of ``clients`` threads, each repeating the action that ``make(number)`` gave it."""
-    counts = [0] * clients
-    failures: list[Exception] = []
     gate = threading.Barrier(clients + 1)
 
-    def work(number: int) -> None:
+    def work(number: int) -> int:
         action = make(number)
         action()
-        gate.wait()
-        deadline = time.perf_counter() + seconds
-        try:
-            while time.perf_counter() < deadline:
-                action()
-                counts[number] += 1
-        except (OSError, RuntimeError, ValueError, LookupError) as error:
-            failures.append(error)
+        gate.wait(SECONDS)
+        count, deadline = 0, time.perf_counter() + seconds
+        while time.perf_counter() < deadline:
+            action()
+            count += 1
+        return count
 
-    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(clients)]
-    for thread in threads:
-        thread.start()
-    gate.wait(timeout=SECONDS)
-    begin = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    return sum(counts) / (time.perf_counter() - begin)
+    with ThreadPoolExecutor(clients) as threads:
+        working = [threads.submit(work, number) for number in range(clients)]
+        gate.wait(timeout=SECONDS)
+        begin = time.perf_counter()
+        counted = sum(one.result() for one in working)
+        return counted / (time.perf_counter() - begin)

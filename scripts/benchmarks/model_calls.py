@@ -1,16 +1,15 @@
 """From ``send`` to the first byte at the model: what the kernel, the fork and the client cost before it."""
 
 import json
-import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from typing import Any
 
 from scripts.benchmarks.figure import Figure, p50
 from scripts.benchmarks.running_kernel import running
+from tests.builders.http_server import Asked, Reply, serving
 
 WARM_UP = 5
 TIMES = 50
@@ -51,31 +50,12 @@ def endpoint() -> Generator[tuple[int, "Queue[float]"]]:
     """A model on loopback that always says hi, and the moments at which requests arrived."""
     arrivals: Queue[float] = Queue()
 
-    class Model(BaseHTTPRequestHandler):
-        """Answers both dialects, as streams."""
+    def take(asked: Asked) -> Reply:
+        arrivals.put(time.perf_counter())
+        return Reply(body=_stream(asked.path), fields={"content-type": "text/event-stream"})
 
-        def do_POST(self) -> None:
-            """Note the time before anything else."""
-            arrivals.put(time.perf_counter())
-            self.rfile.read(int(self.headers["content-length"]))
-            answer = _stream(self.path)
-            self.send_response(200)
-            self.send_header("content-type", "text/event-stream")
-            self.send_header("content-length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server.server_port, arrivals
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving(take) as port:
+        yield port, arrivals
 
 
 def _agent(dialect: str, port: int) -> str:

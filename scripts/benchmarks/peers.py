@@ -8,13 +8,14 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from scripts.benchmarks.figure import Figure, p50
-from scripts.benchmarks.load import rate, timed
+from scripts.benchmarks.load import by_turns, rate, timed
 from scripts.benchmarks.replies import CLIENTS, ENTRIES, ENTRY_FILES, entries_rate, serve
 from scripts.benchmarks.running_kernel import MOCK, running
 
@@ -26,6 +27,8 @@ ROUNDS: Final = 5
 WARM_UP: Final = 10
 TIMES: Final = 60
 SECONDS: Final = 3.0
+Round = tuple[list[float], float, float]
+"""Milliseconds of each message, messages a second at many clients, durable steps a second."""
 
 
 def _install() -> str:
@@ -75,9 +78,6 @@ def measure() -> Iterator[Figure]:
     """Rounds of ours and theirs in turn, so that a slow moment of the machine hits all alike."""
     python = _install()
     files = {f".agents/a{number}.yaml": MOCK for number in range(CLIENTS)} | ENTRY_FILES
-    taken: dict[str, list[float]] = {name: [] for name in ("ours", *NAMES)}
-    rates: dict[str, list[float]] = {name: [] for name in ("ours", *NAMES)}
-    steps: dict[str, list[float]] = {name: [] for name in ("ours", *NAMES)}
     with ExitStack() as stack:
         peers = {name: stack.enter_context(_running_peer(name, python)) for name in NAMES}
         measured = stack.enter_context(running(files))
@@ -85,25 +85,28 @@ def measure() -> Iterator[Figure]:
         timed(one, WARM_UP)
         for peer in peers.values():
             peer.ask("messages", times=WARM_UP)
-        for _ in range(ROUNDS):
-            taken["ours"] += timed(one, TIMES)
-            for name, peer in peers.items():
-                taken[name] += peer.ask("messages", times=TIMES)
-            rates["ours"].append(rate(lambda number: serve(measured, f"a{number}"), CLIENTS, SECONDS))
-            for name, peer in peers.items():
-                rates[name].append(peer.ask("clients", clients=CLIENTS, seconds=SECONDS))
-            steps["ours"].append(entries_rate(measured, 1))
-            for name, peer in peers.items():
-                steps[name].append(peer.ask("steps", times=ENTRIES))
-    for name in ("ours", *NAMES):
+
+        def ours() -> Round:
+            at_once = rate(lambda number: serve(measured, f"a{number}"), CLIENTS, SECONDS)
+            return timed(one, TIMES), at_once, entries_rate(measured, 1)
+
+        def theirs(peer: Peer) -> Round:
+            at_once = peer.ask("clients", clients=CLIENTS, seconds=SECONDS)
+            return peer.ask("messages", times=TIMES), at_once, peer.ask("steps", times=ENTRIES)
+
+        work: dict[str, Callable[[], Round]] = {name: partial(theirs, peer) for name, peer in peers.items()}
+        rounds = by_turns({"ours": ours, **work}, ROUNDS)
+    taken = {name: p50([one for times, _, _ in found for one in times]) for name, found in rounds.items()}
+    rates = {name: p50([one for _, one, _ in found]) for name, found in rounds.items()}
+    steps = {name: p50([one for _, _, one in found]) for name, found in rounds.items()}
+    for name in rounds:
         print(
-            f"     {name:<10} {p50(taken[name]):6.2f} ms a message, {p50(rates[name]):6.1f}/s at {CLIENTS} clients,"
-            f" {p50(steps[name]):6.0f} durable steps/s",
+            f"     {name:<10} {taken[name]:6.2f} ms a message, {rates[name]:6.1f}/s at {CLIENTS} clients,"
+            f" {steps[name]:6.0f} durable steps/s",
             flush=True,
         )
-    ours_ms, ours_rate, ours_steps = p50(taken["ours"]), p50(rates["ours"]), p50(steps["ours"])
-    yield Figure("message to reply at 1 client, share of dbos", ours_ms / p50(taken["dbos"]), 0.7, "x")
-    share = ours_rate / p50(rates["langgraph"])
+    yield Figure("message to reply at 1 client, share of dbos", taken["ours"] / taken["dbos"], 0.7, "x")
+    share = rates["ours"] / rates["langgraph"]
     yield Figure(f"messages at {CLIENTS} clients, share of langgraph", share, 1.3, "x", least=True)
-    share = ours_steps / p50(steps["dbos"])
+    share = steps["ours"] / steps["dbos"]
     yield Figure("durable steps one after the other, share of dbos", share, 1, "x", least=True)

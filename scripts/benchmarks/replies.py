@@ -1,11 +1,10 @@
 """From a message to its durable reply: a fresh process each, the mock in place of a model; and durable entries."""
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from scripts.benchmarks.figure import Figure, p50, p99
-from scripts.benchmarks.load import rate, timed
+from scripts.benchmarks.load import rate, timed, together
 from scripts.benchmarks.running_kernel import MOCK, MeasuredProject, running
 
 CLIENTS = 16
@@ -56,18 +55,7 @@ def serve(measured: MeasuredProject, agent: str) -> Callable[[], Any]:
 
 def entries_rate(measured: MeasuredProject, workers: int) -> float:
     """Durable entries per second of so many workers at once, from the first step of any to the last of all."""
-    said: list[str] = []
-
-    def work(number: int) -> None:
-        said.append(serve(measured, f"s{number}")())
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if len(said) != workers:
-        raise RuntimeError("a worker failed")
+    said = together([serve(measured, f"s{number}") for number in range(workers)])
     spans = [tuple(map(float, text.split())) for text in said]
     return workers * ENTRIES / (max(end for _, end in spans) - min(begin for begin, _ in spans))
 

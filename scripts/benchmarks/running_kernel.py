@@ -1,16 +1,33 @@
 """A project with a running kernel, for the time of one measurement."""
 
+import hashlib
+import itertools
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
+import apsw
+import psutil
+
+from protocol.discovery import DATABASE
 from scripts.benchmarks.load import Connection
+from tests import project
 from tests.project import Project
 
-MOCK = "backend: mock\nmock:\n  - text: hi\n"
+MOCK: Final = "backend: mock\nmock:\n  - text: hi\n"
+MEMBER: Final = "backend: mock, mock: [ { sleep: 600 } ], limits: { messages: 1000000, bytes: 1GiB }"
+LIVE: Final = """
+SELECT a.instruction, a.epoch, i.name FROM attempts AS a JOIN instructions AS i ON i.id = a.instruction
+WHERE a.ended_ms IS NULL
+"""
+SET_TOKEN: Final = "UPDATE attempts SET token_hash = ? WHERE instruction = ? AND epoch = ?"
+MODERN: Final = "2026-07-28"
+SETTLE_SECONDS: Final = 5.0
+SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -40,24 +57,88 @@ class MeasuredProject:
 def empty_project() -> Generator[Project]:
     """A project without agents; whatever was started in it is stopped at the end."""
     with tempfile.TemporaryDirectory(prefix="awk-bench-") as folder:
-        base = Path(folder).resolve()
-        for name in ("project/.agents", "state", "home"):
-            (base / name).mkdir(parents=True)
-        project = Project(root=base / "project", state_home=base / "state", home=base / "home")
+        made = project.empty_project(Path(folder))
         try:
-            yield project
+            yield made
         finally:
-            project.stop()
+            made.stop()
 
 
 @contextmanager
 def running(files: dict[str, str], env: dict[str, str] | None = None) -> Generator[MeasuredProject]:
     """A kernel for a project of ``files`` (path -> text), started as a user starts it."""
-    with empty_project() as project:
+    with empty_project() as made:
         for path, text in files.items():
-            project.write(path, text)
-        started = project.awk("start", "--trust", env=env)
+            made.write(path, text)
+        started = made.awk("start", "--trust", env=env)
         if started.code:
             raise RuntimeError(started.err)
-        record = project.record()
-        yield MeasuredProject(project, record["port"], record["token"], record["pid"])
+        record = made.record()
+        yield MeasuredProject(made, record["port"], record["token"], record["pid"])
+
+
+class Team:
+    """Members of one running workflow ``team`` that are at work, and their tools."""
+
+    def __init__(self, measured: MeasuredProject, size: int) -> None:
+        self.measured = measured
+        self.names = [f"m{number}" for number in range(size)]
+        self._calls = itertools.count()
+        admin = measured.connect()
+        for name in self.names:
+            sent = admin.call("POST", "/messages", {"to": f"{name}@team", "text": "sleep"})
+            measured.until_leased(sent["instruction_ids"][0])
+        # The token of each attempt becomes ours: only the hash is stored, so another is stored.
+        connection = apsw.Connection(str(measured.project.state / DATABASE))
+        connection.set_busy_timeout(5000)
+        for number, epoch, member in connection.execute(LIVE).fetchall():
+            digest = hashlib.sha256(f"token of {member}".encode()).digest()
+            connection.execute(SET_TOKEN, (digest, number, epoch))
+        connection.close()
+
+    def tool(self, member: str, name: str) -> Callable[[dict[str, object]], dict[str, Any]]:
+        """Return what calls a tool as ``member`` on a connection of its own; the answer's result."""
+        headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": MODERN}
+        headers |= {"mcp-method": "tools/call", "mcp-name": name}
+        connection = self.measured.connect(f"token of {member}", **headers)
+
+        def call(arguments: dict[str, object]) -> dict[str, Any]:
+            number = next(self._calls)
+            meta = {
+                "io.modelcontextprotocol/protocolVersion": MODERN,
+                "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+                "agent-worker/call": f"call-{number}",
+            }
+            params = {"name": name, "arguments": arguments, "_meta": meta}
+            body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+            result: dict[str, Any] = connection.call("POST", "/mcp", body)["result"]
+            return result
+
+        return call
+
+
+@contextmanager
+def working_team(size: int) -> Generator[Team]:
+    """A kernel with a team whose members all wait in a tool."""
+    members = "\n".join(f"  m{number}: {{ {MEMBER} }}" for number in range(size))
+    files = {".workflows/team.yaml": f"agents:\n{members}\n", ".agents.yaml": f"limits: {{ workers: {2 * size} }}\n"}
+    with running(files) as measured:
+        started = measured.project.awk("start", "team", "--trust")
+        assert started.code == 0, started.err
+        yield Team(measured, size)
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of the kernel and everything below it."""
+    kernel = psutil.Process(pid)
+    times = [process.cpu_times() for process in (kernel, *kernel.children(recursive=True))]
+    return sum(time.user + time.system for time in times)
+
+
+def cpu_share(pid: int) -> float:
+    """Percent of one core that the kernel and everything below it use in half a minute, once they have settled."""
+    time.sleep(SETTLE_SECONDS)
+    before = cpu_seconds(pid)
+    time.sleep(SECONDS)
+    return (cpu_seconds(pid) - before) / SECONDS * 100

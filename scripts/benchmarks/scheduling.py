@@ -2,7 +2,8 @@
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import apsw
@@ -81,16 +82,23 @@ async def _send_all(writer: Writer) -> None:
             nursery.start_soon(client)
 
 
-async def _through_the_writer(path: str) -> float:
-    database = open_database(path)
+@asynccontextmanager
+async def writing(database: Database) -> AsyncGenerator[Writer]:
+    """The writer of a store that has the agents."""
     writer = Writer(database=database, clock_ms=lambda: START_MS, publish=lambda _events: None)
     async with trio.open_nursery() as nursery:
         await nursery.start(writer.run)
         await writer.commit(put_agents, _specs())
+        yield writer
+        writer.close()
+
+
+async def _through_the_writer(path: str) -> float:
+    database = open_database(path)
+    async with writing(database) as writer:
         begin = time.perf_counter()
         await _send_all(writer)
         taken = time.perf_counter() - begin
-        writer.close()
     database.close()
     return taken
 
@@ -106,16 +114,12 @@ def _recorded(path: str) -> list[list[Statement]]:
         return True
 
     async def record() -> None:
-        writer = Writer(database=database, clock_ms=lambda: START_MS, publish=lambda _events: None)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(writer.run)
-            await writer.commit(put_agents, _specs())
+        async with writing(database) as writer:
             conn.exec_trace = note
             for number in range(SENDS):
                 sends.append([])
                 await writer.commit(append, _draft(number))
             conn.exec_trace = None
-            writer.close()
 
     trio.run(record)
     database.close()
@@ -142,11 +146,8 @@ def _replayed(path: str, sends: list[list[Statement]]) -> float:
 
 def _put_agents(database: Database) -> None:
     async def put() -> None:
-        writer = Writer(database=database, clock_ms=lambda: START_MS, publish=lambda _events: None)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(writer.run)
-            await writer.commit(put_agents, _specs())
-            writer.close()
+        async with writing(database):
+            pass
 
     trio.run(put)
 

@@ -3,9 +3,10 @@
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from scripts.benchmarks.figure import Figure, p50
-from scripts.benchmarks.load import rate, timed
+from scripts.benchmarks.load import by_turns, rate, timed
 from scripts.benchmarks.running_kernel import MeasuredProject, running
 
 CLIENTS = 16
@@ -30,19 +31,15 @@ def measure() -> Iterator[Figure]:
         copied = FILES | {".agents.yaml": f"standby: {{to: {far}, every: 1s}}\n"}
         with running(FILES) as plain, running(copied) as with_copy:
             both = {"plain": plain, "copied": with_copy}
-            rates: dict[str, list[float]] = {name: [] for name in both}
-            times: dict[str, list[float]] = {name: [] for name in both}
             lags: list[float] = []
             stop = threading.Event()
             watching = threading.Thread(target=_watch, args=(plain, with_copy, lags, stop), daemon=True)
             watching.start()
-            for name, measured in [*both.items()] * ROUNDS:
-                rates[name].append(rate(_said(measured), CLIENTS, SECONDS))
+            rates = by_turns({name: partial(rate, _said(one), CLIENTS, SECONDS) for name, one in both.items()}, ROUNDS)
             stop.set()
             watching.join()
-            one = {name: _said(measured)(0) for name, measured in both.items()}
-            for name, said in [*one.items()] * SHORT_ROUNDS:
-                times[name].append(p50(timed(said, TIMES)))
+            says = {name: partial(timed, _said(one)(0), TIMES) for name, one in both.items()}
+            times = {name: list(map(p50, taken)) for name, taken in by_turns(says, SHORT_ROUNDS).items()}
             share = p50(rates["copied"]) / p50(rates["plain"])
             yield Figure("messages/s with a copy, share of without", share, 0.9, "x", least=True)
             longer = p50(times["copied"]) / p50(times["plain"])

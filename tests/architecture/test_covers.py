@@ -14,7 +14,7 @@ CLAIMS: Final = list(claims())
 
 
 def test_every_long_test_names_a_cover_that_the_default_suite_runs() -> None:
-    assert len(CLAIMS) > 150, "the marks are no longer found"
+    assert len(CLAIMS) > 100, "the marks are no longer found"
     assert [f"{one.place}: {why}" for one in CLAIMS if (why := fault(one)) is not None] == []
 
 
@@ -42,7 +42,7 @@ def test_every_recorded_break_is_of_a_cover_and_of_a_line_that_is_there() -> Non
         one.file for one in CLAIMS if covers.SAME_FILE in one.words
     }
     assert [one.cover for one in recorded if one.cover not in named] == []
-    assert len({one.cover for one in recorded}) >= 60, BREAKS
+    assert len({one.cover for one in recorded}) >= 40, BREAKS
     for one in recorded:
         assert one.applied((ROOT / one.file).read_text("utf-8"))
 

@@ -1,11 +1,11 @@
 """An endpoint for embeddings on loopback, in a thread: each text has a number for each word it was told to know."""
 
 import json
-import threading
 from collections.abc import Callable, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from contextlib import ExitStack
 from typing import Any, Self
+
+from tests.builders.http_server import Asked, Reply, serving
 
 Answer = Callable[[dict[str, Any]], tuple[int, Any]]
 
@@ -18,31 +18,19 @@ class EmbeddingsApi:
         self.meanings = meanings
         self.requests: list[tuple[str, str, dict[str, Any]]] = []
         self.answer: Answer = self.vectors
-        api = self
+        self._serving = ExitStack()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                api.requests.append((self.path, self.headers["authorization"], body))
-                status, said = api.answer(body)
-                text = said if isinstance(said, bytes) else json.dumps(said).encode()
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+    def _take(self, asked: Asked) -> Reply:
+        body = json.loads(asked.body)
+        self.requests.append((asked.path, asked.fields["authorization"], body))
+        status, said = self.answer(body)
+        text = said if isinstance(said, bytes) else json.dumps(said).encode()
+        return Reply(status, text, {"content-type": "application/json"})
 
     @property
     def url(self) -> str:
         """The base URL, as providers have it."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        return f"http://127.0.0.1:{self._port}/v1"
 
     @property
     def texts(self) -> list[list[str]]:
@@ -63,12 +51,8 @@ class EmbeddingsApi:
         return [0.1, *(float(sum(text.lower().count(word) for word in words)) for words in self.meanings)]
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._port = self._serving.enter_context(serving(self._take))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def __exit__(self, *_: object) -> None:
+        self._serving.close()

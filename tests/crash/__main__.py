@@ -11,7 +11,8 @@ from typing import Final
 
 from tests.crash.points import every, names
 from tests.crash.trial import Outcome, count_points, lineage
-from tests.project import Project
+from tests.project import Project, empty_project
+from tests.soak import say
 
 RECOVERY: Final = ("sweep.locked:1", "recover.settled:1", "recover.reopened:1", "store.commit:1", "store.committed:1")
 """Where the kernel that comes after is killed as well, by turns."""
@@ -22,15 +23,15 @@ def main(share: float = 1.0) -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        places = every(count_points(_project(root / "count"), root / "points"))
+        places = every(count_points(_made(root / "count"), root / "points"))
         chosen = places[:: max(round(1 / share), 1)]
-        _say(f"{len(places)} points of {len(names(places))} names; {len(chosen)} to try")
-        outcomes = [_try(_project(root / str(number)), place, number) for number, place in enumerate(chosen)]
+        say(f"{len(places)} points of {len(names(places))} names; {len(chosen)} to try")
+        outcomes = [_try(_made(root / str(number)), place, number) for number, place in enumerate(chosen)]
     died = sum(len(outcome.died_at) for outcome in outcomes)
     missed = sum(len(outcome.missed) for outcome in outcomes)
     violations = sum(len(outcome.violations) for outcome in outcomes)
-    _say(f"{died} kernels killed, {missed} points not come by, {time.monotonic() - began:.0f} s")
-    _say(f"{violations} violations")
+    say(f"{died} kernels killed, {missed} points not come by, {time.monotonic() - began:.0f} s")
+    say(f"{violations} violations")
     return int(violations > 0)
 
 
@@ -38,19 +39,13 @@ def _try(project: Project, place: str, number: int) -> Outcome:
     nested = RECOVERY[number % len(RECOVERY)]
     outcome = lineage(project, (place, nested))
     for text in outcome.violations:
-        _say(f"{place}, then {nested}: {text}")
+        say(f"{place}, then {nested}: {text}")
     return outcome
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
-def _project(folder: Path) -> Project:
-    for name in ("project/.agents", "state", "home"):
-        (folder / name).mkdir(parents=True)
-    return Project(root=(folder / "project").resolve(), state_home=folder / "state", home=folder / "home")
+def _made(folder: Path) -> Project:
+    folder.mkdir()
+    return empty_project(folder)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ The index of what is found again may be lost or damaged in between.
 
 import random
 import signal
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.crash.life import Gone, Life
 from tests.crash.points import every
 from tests.e2e.processes import wait_until
 from tests.project import Project, empty_project
+from tests.soak import say
 
 AGENT: Final = "keeper"
 WORD: Final = "quokkaport"
@@ -137,14 +137,9 @@ def main(count: int, seed: int) -> int:
             died += dead
             bad += bool(wrong)
             what = "; ".join(wrong) or ("as if it had lived" if dead else "it did not come there")
-            _say(f"seed {seed}, kernel {number}, to be killed at {place}, index {damage or 'whole'}: {what}")
-    _say(f"{count} trials with kernels, {died} of them killed at one of {len(known)} points, {bad} wrong")
+            say(f"seed {seed}, kernel {number}, to be killed at {place}, index {damage or 'whole'}: {what}")
+    say(f"{count} trials with kernels, {died} of them killed at one of {len(known)} points, {bad} wrong")
     return bad
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def _damage(path: Path, how: str) -> None:

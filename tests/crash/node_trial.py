@@ -6,11 +6,7 @@ second in which a command of theirs ran.
 
 import json
 import random
-import select
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -27,6 +23,7 @@ from tests.crash import node_wire
 from tests.e2e.far_machines import AGENT_WORKER, end_node_processes
 from tests.e2e.processes import wait_until
 from tests.project import Project, empty_project
+from tests.soak import pause, run_trial, say
 
 NODES: Final = ("n1", "n2", "n3")
 AGENTS: Final = tuple(f"a{number}" for number in range(1, 10))
@@ -97,9 +94,7 @@ class Trial:
             lines += ['          - { text: "done ${{ match.n }}" }']
             agents += lines
         self.project.write(".workflows/team.yaml", "agents:\n" + "\n".join(agents) + "\n")
-        for command in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "begin")):
-            who = ("-c", "user.name=t", "-c", "user.email=t@example.invalid")
-            subprocess.run(("git", *who, *command), cwd=self.project.root, check=True, timeout=60)
+        self.project.commit()
 
     # -- disturbing ---------------------------------------------------------------------------------------
 
@@ -203,8 +198,7 @@ class Trial:
     def kill_kernel(self) -> None:
         """Kill the kernel, and start the next one."""
         with suppress(OSError, ValueError, psutil.NoSuchProcess):
-            psutil.Process(self.project.record()["pid"]).send_signal(signal.SIGKILL)
-            wait_until(lambda: not self.project.alive())
+            self.project.kill()
         ran = self.project.awk("start", "--trust")
         assert ran.code == 0, ran.err
         self.found.kernels += 1
@@ -271,11 +265,6 @@ class Trial:
         return alive()
 
 
-def pause(seconds: float) -> None:
-    """Let time pass: it is what disturbs, and between two looks at a kernel that may be gone."""
-    select.select([], [], [], seconds)
-
-
 def overlaps(beats: Path) -> Iterator[str]:
     """What ran of one agent at the same time: its commands are begun one after the other, wherever they run."""
     spans: dict[str, tuple[int, int]] = {}
@@ -305,26 +294,22 @@ def trial(base: Path, seed: int) -> Generator[Trial]:
         made.found.wrong += [f"still there: {one}" for one in made.left_behind()]
 
 
-def main(words: list[str]) -> int:
+def main(base: Path, kills: int, partitions: int, kernels: int, seed: int) -> int:
     """Run one trial, and say what was found."""
-    kills, partitions, kernels, *rest = (*map(int, words), *(100, 100, 0)[len(words) :])
-    seed = rest[0] if rest else random.SystemRandom().randrange(2**32)
-    sys.stdout.write(f"seed {seed}\n")
-    sys.stdout.flush()
+    seed = seed or random.SystemRandom().randrange(2**32)
+    say(f"seed {seed}")
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="nodes-") as folder, trial(Path(folder), seed) as one:
+    with trial(base, seed) as one:
         found = one.run(kills, partitions, kernels)
-    lines = [
-        f"{found.kills} nodes killed ({found.hosts} with all they had), {found.kernels} kernels killed",
-        f"{found.partitions} nodes cut off ({found.long} beyond their lease)",
-        f"{found.done} instructions done in {found.attempts} attempts, {found.lost_attempts} of them lost with a node",
-        f"{time.monotonic() - began:.0f} s",
-        *(f"WRONG {text}" for text in found.wrong[:50]),
-        f"{len(found.wrong)} things wrong",
-    ]
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    say(f"{found.kills} nodes killed ({found.hosts} with all they had), {found.kernels} kernels killed")
+    say(f"{found.partitions} nodes cut off ({found.long} beyond their lease)")
+    say(f"{found.done} done in {found.attempts} attempts, {found.lost_attempts} of them lost with a node")
+    say(f"{time.monotonic() - began:.0f} s")
+    for text in found.wrong[:50]:
+        say(f"WRONG {text}")
+    say(f"{len(found.wrong)} things wrong")
     return 1 if found.wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_trial(main, 100, 100, 0, 0)

@@ -5,23 +5,20 @@ The judge reads the database with SQL of its own. It knows the ids, and nothing 
 
 import random
 import signal
-import sqlite3
-import sys
-import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import closing, suppress
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from kernel.policy.traces import span_id
 from protocol.discovery import DATABASE
 from tests.builders.collector import Collector, attributes
+from tests.builders.http_server import Asked, Reply, serving
 from tests.crash.life import Gone, InSafeMode, Life
 from tests.e2e.processes import wait_until
 from tests.project import Project, empty_project
+from tests.soak import rows, run_trial, say
 
 TEAM: Final = """
 agents:
@@ -44,51 +41,25 @@ agents:
 FINISH_SECONDS: Final = 60.0
 
 
-@dataclass
-class Receiver:
-    """A collector in this process, which outlives every kernel. It is away now and then."""
+@contextmanager
+def collecting(chance: random.Random) -> Generator[Collector]:
+    """A collector in this process, which outlives every kernel. It refuses every tenth request."""
+    collector, lock = Collector(), threading.Lock()
 
-    chance: random.Random
-    collector: Collector = field(default_factory=Collector)
-    refused: int = 0
-    _server: ThreadingHTTPServer = field(init=False)
+    def take(asked: Asked) -> Reply:
+        with lock:
+            return Reply(503 if chance.random() < 0.1 else collector.take(asked.body))
 
-    def __enter__(self) -> "Receiver":
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            """Answers one request."""
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                with outer._lock:
-                    away = outer.chance.random() < 0.1
-                    outer.refused += away
-                    status = 503 if away else outer.collector.take(body)
-                with suppress(OSError):  # who asked is dead
-                    self.send_response(status)
-                    self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Say nothing."""
-
-        self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.collector.port = self._server.server_port
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    with serving(take) as collector.port:
+        yield collector
 
 
 def trial(project: Project, kills: int, chance: random.Random) -> tuple[int, int, list[str]]:
     """Kill so many kernels. Returns how many died, how many spans there are, and what is wrong."""
     project.write(".workflows/team.yaml", TEAM)
     died = 0
-    with Receiver(chance) as receiver:
-        project.write("moniro.yaml", f"otel: {{endpoint: '{receiver.collector.url}'}}\n")
+    with collecting(chance) as collector:
+        project.write("moniro.yaml", f"otel: {{endpoint: '{collector.url}'}}\n")
         with Life(project) as life:
             life.wait_ready()
             assert life.ask("POST", "/workflows", {"workflow": "team"}, "start").accepted
@@ -121,10 +92,10 @@ def trial(project: Project, kills: int, chance: random.Random) -> tuple[int, int
             with suppress(Gone):
                 life.ask("DELETE", "/workflows/team")
             path = str(project.state / DATABASE)
-            wait_until(lambda: not _untold(path, project, receiver.collector), FINISH_SECONDS)
+            wait_until(lambda: not _untold(path, project, collector), FINISH_SECONDS)
             _stop(life)
-        wrong = list(_judge(str(project.state / DATABASE), str(project.root), receiver.collector))
-        return died, len(receiver.collector.spans), wrong
+        wrong = list(_judge(str(project.state / DATABASE), str(project.root), collector))
+        return died, len(collector.spans), wrong
 
 
 def _say_it(life: Life, number: int) -> None:
@@ -149,21 +120,17 @@ def _stop(life: Life) -> None:
     life.wait_dead()
 
 
+STEPS: Final = "SELECT instruction, epoch, k FROM entries WHERE epoch > 0 AND kind IN ('reply', 'tool')"
+ATTEMPTS: Final = "SELECT instruction, epoch FROM attempts WHERE ended_ms IS NOT NULL"
+INSTRUCTIONS: Final = "SELECT id FROM instructions WHERE ended_ms IS NOT NULL"
+RUNS: Final = "SELECT 'run', id FROM workflows WHERE state = 'stopped'"
+
+
 def _expected(path: str, project: str) -> Iterator[tuple[bytes, str]]:
     """The ids of the spans that the log speaks of, and what each is of."""
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as conn:
-        (born,) = conn.execute("SELECT at_ms FROM boots ORDER BY id LIMIT 1").fetchone()
-        log = f"{project}\0{born}"
-        for row in conn.execute(
-            "SELECT instruction, epoch, k FROM entries WHERE epoch > 0 AND kind IN ('reply', 'tool')"
-        ):
-            yield span_id(log, *row), f"step {row}"
-        for row in conn.execute("SELECT instruction, epoch FROM attempts WHERE ended_ms IS NOT NULL"):
-            yield span_id(log, *row), f"attempt {row}"
-        for row in conn.execute("SELECT id FROM instructions WHERE ended_ms IS NOT NULL"):
-            yield span_id(log, *row), f"instruction {row}"
-        for (run,) in conn.execute("SELECT id FROM workflows WHERE state = 'stopped'"):
-            yield span_id(log, "run", run), f"run {run}"
+    [(born,)] = rows(path, "SELECT at_ms FROM boots ORDER BY id LIMIT 1")
+    for what, question in (("step", STEPS), ("attempt", ATTEMPTS), ("instruction", INSTRUCTIONS), ("", RUNS)):
+        yield from ((span_id(f"{project}\0{born}", *row), f"{what} {row}") for row in rows(path, question))
 
 
 def _untold(path: str, project: Project, collector: Collector) -> list[str]:
@@ -191,15 +158,14 @@ def _judge(path: str, project: str, collector: Collector) -> Iterator[str]:
             yield f"{span.name} is not in the trace of its parent"
 
 
-def main(kills: int, seed: int) -> int:
+def main(base: Path, kills: int, seed: int) -> int:
     """Kill ``kills`` kernels of one project. Returns 1 where something is wrong."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        died, spans, wrong = trial(empty_project(Path(folder)), kills, random.Random(seed))
+    died, spans, wrong = trial(empty_project(base), kills, random.Random(seed))
     for one in wrong:
-        sys.stdout.write(f"{one}\n")
-    sys.stdout.write(f"seed {seed}: {died} of {kills} kernels killed, {spans} spans, {len(wrong)} wrong\n")
-    return bool(wrong)
+        say(one)
+    say(f"seed {seed}: {died} of {kills} kernels killed, {spans} spans, {len(wrong)} wrong")
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100, int(sys.argv[2]) if len(sys.argv) > 2 else 20261123))
+    run_trial(main, 100, 20261123)

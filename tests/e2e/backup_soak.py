@@ -8,11 +8,9 @@ bring all work to its end, once. Says what it found; exits 1 where that differs.
 
 import os
 import random
-import select
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 import zipfile
@@ -21,14 +19,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import apsw
-
 from kernel import fault_injection
 from kernel.inspect.backup import backup, restore
 from protocol.discovery import DATABASE, JOURNAL
 from protocol.errors import Refused
 from tests.e2e.processes import wait_until
 from tests.project import Project, empty_project
+from tests.soak import Repeated, fails, pause, rows, run_trial, say
 
 ROUNDS: Final = 100
 AGENTS: Final = ("alice", "bob", "carol")
@@ -49,65 +46,36 @@ _quiet: Final = threading.Lock()
 """Held by whoever holds locks of libraries: a process is forked while nobody does, or the child would wait for ever."""
 
 
-class Load(threading.Thread):
+class Load:
     """Says something to agents of ``project``, and notes in a file what the newest is, until it is stopped."""
 
     def __init__(self, project: Project) -> None:
-        super().__init__(daemon=True)
         self.accepted: list[str] = []
-        self._project, self._ended = project, threading.Event()
+        self._project = project
+        self.thread = Repeated(self._say, PAUSE_SECONDS)
 
-    def run(self) -> None:
-        number = 0
-        database = str(self._project.state / DATABASE)
-        while not self._ended.wait(PAUSE_SECONDS):
-            with _quiet:
-                number = self._say(number, database)
-
-    def _say(self, number: int, database: str) -> int:
-        """Say one thing more, unless so much is open. Returns how many were said."""
-        if numbers(database, OPEN)[0] >= MOST_OPEN:
-            return number
-        text = f"n{number + 1}"
-        self._project.send(random.choice(AGENTS), text)
-        self.accepted.append(text)
-        memory = self._project.root / ".agents/alice/memory"
-        memory.mkdir(parents=True, exist_ok=True)
-        (memory / ".new").write_text(f"newest: {text}\n")
-        (memory / ".new").replace(memory / "core.yaml")
-        return number + 1
-
-    def stop(self) -> None:
-        self._ended.set()
-        self.join()
+    def _say(self) -> None:
+        """Say one thing more, unless so much is open."""
+        with _quiet:
+            if rows(self._project.state / DATABASE, OPEN)[0][0] >= MOST_OPEN:
+                return
+            text = f"n{len(self.accepted) + 1}"
+            self._project.send(random.choice(AGENTS), text)
+            self.accepted.append(text)
+            memory = self._project.root / ".agents/alice/memory"
+            memory.mkdir(parents=True, exist_ok=True)
+            (memory / ".new").write_text(f"newest: {text}\n")
+            (memory / ".new").replace(memory / "core.yaml")
 
 
-def rows(path: str) -> list[tuple[int, str, str]]:
-    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        connection.set_busy_timeout(10_000)
-        return [(int(seq), str(sender), str(text)) for seq, sender, text in connection.execute(LOG)]
-    finally:
-        connection.close()
-
-
-def numbers(path: str, question: str) -> tuple[int, ...]:
-    connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        connection.set_busy_timeout(10_000)
-        return tuple(int(one) for one in connection.execute(question).fetchone() or ())
-    finally:
-        connection.close()
-
-
-def inside(file: Path, folder: Path) -> tuple[list[tuple[int, str, str]], str]:
+def inside(file: Path, folder: Path) -> tuple[list[tuple[Any, ...]], str]:
     """The log in a backup, and what alice knew."""
     with zipfile.ZipFile(file) as archive:
         assert archive.testzip() is None
         archive.extract(DATABASE, folder)
         names = archive.namelist()
         known = next((archive.read(name).decode() for name in names if name.endswith("memory/core.yaml")), "")
-    return rows(str(folder / DATABASE)), known
+    return rows(folder / DATABASE, LOG), known
 
 
 def forked(call: Callable[[], object], *, point: int = 0, seconds: float = 3600.0) -> tuple[int, int]:
@@ -132,7 +100,7 @@ def forked(call: Callable[[], object], *, point: int = 0, seconds: float = 3600.
             call()
             code = 0
         except Refused as refused:
-            print(refused.text, refused.hint, file=sys.stderr, flush=True)  # noqa: T201
+            sys.stderr.write(f"{refused.text} {refused.hint}\n")
         finally:
             os.write(write, passed.to_bytes(4))
             os._exit(code)
@@ -144,20 +112,16 @@ def forked(call: Callable[[], object], *, point: int = 0, seconds: float = 3600.
             break
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGKILL)
-        select.select([], [], [], 0.005)
+        pause(0.005)
     told = os.read(read, 4)
     os.close(read)
     return os.waitstatus_to_exitcode(status), int.from_bytes(told)
 
 
-def fails(what: str) -> None:
-    raise AssertionError(what)
-
-
 def judge_backup(file: Path, folder: Path, original: Project, before: list[str]) -> int:
     """A prefix of the log, with all that was accepted before it began. How many messages."""
     held, known = inside(file, folder)
-    log = rows(str(original.state / DATABASE))
+    log = rows(original.state / DATABASE, LOG)
     if held != log[: len(held)]:
         fails("the backup is no prefix of the log")
     missing = set(before) - {text for _seq, _sender, text in held}
@@ -168,19 +132,17 @@ def judge_backup(file: Path, folder: Path, original: Project, before: list[str])
     return len(held)
 
 
-def run_on(other: Project) -> tuple[int, ...]:
-    """Start a kernel on what is there, and have it end all work. What was said, done and answered."""
+def run_on(other: Project) -> None:
+    """Start a kernel on what is there, and have it end all work, once."""
     started = other.awk("start", seconds=120)
     if started.code:
         fails(f"the restored project does not start: {started.err}")
-    database = str(other.state / DATABASE)
-    wait_until(lambda: numbers(database, OPEN) == (0,), seconds=180)
-    ends = numbers(database, ENDS)
-    said, done, answered, replies = ends
+    database = other.state / DATABASE
+    wait_until(lambda: rows(database, OPEN) == [(0,)], seconds=180)
+    [(said, done, answered, replies)] = rows(database, ENDS)
     if not said == done == answered == replies:
         fails(f"{said} said, {done} done, {answered} answered by {replies} replies")
     other.stop()
-    return ends
 
 
 class Trial:
@@ -199,7 +161,6 @@ class Trial:
                 project.agent(agent, "sleep: 0.3", 'text: "did ${{ message.text }}"')
         assert self.original.awk("start").code == 0
         self.load = Load(self.original)
-        self.load.start()
         wait_until(lambda: len(self.load.accepted) > 5)
 
     def kill_a_backup(self, folder: Path) -> None:
@@ -258,13 +219,13 @@ class Trial:
             self.kill_a_backup(folder / "killed")
         self.back_up(folder / "whole")
         held, known = inside(self.whole, folder / "held")
-        old = rows(str(there)) if there.exists() else []
+        old = rows(there, LOG) if there.exists() else []
         if not self.restore(kill=kill):
             if old:
                 fails("the old state is gone and the new is not there")
             return
         run_on(self.other)
-        now = rows(str(there))
+        now = rows(there, LOG)
         if now[: len(held)] == held:
             self.told["restored, and run to the end"] += 1
             if (self.other.root / ".agents/alice/memory/core.yaml").read_text() != known:
@@ -276,23 +237,21 @@ class Trial:
         shutil.rmtree(folder)
 
 
-def main(rounds: int, seed: int) -> int:
+def main(base: Path, rounds: int, seed: int) -> int:
     """Returns the exit code."""
     random.seed(seed)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        trial = Trial(Path(name))
-        try:
-            for number in range(rounds):
-                trial.one_round(number)
-            assert trial.load.is_alive(), "nobody was talking to it any more"
-        finally:
-            trial.load.stop()
-            trial.original.stop()
-            trial.other.stop()
-            print({"rounds": rounds, "seed": seed, "accepted": len(trial.load.accepted), **trial.told})  # noqa: T201
+    trial = Trial(base)
+    try:
+        for number in range(rounds):
+            trial.one_round(number)
+        assert trial.load.thread.is_alive(), "nobody was talking to it any more"
+    finally:
+        trial.load.thread.stop()
+        trial.original.stop()
+        trial.other.stop()
+        say({"rounds": rounds, "seed": seed, "accepted": len(trial.load.accepted), **trial.told})
     return 0
 
 
 if __name__ == "__main__":
-    given = [int(word) for word in sys.argv[1:]]
-    sys.exit(main(given[0] if given else ROUNDS, given[1] if len(given) > 1 else 1))
+    run_trial(main, ROUNDS, 1)

@@ -7,14 +7,13 @@ was accepted and what was found again; exits 1 where that differs.
 
 import os
 import subprocess
-import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from tests.e2e.processes import wait_until
 from tests.project import Project, empty_project
+from tests.soak import run_trial, say
 
 ROUNDS: Final = 5
 DISK: Final = "size=24m"
@@ -54,28 +53,29 @@ def one_round(project: Project, number: int) -> tuple[list[str], int]:
     return [*accepted, last], refused
 
 
-def main(rounds: int) -> int:
+def main(base: Path, rounds: int) -> int:
     """Returns the exit code."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        project = empty_project(Path(folder))
-        subprocess.run(["mount", "-t", "tmpfs", "-o", DISK, "none", str(project.state_home)], check=True)
-        project.agent("alice", "text: done")
-        assert project.awk("start").code == 0
-        accepted: list[str] = []
-        for number in range(rounds):
-            texts, refused = one_round(project, number)
-            accepted += texts
-            print(f"round {number}: {len(texts)} accepted, {refused} refused", flush=True)  # noqa: T201
-        rows = project.awk("peek", "alice", "-n", "0", "--json").json()["messages"]
-        found = [row["text"] for row in rows if row["from"] == "user"]
-        lost, doubled = set(accepted) - set(found), len(found) - len(set(found))
-        refused_and_kept = set(found) - set(accepted)
-        kept = f"{len(refused_and_kept)} refused and kept"
-        print(f"{len(accepted)} accepted: {len(lost)} lost, {doubled} stored twice; {kept}")  # noqa: T201
-        project.awk("stop", "--yes")
-        subprocess.run(["umount", "--lazy", str(project.state_home)], check=True)
+    project = empty_project(base)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", DISK, "none", str(project.state_home)], check=True)
+    project.agent("alice", "text: done")
+    assert project.awk("start").code == 0
+    accepted: list[str] = []
+    for number in range(rounds):
+        texts, refused = one_round(project, number)
+        accepted += texts
+        say(f"round {number}: {len(texts)} accepted, {refused} refused")
+    messages = project.awk("peek", "alice", "-n", "0", "--json").json()["messages"]
+    found = [row["text"] for row in messages if row["from"] == "user"]
+    lost, doubled, refused_and_kept = (
+        set(accepted) - set(found),
+        len(found) - len(set(found)),
+        set(found) - set(accepted),
+    )
+    say(f"{len(accepted)} accepted: {len(lost)} lost, {doubled} stored twice; {len(refused_and_kept)} refused and kept")
+    project.awk("stop", "--yes")
+    subprocess.run(["umount", "--lazy", str(project.state_home)], check=True)
     return 1 if lost or doubled or refused_and_kept else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS))
+    run_trial(main, ROUNDS)

@@ -7,9 +7,6 @@ has to be done, once; only a node that was lost may make an attempt more; at las
 import os
 import random
 import signal
-import subprocess
-import sys
-import tempfile
 import threading
 from collections import Counter
 from contextlib import suppress
@@ -21,6 +18,7 @@ import psutil
 from tests.e2e.far_machines import AGENT_WORKER, Sshd, end_node_processes
 from tests.e2e.processes import survivors, wait_until
 from tests.project import Project, empty_project
+from tests.soak import run_trial, say
 
 NODES: Final = 3
 WORKERS: Final = 20
@@ -42,9 +40,7 @@ def write_files(project: Project, server: Sshd, base: Path) -> list[str]:
     names = [f"a{number}" for number in range(NODES * WORKERS)]
     for name in names:
         project.agent(name, f"shell: 'echo {name} >> log; sleep 10'", "text: done", more="needs: {labels: [far]}")
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
-        identity = ["-c", "user.name=n", "-c", "user.email=a@b.c"]
-        subprocess.run(["git", *identity, *words], cwd=project.root, check=True, timeout=60)
+    project.commit()
     return names
 
 
@@ -68,9 +64,8 @@ def kill_now_and_then(
     return killed
 
 
-def run(kills: int, seed: int) -> int:
+def run(base: Path, kills: int, seed: int) -> int:
     """Print what came of it. Returns the exit code."""
-    base = Path(tempfile.mkdtemp(prefix="nodes"))
     project = empty_project(base)
     with Sshd.running(base / "sshd") as server:
         names = write_files(project, server, base)
@@ -83,7 +78,7 @@ def run(kills: int, seed: int) -> int:
         wait_until(lambda: all(one["state"] == "up" for one in nodes()), 120)
         asked: list[str] = []
         over, killed = threading.Event(), list[str]()
-        kernel = psutil.Process(project.record()["pid"])
+        kernel = project.kernel()
         killer = threading.Thread(
             target=lambda: killed.extend(kill_now_and_then(kernel, base, kills, random.Random(seed), over))
         )
@@ -111,7 +106,7 @@ def run(kills: int, seed: int) -> int:
     outcomes = Counter(attempt["outcome"] for one in shown for attempt in one["attempts"])
     ours = [one for one in psutil.process_iter(["cmdline"]) if str(base) in " ".join(one.info["cmdline"] or [])]
     left = survivors(ours, seconds=20)
-    print(  # noqa: T201
+    say(
         f"killed {dict(Counter(killed))}; most at once {most}; work {dict(statuses)}; attempts {dict(outcomes)}; "
         f"processes left {len(left)}"
     )
@@ -119,5 +114,4 @@ def run(kills: int, seed: int) -> int:
 
 
 if __name__ == "__main__":
-    words = [*sys.argv[1:], "", ""]
-    sys.exit(run(int(words[0] or 20), int(words[1] or 1)))
+    run_trial(run, 20, 1)

@@ -8,12 +8,8 @@ on with it, and has to bring all work to its end, once. Says what it found; exit
 
 import os
 import random
-import select
 import shutil
 import signal
-import sys
-import tempfile
-import threading
 import time
 from collections import Counter
 from contextlib import suppress
@@ -23,9 +19,10 @@ from typing import Final
 from kernel.fault_injection import AT
 from kernel.inspect.standby import promote, put_together
 from protocol.discovery import DATABASE
-from tests.e2e.backup_soak import AGENTS, MOST_OPEN, OPEN, fails, numbers, rows, run_on
+from tests.e2e.backup_soak import AGENTS, LOG, MOST_OPEN, OPEN, run_on
 from tests.e2e.processes import wait_until
-from tests.project import Project, empty_project
+from tests.project import TRUST, Project, empty_project
+from tests.soak import Repeated, fails, pause, rows, run_trial, say
 
 ROUNDS: Final = 100
 POINTS: Final = (
@@ -39,28 +36,22 @@ SELECT (SELECT count(*) FROM messages WHERE sender = 'user') - (SELECT count(*) 
 """
 
 
-class Load(threading.Thread):
-    """Says something to agents of ``project`` until its kernel is gone, and notes when each was accepted."""
+class Load:
+    """Says something to agents of ``project`` until it is stopped, and notes when each was accepted."""
 
     def __init__(self, project: Project, first: int) -> None:
-        super().__init__(daemon=True)
         self.accepted: list[tuple[float, str]] = []
-        self._project, self._number, self._ended = project, first, threading.Event()
+        self.said = first
+        self._project = project
+        self.thread = Repeated(self._say, 0.02)
 
-    def run(self) -> None:
-        with suppress(Exception):
-            while not self._ended.wait(0.02):
-                if numbers(str(self._project.state / DATABASE), OPEN)[0] >= MOST_OPEN:
-                    continue
-                self._number += 1
-                text = f"n{self._number} " + "x" * random.choice((10, 2000, 50_000))
-                self._project.send(random.choice(AGENTS), text)
-                self.accepted.append((time.monotonic(), text))
-
-    def stop(self) -> int:
-        self._ended.set()
-        self.join(30)
-        return self._number
+    def _say(self) -> None:
+        if rows(self._project.state / DATABASE, OPEN)[0][0] >= MOST_OPEN:
+            return
+        self.said += 1
+        text = f"n{self.said} " + "x" * random.choice((10, 2000, 50_000))
+        self._project.send(random.choice(AGENTS), text)
+        self.accepted.append((time.monotonic(), text))
 
 
 class Trial:
@@ -93,14 +84,13 @@ class Trial:
         """Have it work, kill something, and judge the copy."""
         kind = random.choice(("kernel", "kernel", "copier", "point", "point"))
         point = f"{random.choice(POINTS)}:{random.randint(1, 12)}" if kind == "point" else None
-        env = {"AGENT_WORKER_TRUST": "1"} | ({AT: point} if point else {})
+        env = TRUST | ({AT: point} if point else {})
         if self.original.awk("start", env=env, seconds=120).code and not point:
             fails("the original does not start")
         load = Load(self.original, self.said)
-        load.start()
         until = time.monotonic() + random.uniform(1.0, 6.0)
         while time.monotonic() < until:
-            select.select([], [], [], 0.2)
+            pause(0.2)
             if kind == "copier" and random.random() < 0.15 and (found := self.copier()) is not None:
                 with suppress(ProcessLookupError):
                     os.kill(found, signal.SIGKILL)
@@ -109,7 +99,8 @@ class Trial:
             os.kill(int(self.original.record()["pid"]), signal.SIGKILL)
             self.told["kernels killed"] += 1
         killed = time.monotonic()
-        self.said = load.stop()
+        load.thread.stop()
+        self.said = load.said
         self.told[f"rounds of {kind}"] += 1
         wait_until(lambda: self.copier() is None, seconds=60)
         if not any(name.endswith(".json") and name.startswith("base-") for name in os.listdir(self.far)):
@@ -123,10 +114,10 @@ class Trial:
         whole = put_together(str(self.far), str(folder / DATABASE))
         if whole.faults:
             fails(f"the copy is damaged: {whole.faults}")
-        held, log = rows(str(folder / DATABASE)), rows(str(self.original.state / DATABASE))
+        held, log = rows(folder / DATABASE, LOG), rows(self.original.state / DATABASE, LOG)
         if held != log[: len(held)]:
             fails("the copy is no prefix of the log")
-        if numbers(str(folder / DATABASE), HALVES) != (0, 0, 0):
+        if rows(folder / DATABASE, HALVES) != [(0, 0, 0)]:
             fails("the copy has half a commit")
         texts = {text for _, _, text in held}
         missing = [at for at, text in load.accepted if text not in texts]
@@ -147,31 +138,26 @@ class Trial:
         other.state.mkdir(parents=True, mode=0o700, exist_ok=True)
         promote(other.root, other.state, str(folder / "far"), now=time.time(), force=True)
         run_on(other)
-        if len(rows(str(other.state / DATABASE))) < held:
+        if len(rows(other.state / DATABASE, LOG)) < held:
             fails("what was promoted has less than the copy")
         self.told["promoted, and run to the end"] += 1
 
 
-def main(rounds: int, seed: int) -> int:
+def main(base: Path, rounds: int, seed: int) -> int:
     """Returns the exit code."""
     random.seed(seed)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        trial = Trial(Path(name).resolve())
-        try:
-            for number in range(rounds):
-                trial.one_round(number)
-        finally:
-            trial.original.stop()
-            lags = sorted(trial.lags) or [0.0]
-            print(  # noqa: T201
-                {
-                    "rounds": rounds, "seed": seed, "accepted": trial.said, **trial.told,
-                    "lag p50 s": round(lags[len(lags) // 2], 3), "lag max s": round(lags[-1], 3),
-                }
-            )  # fmt: skip
+    trial = Trial(base)
+    try:
+        for number in range(rounds):
+            trial.one_round(number)
+    finally:
+        trial.original.stop()
+        lags = sorted(trial.lags) or [0.0]
+        p50, longest = round(lags[len(lags) // 2], 3), round(lags[-1], 3)
+        found = {"rounds": rounds, "seed": seed, "accepted": trial.said, **trial.told}
+        say({**found, "lag p50 s": p50, "lag max s": longest})
     return 0
 
 
 if __name__ == "__main__":
-    given = [int(word) for word in sys.argv[1:]]
-    sys.exit(main(given[0] if given else ROUNDS, given[1] if len(given) > 1 else 1))
+    run_trial(main, ROUNDS, 1)

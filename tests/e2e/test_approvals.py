@@ -1,15 +1,11 @@
 """Approvals with a real kernel and real workers: granted, denied, expired; decided by a person and by nobody else."""
 
-import os
-import signal
 import sys
 from typing import Any
 
-import psutil
 import pytest
 
-from tests.e2e.processes import survivors, wait_until
-from tests.project import Project
+from tests.project import TRUST, Project
 
 APPROVE = """
 import json, sys, urllib.request
@@ -23,9 +19,6 @@ try:
 except urllib.error.HTTPError as error:
     print(error.code, json.load(error)["code"])
 """
-
-
-TRUST = {"AGENT_WORKER_TRUST": "1"}
 
 
 def coder(project: Project, name: str, more: str = "") -> None:
@@ -57,15 +50,6 @@ def ran(project: Project, name: str) -> int:
     """How often the tool of ``name`` ran."""
     log = project.root / f"{name}.log"
     return len(log.read_text().split()) if log.exists() else 0
-
-
-@pytest.mark.long("tests/kernel/store/test_approvals.py")
-def test_a_scripted_model_that_asks_for_an_approval_itself_asks_nobody(shared_kernel: Project) -> None:
-    shared_kernel.agent("asks", "tool: auth_request, args: { tool: deploy, input: { to: prod } }", "text: went on")
-    shown = shared_kernel.ended(shared_kernel.send("asks"))
-    assert (shown["status"], shown["text"]) == ("done", "went on")
-    assert pending(shared_kernel, "asks") == []
-    assert (shown["approvals"], [call["tool"] for call in shown["steps"][0]["failed"]]) == ([], ["auth_request"])
 
 
 @pytest.mark.promise("P6", "XF19")
@@ -104,53 +88,3 @@ def test_three_approvals_are_granted_denied_and_expired_by_nobody_but_a_person(s
     assert [(one["state"], one["decided_by"], one["decision_reason"]) for one in decided] == [
         ("granted", "user", ""), ("denied", "user", "not today"), ("expired", "system", "nobody approved it in time"),
     ]  # fmt: skip
-
-
-@pytest.mark.long("tests/kernel/store/test_approvals.py")
-def test_a_kernel_that_is_killed_meanwhile_still_knows_what_waits(shared_kernel: Project) -> None:
-    """Kept over restarts: after kill -9 it is still pending; granted then, the tool runs exactly once."""
-    project = shared_kernel
-    coder(project, "kept")
-    sent = project.send("kept")
-    asked = asked_by(project, "kept")
-    kernel = psutil.Process(int(project.record()["pid"]))
-    os.kill(kernel.pid, signal.SIGKILL)
-    assert survivors([kernel], seconds=10) == []
-    wait_until(lambda: not project.alive())
-    assert project.awk("start").code == 0
-    assert [row["id"] for row in pending(project, "kept")] == [asked]
-    assert project.awk("approve", asked).code == 0
-    assert project.ended(sent)["status"] == "done"
-    assert ran(project, "kept") == 1
-
-
-@pytest.mark.long("tests/kernel/policy/test_run_completion.py")
-def test_a_run_without_anybody_to_ask_ends_where_only_approvals_are_left(shared_kernel: Project) -> None:
-    """Headless: exit 7 at once; --approve auto runs it, --approve deny tells the agent."""
-    project = shared_kernel
-    coder(project, "lone")
-    project.write(".workflows/go.yaml", 'agents: { alice: { ref: lone } }\nkickoff: "@alice go"\n')
-    stopped = project.awk("run", "go", "--trust")
-    assert stopped.code == 7
-    assert "alice needs an approval to call bash" in stopped.err
-    assert "--approve auto or deny" in stopped.out
-    assert pending(project, "alice", "lone") == []
-    assert project.awk("run", "go", "--trust", "--approve", "deny").code == 0
-    assert ran(project, "lone") == 0
-    assert project.awk("run", "go", "--trust", "--approve", "auto").code == 0
-    assert ran(project, "lone") == 1
-
-
-@pytest.mark.long("tests/kernel/policy/test_run_completion.py")
-def test_a_run_that_is_left_alone_waits_for_its_approvals(shared_kernel: Project) -> None:
-    project = shared_kernel
-    coder(project, "left")
-    project.write(".workflows/leave.yaml", 'agents: { left: { ref: left } }\nkickoff: "@left go"\n')
-    assert project.awk("run", "leave", "--detach", "--trust").code == 0
-    asked = asked_by(project, "left")
-    kickoff = project.until("instruction.queued", holds=lambda one: bool(one["agent"] == "left"))["instruction"]
-    second = project.send("left@leave", "and then?")
-    assert f"(you are at this already: {kickoff}, " in project.awk("show", second, "--prompt").out
-    assert project.awk("approve", asked).code == 0
-    project.until("instruction.ended", holds=lambda one: bool(one["instruction"] == kickoff))
-    assert ran(project, "left") >= 1

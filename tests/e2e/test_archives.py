@@ -1,13 +1,7 @@
 """A run as one file, with a real kernel: what is read out of it is what the kernel said."""
 
-import os
-import signal
-
-import apsw
-import psutil
 import pytest
 
-from tests.e2e.processes import survivors
 from tests.project import Project
 
 pytestmark = [
@@ -35,13 +29,6 @@ agents:
           - text: done
 kickoff: "@alice go"
 """
-SAID = """
-WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < ?)
-INSERT INTO messages (kind, space, sender, addressed, text, hops, run, at_ms)
-SELECT 'said', w.space, 'alice', '', 'message number ' || n.value, 0, w.id, w.started_ms
-FROM workflows AS w CROSS JOIN n
-"""
-MANY = 100_000
 
 
 def test_what_is_read_out_of_an_archive_is_what_the_kernel_said(project: Project) -> None:
@@ -71,27 +58,3 @@ def test_what_is_read_out_of_an_archive_is_what_the_kernel_said(project: Project
     left = project.awk("export", "r1").out
     assert "DEPLOY_TOKEN" not in left
     assert '"cleared":true' in left
-
-
-def test_a_run_of_a_hundred_thousand_messages_does_not_enlarge_the_kernel(project: Project) -> None:
-    project.agent("alice", "text: hi")
-    project.write(".workflows/talk.yaml", "agents: {alice: {ref: alice}}\n")
-    assert project.awk("start", "talk").code == 0
-    kernel = psutil.Process(project.record()["pid"])
-    os.kill(kernel.pid, signal.SIGKILL)
-    assert survivors([kernel], seconds=10) == []
-    database = apsw.Connection(str(project.state / "agent-worker.db"))
-    with database:
-        database.execute(SAID, (MANY,))
-    database.close()
-    assert project.awk("start").code == 0
-    kernel = psutil.Process(project.record()["pid"])
-    assert project.awk("export", "alice", "-o", "small.jsonl").code == 0  # what is imported once is imported now
-    before = kernel.memory_info().rss
-    made = project.awk("export", "r1", "-o", "r1.jsonl", seconds=120)
-    assert (made.code, made.err) == (0, "")
-    grown = kernel.memory_info().rss - before
-    size = (project.root / "r1.jsonl").stat().st_size
-    assert size > 20_000_000
-    assert grown < 8_000_000, f"{grown:,} bytes for {size:,}"
-    assert project.awk("import", "r1.jsonl", "--json").json()["rows"]["channel"] > MANY

@@ -1,22 +1,15 @@
 """What goes wrong has a clear outcome: an exit code, a reason, and nothing lost."""
 
-import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.e2e.processes import survivors, wait_until
-from tests.project import Project
-
-TRUST = {"AGENT_WORKER_TRUST": "1"}
+from tests.project import TRUST, Project
 
 
 @pytest.mark.promise("PF01", "PF02", "PF04")
@@ -42,20 +35,6 @@ def test_a_worker_that_fails_is_told_once_and_kept_for_a_person(
     assert [one["from"] for one in said] == ["user", "system"]
 
 
-@pytest.mark.long("tests/e2e/test_sdk.py")
-def test_refused_credentials_wait_for_a_person_and_the_next_kernel_asks_again(shared_kernel: Project) -> None:
-    """Nothing is lost and nobody waits in vain: exit 4; a new kernel may have another environment."""
-    shared_kernel.agent("keyless", "error: { http_status: 401, times: 1 }", "text: let in")
-    sent = shared_kernel.awk("send", "keyless", "x", "--wait", "--json")
-    (result,) = sent.json()["results"]
-    assert (sent.code, result["status"]) == (4, "waiting")
-    assert shared_kernel.awk("stop", "--yes").code == 0
-    assert shared_kernel.awk("start").code == 0
-    assert shared_kernel.awk("send", "keyless", "y", "--wait").code == 4, "it comes after x, and meets its own refusal"
-    shown = shared_kernel.ask("GET", f"/instructions/{result['instruction_id']}")
-    assert (shown["status"], shown["text"]) == ("done", "let in")
-
-
 def test_a_mocked_refusal_holds_its_own_agent_alone(shared_kernel: Project) -> None:
     script = "model: mock/script\nprompt: {{ system: hi }}\nmock: [{}]\n"
     shared_kernel.write(".agents/mocked.yaml", script.format("{ error: { http_status: 401 } }"))
@@ -63,33 +42,6 @@ def test_a_mocked_refusal_holds_its_own_agent_alone(shared_kernel: Project) -> N
     assert shared_kernel.awk("send", "mocked", "x", "--wait").code == 4
     sent = shared_kernel.awk("send", "free", "x", "--wait")
     assert (sent.code, sent.out.strip().splitlines()[-1]) == (0, "here"), sent
-
-
-def test_a_transient_failure_is_tried_again(shared_kernel: Project) -> None:
-    shared_kernel.agent(
-        "hurried", "error: { http_status: 529, times: 1 }", "text: got through", more="retry: { backoff: 0.05s }"
-    )
-    sent = shared_kernel.awk("send", "hurried", "x", "--wait", "--json")
-    assert (sent.code, sent.json()["results"][0]["text"]) == (0, "got through")
-    shown = shared_kernel.ask("GET", f"/instructions/{sent.json()['instruction_ids'][0]}")
-    assert len(shown["attempts"]) == 2
-
-
-@pytest.mark.long("tests/kernel/policy/test_retry.py")
-def test_a_network_failure_is_told_with_its_attempts_and_the_way_on(shared_kernel: Project) -> None:
-    for name in ("sent", "asked", "ran"):
-        failing = "error: { http_status: 408, text: no way out }"
-        shared_kernel.agent(name, failing, more="retry: { attempts: 3, backoff: 1s, multiplier: 1 }")
-    workflow = 'agents: { alice: { ref: ran } }\nkickoff: "@alice hi"\n'
-    shared_kernel.write(".workflows/talk.yaml", workflow)
-    commands = ("send", "sent", "hi", "--wait"), ("ask", "asked", "hi"), ("run", "talk")
-    running = [shared_kernel.spawn(*words) for words in commands]
-    sent, asked, ran = (process.communicate(timeout=60)[1] for process in running)
-    assert running[0].returncode == 1, sent
-    assert "attempt 2 of 3 follows\n" in asked
-    for told in (sent, asked, ran):
-        assert ": network: no way out (HTTP 408); attempt 3 of 3 follows\n" in told and "attempt 4" not in told, told
-        assert " after 3 attempts" in told and "\n  hint: awk retry i" in told, told
 
 
 def test_frames_printed_by_a_tool_are_only_text(shared_kernel: Project) -> None:
@@ -107,90 +59,14 @@ def test_a_flood_on_stderr_blocks_nobody(shared_kernel: Project) -> None:
     """Drained, and only the tail is kept."""
     shared_kernel.agent("flooding", "shell: 'yes flood | head -c 50000000 >&2'", "text: dry")
     assert shared_kernel.awk("send", "flooding", "x", "--wait", env=TRUST).code == 0
-    kernel = psutil.Process(shared_kernel.record()["pid"])
+    kernel = shared_kernel.kernel()
     assert kernel.memory_info().rss < 300 * 2**20
-
-
-@pytest.mark.parametrize(
-    ("target", "says"),
-    [
-        ("nobody", "nobody"),
-        ("@review", "awk start review"),
-        ("alice@review", "awk start review"),
-    ],
-)
-def test_a_target_that_is_not_there_exits_5_and_says_what_to_do(shared_kernel: Project, target: str, says: str) -> None:
-    """contracts 2: two errors, both with the remedy."""
-    shared_kernel.agent("alice", "text: hi")
-    shared_kernel.write(".workflows/review.yaml", "agents:\n  alice: { ref: alice }\n")
-    sent = shared_kernel.awk("send", target, "x")
-    assert sent.code == 5
-    assert says in sent.err
-
-
-def test_someone_who_is_not_a_participant_is_named_with_the_file(shared_kernel: Project) -> None:
-    shared_kernel.agent("alice", "text: hi")
-    shared_kernel.agent("bob", "text: hi")
-    shared_kernel.write(".workflows/lone.yaml", "agents:\n  alice: { ref: alice }\n")
-    assert shared_kernel.awk("start", "lone").code == 0
-    sent = shared_kernel.awk("send", "bob@lone", "x")
-    assert sent.code == 5
-    assert ".workflows/lone.yaml" in sent.err
 
 
 def test_status_tells_that_no_kernel_runs_and_starts_none(project: Project) -> None:
     """contracts 7: exit 3."""
     assert project.awk("status").code == 3
     assert not project.alive()
-
-
-@pytest.mark.promise("PF12", "HF27")
-@pytest.mark.long("tests/interface/test_autostart.py")
-def test_a_stale_record_is_not_believed(shared_kernel: Project) -> None:
-    """The kernel is gone and a stranger listens on its port; the token is never shown."""
-    record = shared_kernel.record()
-    psutil.Process(record["pid"]).send_signal(signal.SIGKILL)
-    seen: list[str] = []
-
-    class Squatter(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            seen.append(str(self.headers))
-            body = json.dumps({"status": "ok", "version": "0", "proof": "00"}).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_POST = do_GET
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Squatter) as server:
-        port = server.server_address[1]
-        forged = record | {"port": port, "url": f"http://127.0.0.1:{port}"}
-        (shared_kernel.state / "daemon.json").write_text(json.dumps(forged))
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        status = shared_kernel.awk("status")
-        shared_kernel.agent("after", "text: from the new kernel")
-        sent = shared_kernel.awk("send", "after", "x", "--wait")
-        server.shutdown()
-        thread.join()
-    assert status.code == 3
-    assert (sent.code, sent.out.strip()) == (0, "from the new kernel")
-    assert record["token"] not in "".join(seen)
-
-
-@pytest.mark.promise("PF13", "P23")
-@pytest.mark.long("tests/interface/test_autostart.py")
-def test_twenty_commands_at_once_start_exactly_one_kernel(project: Project) -> None:
-    project.agent("alice", "text: hi")
-    commands = [project.spawn("send", "alice", str(number), "--json") for number in range(20)]
-    codes = [(process.communicate(timeout=60)[1] and process.returncode) or process.returncode for process in commands]
-    assert codes == [0] * 20
-    events = project.awk("events", "--jsonl").out.splitlines()
-    assert [json.loads(line)["type"] for line in events].count("kernel.started") == 1
 
 
 @pytest.mark.promise("P23")
@@ -236,7 +112,7 @@ def test_a_database_that_was_removed_and_saved_is_told_of_and_can_be_put_back(ke
     project, database = kernel_process, kernel_process.state / "agent-worker.db"
     project.agent("alice", "text: hi")
     assert project.awk("send", "alice", "kept", "--wait").code == 0
-    kernel = psutil.Process(project.record()["pid"])
+    kernel = project.kernel()
     for path in project.state.glob("agent-worker.db*"):
         path.unlink()
     assert survivors([kernel], seconds=10) == []

@@ -7,17 +7,16 @@ import json
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from typing import Any, Final
 
 import pytest
 
 from tests.architecture.sources import ROOT
+from tests.builders.http_server import Asked, Reply, serving
 from tests.e2e.processes import wait_until
 from tests.project import Project
 
@@ -42,27 +41,16 @@ def listens(port: int) -> bool:
 
 @contextmanager
 def chat_service() -> Generator[tuple[str, Queue[Any]]]:
-    """A chat: its address, and what was posted to it."""
+    """A chat that takes messages of one bot: its address, and what was posted to it."""
     said: Queue[Any] = Queue()
 
-    class Chat(BaseHTTPRequestHandler):
-        """Takes messages of one bot."""
+    def take(asked: Asked) -> Reply:
+        body = json.loads(asked.body)
+        said.put((asked.fields["authorization"], body["channel"], body["text"]))
+        return Reply(body=b'{"ok": true}')
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            said.put((self.headers["Authorization"], body["channel"], body["text"]))
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b'{"ok": true}')
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Chat)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/api/chat.postMessage", said
-    server.shutdown()
-    server.server_close()
+    with serving(take) as port:
+        yield f"http://127.0.0.1:{port}/api/chat.postMessage", said
 
 
 class Chatting:

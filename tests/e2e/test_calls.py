@@ -2,15 +2,12 @@
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
-from typing import Final
 
 import pytest
 
-from tests.project import Project, empty_project
+from tests.project import BWRAP, TRUST, Project, empty_project
 
-BWRAP: Final = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
 pytestmark = [
     pytest.mark.promise("P56"),
     pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="needs /proc"),
@@ -45,7 +42,7 @@ def test_a_shell_a_script_and_a_process_that_left_its_session_call_tools(calling
         """,
     )
     calling.agent(name, f'shell: "sh {name}.sh {name}"', "text: done", more=f"sandbox: {sandbox}")
-    ended = calling.awk("send", name, "go", "--wait", env={"AGENT_WORKER_TRUST": "1"})
+    ended = calling.awk("send", name, "go", "--wait", env=TRUST)
     errors = (calling.root / f"{name}.err").read_text()
     assert (ended.code, ended.out) == (0, "done\n"), errors
     assert (calling.root / f"{name}.codes").read_text().split() == ["0", "5", "2"]
@@ -69,7 +66,7 @@ def test_one_process_that_serves_two_attempts_calls_for_the_one_that_it_serves(c
     calling.write("twice.sh", 'agent-worker call my_status_set \'{"state": "s"}\' >> twice.log\n')
     calling.agent("twice", 'shell: "sh twice.sh"', "text: done", more="reuse: 2")
     for _ in range(2):
-        assert calling.awk("send", "twice", "go", "--wait", "--json", env={"AGENT_WORKER_TRUST": "1"}).code == 0
+        assert calling.awk("send", "twice", "go", "--wait", "--json", env=TRUST).code == 0
     lines = [json.loads(line) for line in (calling.root / "twice.log").read_text().splitlines()]
     sent = [line["status"]["instruction"] for line in lines]
     assert len(set(sent)) == 2

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.architecture.sources import ROOT
+from tests.builders.git import commit_all, git
 from tests.interface.test_reports import check_junit, outputs
 from tests.project import AWK, Project
 
@@ -235,10 +236,9 @@ def test_another_version_of_the_program_is_fetched_from_the_same_repository(runn
 def _repository(path: Path, content: Path) -> None:
     """A repository with ``content`` at the tag v2."""
     path.mkdir(parents=True)
-    git = ["git", "-C", str(path), "-c", "user.name=x", "-c", "user.email=x@example.org"]
     subprocess.run(["cp", "-R", f"{content}/.", str(path)], check=True)
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"], ["tag", "v2"]):
-        subprocess.run([*git, *words], check=True, env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
+    commit_all(path)
+    git(path, "tag", "v2")
 
 
 def gitlab(runner: Runner, job: str, **variables: str) -> int:

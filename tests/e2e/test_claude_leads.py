@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.test_merge import git
 from tests.project import AWK, Project
 from tests.worker.backends.subject import CLIS
 from tests.worker.scripted_api import Call, Say, ScriptedApi
@@ -79,9 +78,7 @@ def lead(project: Project, api: ScriptedApi, server: Mapping[str, Any]) -> list[
 def test_a_run_led_from_claude_code_ends_with_a_merged_branch(project: Project, way: str) -> None:
     project.write(".workflows/team.yaml", TEAM)
     project.write(".gitignore", ".agents/\n.workspace/\n")
-    git(project, "init", "--quiet", "--initial-branch=main")
-    git(project, "add", "--all")
-    git(project, "commit", "--quiet", "-m", "first")
+    project.commit()
     assert project.awk("start", "--trust").code == 0
     server: dict[str, Any] = {
         "command": str(AWK),
@@ -112,6 +109,6 @@ def test_a_run_led_from_claude_code_ends_with_a_merged_branch(project: Project, 
     assert "wants to call bash" in results, "what needs a person was shown to it"
     run = project.ask("GET", "/runs/r1")
     assert (run["status"], run["delivery"]["state"]) == ("done", "merged")
-    assert git(project, "show", "main:a.txt") == "done"
+    assert project.git("show", "main:a.txt") == "done"
     (decided,) = project.ask("GET", "/instructions/i1")["approvals"]
     assert (decided["tool"], decided["state"]) == ("bash", "granted")

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -77,11 +76,9 @@ def test_each_side_can_win(arm: str, code: int, project: Project) -> None:
 
 
 def test_what_was_done_in_working_trees_is_merged_and_checked(project: Project) -> None:
-    names = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     written(project, team=GOOD, solo=BAD, git="worktree")
     project.write(".gitignore", ".workspace/\n")
-    for words in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-qm", "first")):
-        subprocess.run(("git", *words), cwd=project.root, env={**project.environ, **names}, check=True)
+    project.commit()
     ran = project.awk(*WORDS, *TERMS, "--repeat", "1", "--keep", seconds=SECONDS)
     assert ran.code == 6, ran.err
     runs = {run["arm"]: run for run in ran.json()["runs"]}
@@ -89,8 +86,7 @@ def test_what_was_done_in_working_trees_is_merged_and_checked(project: Project) 
     assert Path(runs["team"]["project"], "out.txt").read_text() == "good\n"
     listed = project.awk("runs", "--project", runs["team"]["project"], "--json")
     assert listed.code == 69  # its kernel has ended; one that is started for it knows the run
-    branches = subprocess.run(("git", "branch", "--all"), cwd=project.root, capture_output=True, check=True, text=True)
-    assert branches.stdout.split() == ["*", "main"]
+    assert project.git("branch", "--all").split() == ["*", "main"]
 
 
 def test_a_killed_comparison_goes_on_with_the_run_that_was_under_way(project: Project) -> None:

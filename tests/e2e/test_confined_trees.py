@@ -1,8 +1,6 @@
 """Confined agents in working trees: nothing that they write is run outside, and only their own branch moves."""
 
-import os
 import shutil
-import subprocess
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
@@ -10,23 +8,14 @@ from typing import Final
 import pytest
 
 from protocol.target import MAX_MENTIONS
-from tests.project import Project
+from tests.project import BWRAP, Project
 
-BWRAP: Final = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
 pytestmark = [
     pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)"),
     pytest.mark.promise("P29"),
 ]
 ENV: Final = {"AGENT_WORKER_BWRAP": str(BWRAP), "AGENT_WORKER_TRUST": "1"}
 WHO: Final = "-c user.name=a -c user.email=a@b"
-
-
-def git(project: Project, *words: str, cwd: Path | None = None) -> str:
-    names = {f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    done = subprocess.run(
-        ("git", *words), cwd=cwd or project.root, env={**project.environ, **names}, capture_output=True, check=True
-    )
-    return done.stdout.decode().strip()
 
 
 def workflow(project: Project, script: str, *, bob: str = "true", more: str = "") -> None:
@@ -52,10 +41,8 @@ def workflow(project: Project, script: str, *, bob: str = "true", more: str = ""
     project.write("f.txt", "data\n")
     project.write("clean.sh", ":\n")
     project.write(".gitignore", "ported\n")
-    git(project, "init", "--quiet", "--initial-branch=main")
-    git(project, "add", "--all")
-    git(project, "commit", "--quiet", "-m", "first")
-    git(project, "tag", "v0")
+    project.commit()
+    project.git("tag", "v0")
 
 
 def run(project: Project) -> None:
@@ -129,9 +116,8 @@ def test_what_a_confined_agent_writes_is_not_run_outside(project: Project) -> No
     (project.root / ".workflows/w.yaml").write_text(
         f'agents:\n{agents}workspace: {{git: worktree, commit: manual}}\nkickoff: "{first} go"\n'
     )
-    git(project, "add", "--all")
-    git(project, "commit", "--quiet", "-m", "ways")
-    before = git(project, "for-each-ref", "refs/heads/main", "refs/tags")
+    project.commit("ways")
+    before = project.git("for-each-ref", "refs/heads/main", "refs/tags")
     run(project)
     for way in WAYS:
         until_kept(project, way)
@@ -142,10 +128,10 @@ def test_what_a_confined_agent_writes_is_not_run_outside(project: Project) -> No
     measured = project.ask("GET", "/spaces/w:main/diff")["worktrees"]
     assert {one["agent"] for one in measured} == {*WAYS}
     for way in WAYS:
-        git(project, "branch", "-vv", cwd=tree(project, way))
-    assert git(project, "status", "--porcelain") == ""
-    git(project, "log", "--oneline", "--all")
-    assert git(project, "for-each-ref", "refs/heads/main", "refs/tags") == before
+        project.git("branch", "-vv", cwd=tree(project, way))
+    assert project.git("status", "--porcelain") == ""
+    project.git("log", "--oneline", "--all")
+    assert project.git("for-each-ref", "refs/heads/main", "refs/tags") == before
     assert ran(project) == []
 
 
@@ -176,23 +162,23 @@ def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -
         git worktree add -q ../bob2; true
         """
     workflow(project, script, bob=f"echo b > b; git add b; git {WHO} commit -qm his; git log --oneline -1 > log")
-    main = git(project, "rev-parse", "main")
+    main = project.git("rev-parse", "main")
     run(project)
     until_kept(project, "bob")
-    branches = git(project, "for-each-ref", "--format=%(refname) %(contents:subject)").splitlines()
+    branches = project.git("for-each-ref", "--format=%(refname) %(contents:subject)").splitlines()
     assert branches == [
         "refs/heads/awk/w/r1/alice mine",
         "refs/heads/awk/w/r1/bob his",
         "refs/heads/main first",
         "refs/tags/v0 first",
     ]
-    assert git(project, "rev-parse", "main") == main
-    assert git(project, "fsck", "--strict") == ""
+    assert project.git("rev-parse", "main") == main
+    assert project.git("fsck", "--strict") == ""
     [diff] = project.awk("diff", "alice@w", "--json").json()["worktrees"]
     assert [commit["subject"] for commit in diff["commits"]] == ["mine"]
     assert [file["path"] for file in diff["files"]] == ["n"]
-    assert git(project, "status", "--porcelain", cwd=tree(project)) == "", "the user sees it as it is"
-    git(project, "merge", "--quiet", "awk/w/r1/alice")
+    assert project.git("status", "--porcelain", cwd=tree(project)) == "", "the user sees it as it is"
+    project.git("merge", "--quiet", "awk/w/r1/alice")
     assert (project.root / "n").read_text() == "x\n"
 
 
@@ -200,14 +186,14 @@ def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -
 def test_a_repository_that_borrows_objects_gives_a_confined_agent_a_copy(project: Project) -> None:
     workflow(project, f"echo x > n; git add n; git {WHO} commit -qm mine; git log --oneline > seen")
     lender = project.root.with_name("lender")
-    git(project, "clone", "--quiet", "--bare", str(project.root), str(lender))
+    project.git("clone", "--quiet", "--bare", str(project.root), str(lender))
     shutil.rmtree(project.root / ".git/objects")
     (project.root / ".git/objects/info").mkdir(parents=True)
     (project.root / ".git/objects/info/alternates").write_text(f"{lender}/objects\n")
     run(project)
-    assert git(project, "log", "-1", "--format=%s", "awk/w/r1/alice") == "mine"
+    assert project.git("log", "-1", "--format=%s", "awk/w/r1/alice") == "mine"
     assert len((tree(project) / "seen").read_text().splitlines()) == 2
-    assert git(project, "fsck", "--strict") == ""
+    assert project.git("fsck", "--strict") == ""
 
 
 @pytest.mark.promise("XF19")
@@ -217,8 +203,7 @@ def test_a_working_directory_that_became_a_link_is_not_worked_in(project: Projec
     workflow(project, "true")
     shutil.copytree(project.root, inner, ignore=shutil.ignore_patterns(".git", "app"))
     (inner / "alice.sh").write_text(f"cd ..; mv app old; ln -s {project.home} app")
-    git(project, "add", "--all")
-    git(project, "commit", "--quiet", "-m", "inner")
+    project.commit("inner")
     within = Project(root=inner, state_home=project.state_home, home=project.home)
     try:
         within.write(".workflows/w.yaml", AGAIN)
@@ -244,18 +229,3 @@ agents:
 workspace: {git: worktree}
 kickoff: "@alice go"
 """
-
-
-@pytest.mark.promise("P33")
-@pytest.mark.long("tests/kernel/services/test_landings.py")
-def test_what_a_confined_agent_did_lands_and_is_checked_confined(project: Project) -> None:
-    outside = project.root / "outside"
-    workflow(project, f"echo new > n.txt && git add n.txt && git {WHO} commit --quiet -m new")
-    run(project)
-    merged = project.awk(
-        "merge", "r1", "--check", f"test -f n.txt && ! touch '{outside}' && touch inside", "--json", env=ENV
-    )
-    assert (merged.code, merged.json()["state"]) == (0, "merged"), merged.out + merged.err
-    assert (project.root / "n.txt").read_text() == "new\n"
-    assert not outside.exists()
-    assert git(project, "status", "--porcelain") == ""

@@ -1,7 +1,6 @@
 """What keeps an agent to its place: sandbox, limits, environment; and that nothing of it stays behind."""
 
 import os
-import shutil
 import sys
 import threading
 from collections.abc import Generator, Iterator
@@ -13,11 +12,8 @@ import psutil
 import pytest
 
 from tests.e2e.processes import marked, wait_until
-from tests.project import Project, empty_project
+from tests.project import BWRAP, TRUST, Project, empty_project
 from tests.worker.scripted_api import Call, Say, ScriptedApi
-
-BWRAP: Final = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
-TRUSTED: Final = {"AGENT_WORKER_TRUST": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +71,7 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(confining:
     project.write("steal.sh", "".join(f"({way})\n" for way in ways))
     project.agent("thief", 'shell: "sh steal.sh > stolen.txt 2>&1"', "text: done", more="sandbox: on")
     before = sorted(path.name for path in project.root.iterdir())
-    assert project.awk("send", "thief", "x", "--wait", env=TRUSTED).code == 0
+    assert project.awk("send", "thief", "x", "--wait", env=TRUST).code == 0
     assert project.ask("GET", "/agents/thief")["sandbox"] == "on"
     stolen = (project.root / "stolen.txt").read_text(errors="replace")
     assert project.record()["token"] not in stolen
@@ -86,22 +82,6 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(confining:
     assert not (project.root / ".agents/mallory.yaml").exists()
     its_own = {*before, "own.txt", "stolen.txt", "link", "evil", ".git.old"}
     wait_until(lambda: {path.name for path in project.root.iterdir()} <= its_own)  # the rest goes with the attempt
-
-
-@pytest.mark.promise("P18", "XF19")
-@pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
-@pytest.mark.long("tests/kernel/services/test_confinement.py")
-def test_a_project_that_is_the_home_is_not_worked_in_with_a_sandbox(project: Project) -> None:
-    project.agent("alice", "shell: touch ran", "text: hi", more="sandbox: on")
-    env = {"AGENT_WORKER_BWRAP": str(BWRAP), "HOME": str(project.root), **TRUSTED}
-    warned = project.awk("validate", env=env).err
-    assert "warning: sandbox: your home" in warned
-    assert "at .agents/alice.yaml:2:1 sandbox" in warned
-    sent = project.awk("send", "alice", "x", "--wait", "--json", env=env)
-    [result] = sent.json()["results"]
-    assert (result["status"], result["cause"]) == ("failed", "spawn_permanent")
-    assert "is the project's folder, so that it would be open to the agent" in result["text"]
-    assert not (project.root / "ran").exists()
 
 
 @pytest.mark.promise("PF14", "XF19")
@@ -148,7 +128,7 @@ CROWD: Final = "for n in $(seq 40); do sleep 4711.5 & done; wait"
 def test_an_agent_that_takes_too_much_of_the_machine_is_ended_and_nobody_else(confining: Project) -> None:
     confining.agent("crowd", f'shell: "{CROWD}"', "text: hi", more="limits: {processes: 20, memory: 2GiB}")
     confining.agent("other", "text: still here")
-    sent = confining.awk("send", "crowd", "x", "--wait", "--json", env=TRUSTED)
+    sent = confining.awk("send", "crowd", "x", "--wait", "--json", env=TRUST)
     [result] = sent.json()["results"]
     assert (sent.code, result["status"], result["cause"]) == (6, "incomplete", "resource")
     assert "processes at once, and may have 20 (limits.processes)" in result["text"]
@@ -211,7 +191,7 @@ def test_secrets_are_found_nowhere_but_where_they_belong(project: Project) -> No
             approval: auto
             """,
         )
-        assert project.awk("send", "alice", "x", "--wait", env=TRUSTED).code == 0
+        assert project.awk("send", "alice", "x", "--wait", env=TRUST).code == 0
         assert [project.ended(project.send(name))["status"] for name in ("bob", "eve")] == ["done", "dead"]
         told = [
             project.awk(*asked).out for asked in (("events",), ("logs",), ("dead",), ("peek", "bob"), ("show", "i2"))

@@ -199,30 +199,3 @@ def test_variables_are_known_where_they_are_used(team: Project) -> None:
     (_, told) = said(run(team, "flows/variables.yaml", "--tag", "t-1"))[0]
     folder = team.root / ".workspace/variables/t-1"
     assert told == f"@reviewer the diff for core in variables t-1, kept in {folder}"
-
-
-@pytest.mark.long("tests/interface/test_agent_files.py")
-def test_an_agent_is_made_changed_and_removed(team: Project) -> None:
-    words = ["-m", "anthropic/claude-sonnet-4-5", "-s", "Names", "--role", "namer", "--expertise", "words,types"]
-    for command, printed in (
-        (["agent", "create", "nina", *words], ".agents/nina.yaml\n"),
-        (["agent", "memory", "nina", "set", "style", "short names"], None),
-        (["agent", "memory", "nina", "get", "style"], "short names\n"),
-        (["agent", "notes", "nina", "add", "nobody reads a long one"], None),
-        (["agent", "todo", "nina", "add", "rename helper"], None),
-        (["agent", "todo", "nina", "done", "1"], None),
-        (["agent", "edit", "nina", "max_steps=7"], ".agents/nina.yaml\n"),
-        (["new", "lone", "-m", "sonnet"], None),
-        (["agent", "create", "grown", "--from", "lone"], ".agents/grown.yaml\n"),
-    ):
-        ran = team.awk(*command)
-        assert ran.code == 0, ran.err
-        assert printed in (ran.out, None)
-    info = team.awk("agent", "info", "nina", "--json").json()
-    assert (info["definition"]["max_steps"], info["definition"]["soul"]["role"]) == (7, "namer")
-    assert (info["context"]["notes"], info["context"]["dir"]) == (1, ".agents/nina")
-    assert {"nina", "grown", "alice", "scribe", "tester"} <= {
-        one["name"] for one in team.awk("agent", "list", "--json").json()["agents"]
-    }
-    assert team.awk("agent", "delete", "nina", "--yes").code == 0
-    assert team.awk("agent", "info", "nina").code == 5

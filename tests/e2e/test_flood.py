@@ -5,7 +5,6 @@ import socket
 import subprocess
 from contextlib import ExitStack
 
-import psutil
 import pytest
 
 from tests.project import AWK, Project
@@ -34,7 +33,7 @@ def test_idle_connections_do_not_lock_out_the_owner(project: Project) -> None:
             crowd.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
         assert project.awk("ps").code == 0
         assert project.awk("send", "alice", "x", "--wait").out.strip() == "hi"
-        assert psutil.Process(project.record()["pid"]).num_fds() < DESCRIPTORS / 2
+        assert project.kernel().num_fds() < DESCRIPTORS / 2
     assert "Traceback" not in (project.state / "kernel.log").read_text()
 
 
@@ -42,7 +41,7 @@ def test_what_a_kernel_starts_has_the_limit_that_it_was_started_with(project: Pr
     project.agent("alice", "shell: ulimit -S -n; ulimit -H -n", "text: hi")
     start(project, 200, 400)
     assert project.ended(project.send("alice"))["status"] == "done"
-    kernel = psutil.Process(project.record()["pid"])
+    kernel = project.kernel()
     assert kernel.rlimit(resource.RLIMIT_NOFILE) == (400, 400)
     below = [child.rlimit(resource.RLIMIT_NOFILE) for child in kernel.children(recursive=True)]
     assert below

@@ -27,11 +27,3 @@ def test_a_signal_to_it_alone_ends_the_kernel_and_it(project: Project, number: s
             process.kill()
     assert (process.returncode, "http://" in ready) == (0, True)
     assert not project.alive()
-
-
-@pytest.mark.long("tests/interface/test_shim.py")
-def test_a_shell_that_ignores_it_for_what_runs_in_its_background_does_not_count(project: Project) -> None:
-    script = f'"{AWK}" start --foreground 2>err & while ! grep -q kernel.ready err; do :; done; kill -INT $!; wait $!'
-    ran = subprocess.run(["sh", "-c", script], cwd=project.root, env=project.environ, timeout=60, check=False)
-    assert ran.returncode == 0
-    assert not project.alive()

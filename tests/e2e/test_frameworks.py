@@ -10,7 +10,7 @@ import pytest
 
 from interface.worker_check import WorkerCheck
 from tests.architecture.sources import ROOT
-from tests.project import Project
+from tests.project import TRUST, Project
 
 EXAMPLE = ROOT / "examples/frameworks"
 LIBRARIES = ("pydantic-ai-slim", "langgraph")
@@ -44,5 +44,5 @@ def test_an_agent_of_another_framework_is_a_worker(project: Project, python: Pat
     assert [(row.check, row.detail) for row in rows if not row.ok] == []
     shutil.copy(EXAMPLE / program, project.root)
     project.write(f".agents/{name}.yaml", f"backend: exec\ncommand: ['{python}', {program}]\n")
-    answer = project.awk("send", name, "Say hello.", "--wait", env={"AGENT_WORKER_TRUST": "1"})
+    answer = project.awk("send", name, "Say hello.", "--wait", env=TRUST)
     assert (answer.code, answer.out.strip().splitlines()[-1]) == (0, SAYS[name]), answer

@@ -1,16 +1,13 @@
 """The guard's model with a real kernel, real workers and a provider's own client: before a memory is written."""
 
 import json
-import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.project import Project, empty_project
-from tests.worker.scripted_api import Fail, Move, Say, ScriptedApi, Silence
+from tests.worker.scripted_api import Fail, Move, Say, ScriptedApi
 
 ALICE = """\
 backend: mock
@@ -69,45 +66,3 @@ def test_a_model_behind_a_server_judges_what_is_written_also_where_one_worker_ma
     ]
     assert "CANARY-JUNK" not in json.dumps(rows)
     assert project.awk("needs", "--json").json()["total"] == 0
-
-
-class Forgetful(ScriptedApi):
-    """Takes the first question and says nothing; refuses everything that it is asked after that."""
-
-    def __init__(self, release: threading.Event) -> None:
-        super().__init__([Silence(release)], SAID[0])
-
-
-@pytest.mark.promise("P67")
-@pytest.mark.long("tests/kernel/api/mcp/test_curation.py")
-def test_a_kernel_that_dies_while_its_guard_is_asked_judges_the_write_once(tmp_path: Path) -> None:
-    project, release = empty_project(tmp_path), threading.Event()
-    with Forgetful(release) as api:
-        project.write(
-            ".agents/alice.yaml",
-            "backend: mock\nmock:\n"
-            '  - { tool: memory_write, args: { key: status, value: "the tests CANARY-JUNK are running now" } }\n'
-            '  - { text: "done" }\n',
-        )
-        project.write(
-            "moniro.yaml",
-            f"""
-            providers: {{ cheap: {{ base_url: "{api.anthropic_url}", dialect: anthropic, api_key: $CHEAP_KEY }} }}
-            guard: {{ model: cheap/small, llm_curation: true }}
-            """,
-        )
-        env = {"CHEAP_KEY": "key-of-the-tests"}
-        assert project.awk("start", "--trust", env=env).code == 0
-        asked = project.send("alice", "write down what you know")
-        assert api.asked.wait(30)
-        kernel = psutil.Process(project.record()["pid"])
-        kernel.send_signal(signal.SIGKILL)
-        kernel.wait(30)
-        release.set()
-        assert project.awk("start", "--trust", env=env).code == 0
-        assert project.ended(asked)["status"] == "done"
-        (row,) = project.awk("audit", "--json").json()["rows"]
-        project.stop()
-        assert len(api.requests) == 2
-    assert (row["kind"], row["space"]) == ("refused", "dm:alice")
-    assert not list(project.root.glob(".agents/alice/memory/*.yaml"))

@@ -9,10 +9,9 @@ import psutil
 import pytest
 
 from protocol.discovery import RECORD
-from tests.e2e.processes import marked, survivors, wait_for_mark, wait_until, zygote_of
+from tests.e2e.processes import marked, survivors, wait_for_mark, wait_until
 from tests.project import Project
 
-COVERED = pytest.mark.long("tests/kernel/policy/test_retry.py")
 ROUNDS = int(os.environ.get("AWK_TEST_KILL_ROUNDS", "3"))
 """How often the kernel is killed: 30 for the figure in docs/promises.md."""
 WORKERS = 20
@@ -29,27 +28,12 @@ def orphan(mark: str, number: int) -> str:
 
 def test_a_kernel_told_to_stop_in_its_first_moments_ends_in_order(project: Project) -> None:
     assert project.awk("start").code == 0
-    kernel = psutil.Process(project.record()["pid"])
+    kernel = project.kernel()
     kernel.send_signal(signal.SIGTERM)
     psutil.wait_procs([kernel], timeout=30)
     assert not kernel.is_running()
     assert "kernel.stopped" in (project.state / "kernel.log").read_text()
     assert not (project.state / RECORD).exists()
-
-
-@pytest.mark.long("tests/interface/test_hanging.py")
-def test_a_kernel_that_hangs_is_not_taken_for_one_that_ended(project: Project) -> None:
-    """Fault F3: stopped by SIGSTOP it says nothing and holds its lock."""
-    assert project.awk("start").code == 0
-    kernel = psutil.Process(project.record()["pid"])
-    kernel.suspend()
-    for words in (["status"], ["stop"]):
-        ran = project.awk(*words)
-        assert (ran.code, f"pid {kernel.pid}" in ran.err) == (69, True), ran
-    ran = project.awk("stop", "--now", "--yes")
-    assert (ran.code, ran.out) == (0, f"killed {kernel.pid}\n")
-    assert project.awk("status").code == 3
-    assert project.awk("start").code == 0
 
 
 @pytest.mark.promise("P1", "P7", "PF09")
@@ -63,7 +47,7 @@ def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Pr
     accepted = [project.send(f"a{number}") for number in range(WORKERS)]
     for step in range(ROUNDS):
         trees = wait_for_mark(mark, WORKERS)
-        psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
+        project.kill()
         assert survivors(trees, seconds=2) == []
         (project.root / f"go-{step}").touch()  # who gets no further is taken for what kills kernels
         assert project.awk("start", "--trust").code == 0
@@ -106,66 +90,3 @@ def test_a_worker_that_is_killed_has_a_successor_at_once(project: Project) -> No
     (project.root / "go").touch()
     done = project.until("instruction.ended", holds=lambda event: event["instruction"] == instruction)
     assert (done["data"]["status"], project.ask("GET", "/ps")["agents"][0]["restarts"]) == ("done", 1)
-
-
-@pytest.mark.promise("PF01", "P13")
-@pytest.mark.parametrize(
-    ("restart", "kills", "ends"),
-    [
-        ("restart: { attempts: 5, max_delay: 0s }", 4, ("done", "idle", 4)),
-        pytest.param("restart: { max_delay: 0s }", 2, ("dead", "idle", 2), marks=COVERED),
-        pytest.param("restart: { attempts: 3, max_delay: 0s }", 3, ("dead", "error", 2), marks=COVERED),
-    ],
-)
-@pytest.mark.long("tests/kernel/policy/test_restart.py")
-def test_workers_of_one_instruction_may_be_killed_as_often_as_the_file_says(
-    project: Project, restart: str, kills: int, ends: tuple[str, str, int]
-) -> None:
-    mark = f"awk-test-{uuid.uuid4().hex}"
-    holds = [f'shell: "{HOLD.format(mark)}"' for _ in range(kills + 1)]  # one that broke off is not run again
-    project.agent("alice", *holds, "text: finished", more=restart)
-    assert project.awk("start", "--trust").code == 0
-    instruction = project.send("alice")
-    for n in range(1, kills + 1):
-        kill_worker(project, f"{instruction}-{n}", mark)
-    if ends[0] == "done":
-        (project.root / "go").touch()
-    ended = project.ended(instruction)
-    (alice,) = project.ask("GET", "/ps")["agents"]
-    assert (ended["status"], alice["state"], alice["restarts"]) == ends
-
-
-@pytest.mark.long("tests/kernel/procs/test_fork.py")
-def test_work_goes_on_when_the_zygote_is_killed(shared_kernel: Project) -> None:
-    project = shared_kernel
-    mark = f"awk-test-{uuid.uuid4().hex}"
-    for number in range(5):
-        hold = f"sh -c 'while [ ! -e go ]; do sleep 0.02; done' {mark}"
-        project.agent(f"a{number}", f'shell: "{hold}"', "text: finished")
-    waiting = [project.send(f"a{number}") for number in range(5)]
-    wait_for_mark(mark, 5)
-    zygote = zygote_of(psutil.Process(project.record()["pid"]))
-    zygote.send_signal(signal.SIGKILL)
-    (project.root / "go").touch()
-    for instruction in (*waiting, project.send("a0", "again")):
-        ended = project.ended(instruction)
-        assert (ended["status"], ended["text"]) == ("done", "finished")
-
-
-@pytest.mark.promise("P7", "PF07")
-@pytest.mark.long("tests/kernel/procs/test_sweep.py")
-def test_an_attempt_takes_its_orphans_along_and_no_others(shared_kernel: Project) -> None:
-    project = shared_kernel
-    marks = {name: f"awk-test-{uuid.uuid4().hex}" for name in ("alice", "bob")}
-    for name, mark in marks.items():
-        leave = f"setsid sh -c 'trap : TERM; while :; do sleep 1; done' {mark} >/dev/null 2>&1 &"
-        project.agent(name, f'shell: "{leave} while [ ! -e go-{name} ]; do sleep 0.02; done"', "text: bye")
-    waiting = {name: project.send(name) for name in marks}
-    orphans = {name: wait_for_mark(mark, 1) for name, mark in marks.items()}
-    (project.root / "go-alice").touch()
-    assert project.ended(waiting["alice"])["status"] == "done"
-    assert survivors(orphans["alice"], seconds=2) == []
-    assert len(survivors(orphans["bob"], seconds=0.2)) == len(orphans["bob"])
-    (project.root / "go-bob").touch()
-    assert project.ended(waiting["bob"])["status"] == "done"
-    assert survivors(orphans["bob"], seconds=2) == []

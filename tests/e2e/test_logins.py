@@ -5,7 +5,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
 import struct
 import sys
 from collections.abc import Generator
@@ -109,20 +108,6 @@ def desk(project: Project, tmp_path: Path) -> Desk:
     return Desk(project, tmp_path)
 
 
-@pytest.mark.promise("P18", "P35")
-@pytest.mark.long("test_without_consent_no_login_is_opened_and_nothing_runs")
-def test_without_the_key_no_login_is_opened(desk: Desk) -> None:
-    desk.project.write(".agents/alice.yaml", AGENT.replace("login: true\n", ""))
-    before = fingerprint(desk.project.home)
-    with opened(desk.project.home) as found:
-        desk.start()
-        assert desk.project.awk("send", "alice", "go", "--wait").code == 0
-        assert desk.project.awk("stop", "--yes").code == 0
-    assert found == set()
-    assert [word["held"] for word in desk.words()] == [None]
-    assert fingerprint(desk.project.home) == before
-
-
 @pytest.mark.promise("P19", "P35")
 def test_without_consent_no_login_is_opened_and_nothing_runs(desk: Desk) -> None:
     desk.project.write(".agents/alice.yaml", AGENT)
@@ -156,52 +141,6 @@ def test_with_consent_its_program_has_exactly_that_file(desk: Desk) -> None:
     assert {path for path in after.keys() | before.keys() if after.get(path) != before.get(path)} == {
         str(desk.project.home / CLAUDE)
     }
-
-
-@pytest.mark.promise("P35")
-@pytest.mark.long("tests/kernel/services/test_logins.py")
-def test_two_attempts_never_have_one_login_at_once(desk: Desk) -> None:
-    for name in ("alice", "bob"):
-        desk.project.write(f".agents/{name}.yaml", AGENT)
-    os.mkfifo(desk.notes / "wait")
-    (desk.notes / "renew").write_text(json.dumps(RENEWED))
-    desk.start()
-    assert desk.project.awk("send", "alice", "go").code == 0
-    wait_until(lambda: list(desk.notes.glob("*.began")) != [])
-    assert desk.project.awk("send", "bob", "go").code == 0
-    wait_until(lambda: "the login of Claude Code is with alice" in desk.project.awk("logs", "bob").out, seconds=30)
-    assert len(list(desk.notes.glob("*.began"))) == 1
-    writer = os.open(desk.notes / "wait", os.O_WRONLY)
-    (desk.notes / "wait").unlink()
-    os.close(writer)
-    wait_until(lambda: len(desk.words()) == 2, seconds=60)
-    first, second = sorted(desk.words(), key=lambda word: int(word["began"]))
-    assert first["ended"] < second["began"]
-    assert [json.loads(word["held"]) for word in (first, second)] == [LOGIN, RENEWED]
-
-
-@pytest.mark.promise("P35")
-@pytest.mark.parametrize("who", ["kernel", "worker"])
-@pytest.mark.long("tests/kernel/services/test_logins.py")
-def test_a_kill_loses_nothing_that_was_renewed(desk: Desk, who: str) -> None:
-    desk.project.write(".agents/alice.yaml", AGENT)
-    os.mkfifo(desk.notes / "wait")
-    (desk.notes / "renew").write_text(json.dumps(RENEWED))
-    desk.start()
-    (sent,) = desk.project.awk("send", "alice", "go", "--json").json()["instruction_ids"]
-    wait_until(lambda: list(desk.notes.glob("*.began")) != [])
-    pid = desk.project.record()["pid"]
-    if who == "worker":
-        (pid,) = [one["pid"] for one in desk.project.awk("ps", "--json").json()["agents"] if one.get("pid")]
-    (desk.notes / "wait").unlink()
-    os.kill(pid, signal.SIGKILL)
-    if who == "kernel":
-        wait_until(lambda: not desk.project.alive())
-        desk.start()
-    wait_until(lambda: desk.project.awk("show", sent, "--json").json()["status"] == "done", seconds=60)
-    wait_until(lambda: desk.copies() == [])
-    assert desk.kept() == RENEWED
-    assert json.loads(desk.words()[-1]["held"]) == RENEWED
 
 
 SECRETS: Final = {"claude": "sk-ant-oat01-decoy", "codex": "sk-decoy-codex", "opencode": "sk-decoy-opencode"}

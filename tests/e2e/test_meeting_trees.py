@@ -2,12 +2,9 @@
 
 import os
 import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import wait_until
 from tests.project import Project
 
 TEAM = """\
@@ -45,24 +42,16 @@ kickoff: "@coder go"
 """
 
 
-def git(project: Project, *words: str, cwd: Path | None = None) -> str:
-    done = subprocess.run(
-        ("git", *words), cwd=cwd or project.root, env=project.environ, capture_output=True, check=True
-    )
-    return done.stdout.decode().strip()
-
-
 def repository(project: Project, workflow: str) -> None:
     """A repository with a workflow, whose hooks and filters must never run."""
     project.write(".workflows/team.yaml", workflow)
     project.write(".gitignore", "build/\n__pycache__/\n")
     project.write(".gitattributes", "*.py filter=evil\n")
-    git(project, "init", "--quiet", "--initial-branch=main")
-    git(project, "config", "user.name", "Jo Doe")
-    git(project, "config", "user.email", "jo@example.org")
-    git(project, "add", "--all")
-    git(project, "commit", "--quiet", "-m", "first")
-    git(project, "config", "filter.evil.clean", f"touch {project.root}/ran; cat")
+    project.git("init", "--quiet", "--initial-branch=main")
+    project.git("config", "user.name", "Jo Doe")
+    project.git("config", "user.email", "jo@example.org")
+    project.commit()
+    project.git("config", "filter.evil.clean", f"touch {project.root}/ran; cat")
     for name in ("pre-commit", "post-commit", "post-checkout", "reference-transaction"):
         hook = project.root / ".git/hooks" / name
         hook.parent.mkdir(exist_ok=True)
@@ -82,16 +71,16 @@ def test_the_testers_tree_has_the_coders_commit_and_a_vote_names_what_it_saw(pro
     repository(project, TEAM)
     ran = project.awk("run", "team", "--trust", "--json")
     assert (ran.code, ran.json().get("verdict")) == (0, "yes"), ran.err + ran.out
-    branches = git(project, "branch", "--list", "awk/*", "--format=%(refname:short)").split()
+    branches = project.git("branch", "--list", "awk/*", "--format=%(refname:short)").split()
     assert branches == ["awk/team/r1/coder", "awk/team/r1/tester"]
-    log = git(project, "log", "--format=%an|%ae|%s", "awk/team/r1/coder").splitlines()
+    log = project.git("log", "--format=%an|%ae|%s", "awk/team/r1/coder").splitlines()
     assert log[:2] == [
         "Jo Doe (coder)|jo@example.org|coder: work of i3 (r1)",
         "Jo Doe (coder)|jo@example.org|coder: work of i1 (r1)",
     ]
-    tip = git(project, "rev-parse", "awk/team/r1/coder")
-    assert git(project, "rev-parse", "awk/team/r1/tester") == tip
-    assert git(project, "ls-tree", "--name-only", tip).split() == [
+    tip = project.git("rev-parse", "awk/team/r1/coder")
+    assert project.git("rev-parse", "awk/team/r1/tester") == tip
+    assert project.git("ls-tree", "--name-only", tip).split() == [
         ".gitattributes",
         ".gitignore",
         ".workflows",
@@ -100,28 +89,14 @@ def test_the_testers_tree_has_the_coders_commit_and_a_vote_names_what_it_saw(pro
     [vote] = [text for text in said(project, "tester") if text.startswith("[VOTE:release]")]
     assert vote.splitlines()[1] == f"(seen: commit {tip[:12]} of awk/team/r1/tester)"
     assert not (project.root / "ran").exists()
-    assert git(project, "status", "--porcelain") == ""
+    assert project.git("status", "--porcelain") == ""
     prompt = project.awk("show", "i2", "--prompt").out
     assert "- Before each of your instructions your tree is brought to the last commit of @coder." in prompt
-    first = git(project, "rev-parse", "awk/team/r1/coder~1")
+    first = project.git("rev-parse", "awk/team/r1/coder~1")
     assert f"- @coder has awk/team/r1/coder, at {first[:12]}: 1 commits since it began." in prompt
 
 
 ENV = {"AGENT_WORKER_BWRAP": os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap") or ""}
-
-
-@pytest.mark.skipif(not ENV["AGENT_WORKER_BWRAP"], reason="bubblewrap is not installed")
-@pytest.mark.long("tests/kernel/workflows/test_branches.py, tests/e2e/test_confined_trees.py")
-def test_confined_agents_meet_as_well(project: Project) -> None:
-    confined = TEAM.replace("backend: mock", "backend: mock\n    sandbox: on")
-    repository(project, confined)
-    ran = project.awk("run", "team", "--trust", "--json", env=ENV, seconds=120)
-    assert (ran.code, ran.json().get("verdict")) == (0, "yes"), ran.err + ran.out
-    tip = git(project, "rev-parse", "awk/team/r1/coder")
-    assert git(project, "rev-parse", "awk/team/r1/tester") == tip
-    log = git(project, "log", "--format=%an|%s", "main..awk/team/r1/coder").splitlines()
-    assert log == ["Jo Doe (coder)|coder: work of i3 (r1)", "Jo Doe (coder)|coder: work of i1 (r1)"]
-    assert not (project.root / "ran").exists()
 
 
 SHARED = """\
@@ -148,8 +123,8 @@ def test_members_can_share_one_tree_which_is_not_the_users_checkout(project: Pro
     ran = project.awk("run", "team", "--trust", "--json")
     assert (ran.code, ran.json()["branches"]) == (0, {"shared": "awk/team/r1/shared"}), ran.err + ran.out
     assert "tree_take" in str(ran.json()["failed_calls"])  # a name that is no colleague's is none of a branch either
-    assert git(project, "log", "--format=%s", "main..awk/team/r1/shared") == "by hand"
-    assert git(project, "show", "awk/team/r1/shared:two.txt") == "1"
+    assert project.git("log", "--format=%s", "main..awk/team/r1/shared") == "by hand"
+    assert project.git("show", "awk/team/r1/shared:two.txt") == "1"
     assert not (project.root / "one.txt").exists()
 
 
@@ -170,29 +145,4 @@ def test_trees_are_listed_and_work_in_them_goes_only_by_force(project: Project) 
     forced = project.awk("worktree", "rm", "--run", "r1", "--force")
     assert (forced.code, forced.out) == (0, "removed awk/team/r1/shared of r1\n")
     assert project.awk("worktree", "list").out == "no working trees\n"
-    assert git(project, "branch", "--list", "awk/*") == ""
-
-
-KILLED = """\
-agents:
-  coder:
-    backend: mock
-    mock: [{shell: "date +%N > stamp"}, {text: done}]
-workspace: {git: worktree}
-kickoff: "@coder go"
-"""
-
-
-@pytest.mark.promise("P1", "P32")
-@pytest.mark.long("tests/kernel/services/test_tree_work.py")
-def test_a_kernel_that_dies_behind_the_commit_does_not_make_it_twice(project: Project) -> None:
-    repository(project, KILLED)
-    begun = project.awk("start", "team", "--trust", env={"AGENT_WORKER_CRASH_AT": "tree.committed:1"})
-    assert begun.code in (0, 1, 3), begun.err
-    wait_until(lambda: git(project, "log", "--format=%s", "--all").count("work of i1") == 1)
-    assert project.awk("start").code == 0
-    project.until("instruction.ended")
-    tip = git(project, "rev-parse", "awk/team/r1/coder")
-    [row] = project.awk("worktree", "list", "--json").json()["worktrees"]
-    assert (row["commit"], row["ahead"]) == (tip, 1)
-    assert git(project, "log", "--format=%s", "main..awk/team/r1/coder") == "coder: work of i1 (r1)"
+    assert project.git("branch", "--list", "awk/*") == ""

@@ -1,6 +1,5 @@
 """What agents keep, with a kernel and without one: the tools, the commands and the files say the same."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -55,31 +54,3 @@ def test_tools_commands_and_files_agree_and_a_purge_leaves_nothing(shared_kernel
     assert (purged.code, purged.out.startswith("purged 1 entries")) == (0, True), purged.err
     assert _holding(project, SECRET.encode(), IN_INDEX) == []
     assert project.awk("agent", "memory", "keeper", "get", "gateway").code == 5
-
-
-@pytest.mark.promise("P45")
-@pytest.mark.long("tests/kernel/api/test_memory.py, tests/interface/test_agent_commands.py")
-def test_people_change_what_an_agent_keeps_by_commands_and_by_hand(shared_kernel: Project) -> None:
-    project = shared_kernel
-    project.write(".agents/keeper.yaml", KEEPS)
-    assert project.until("agent.changed", holds=lambda event: event["agent"] == "keeper")
-    assert project.awk("agent", "memory", "keeper", "set", "gateway", "port 7001", "--tier", "core").code == 0
-    assert project.awk("agent", "todo", "keeper", "add", "check the gateway").code == 0
-    assert project.awk("agent", "todo", "keeper", "done", "1").code == 0
-    assert project.awk("agent", "memory", "keeper", "set", "a/b c", "by hand", "--visibility", "public").code == 0
-    assert (project.root / ".agents/keeper/memory/working.yaml").read_text().startswith("a/b c:\n  value: by hand\n")
-    assert project.awk("agent", "memory", "keeper", "search", "HAND").out.splitlines()[1].startswith("a/b c ")
-    (project.root / ".agents/keeper/memory/topic.yaml").write_text("x: 1\ny: {value: 2, tire: z}\n")
-    listed = project.awk("agent", "memory", "keeper", "--json")
-    assert [one["key"] for one in listed.json()["entries"]] == ["gateway", "a/b c", "x"]
-    assert "skipped: .agents/keeper/memory/topic.yaml:2: y: unknown tire" in listed.err
-    assert project.awk("agent", "memory", "keeper", "rm", "a/b c").code == 0
-    assert project.awk("agent", "todo", "keeper", "add", "more").out.endswith("  2  [ ] more\n")
-    assert project.awk("agent", "todo", "keeper", "rm", "2").out == "  1  [x] check the gateway\n"
-    assert project.awk("agent", "memory", "keeper", "purge", "--source", "god").code == 2
-
-    assert project.awk("new", "guest", "-m", "sonnet", "-s", "Be kind.").code == 0
-    assert project.awk("agent", "memory", "guest", "set", "k", "v").code == 0
-    assert project.awk("agent", "create", "guest", "--from", "guest").code == 0
-    assert (project.root / ".agents/guest/memory/working.yaml").read_text() == "k: v\n"
-    assert json.loads(project.awk("agent", "memory", "guest", "--json").out)["entries"][0]["value"] == "v"

@@ -1,11 +1,9 @@
 """A team of three engines, and a kernel that is killed under it."""
 
-import signal
 import threading
 from contextlib import ExitStack
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.e2e.engines import BY_NAME, environ
@@ -39,7 +37,7 @@ def test_three_engines_hand_work_on_and_a_killed_kernel_loses_and_doubles_nothin
         assert project.awk("start", "--trust", env=kernel_env).code == 0
         with project.spawn("run", "relay", "--trust", "--json", env=kernel_env) as running:
             wait_until(lambda: len(apis["cody"].requests) == 2 and len(apis["sam"].requests) == 1, seconds=60)
-            psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
+            project.kill()
             killed.set()
             assert project.awk("start", "--trust", env=kernel_env).code == 0
             _, err = running.communicate(timeout=90)

@@ -1,15 +1,12 @@
 """What needs a person, with a real kernel: one number everywhere, and every command settles what it is for."""
 
 import shlex
-import signal
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.e2e.processes import wait_until
-from tests.project import AWK, Project
-from tests.terminal import Typed, on_a_terminal
+from tests.project import Project
 
 BROKEN = "restart: { attempts: 1 }\nretry: { attempts: 9 }"
 
@@ -92,74 +89,3 @@ def test_each_need_is_counted_alike_everywhere_and_settled_by_its_commands(kerne
         comes_back = item["kind"] in ("credentials", "agent_error", "dead")
         same = [one for one in needs(project) if (one["kind"], one["id"]) == (item["kind"], item["id"])]
         assert [one for one in same if not comes_back or one == item] == [], (first, ran)
-
-
-HOSTILE = r"echo \u001b[2J\u001b[1;1H\rnothing to see > bad.log"
-
-
-def asker(project: Project, name: str, command: str) -> None:
-    """A workflow of one agent that wants to run a command of the shell."""
-    project.write(
-        f".agents/{name}.yaml",
-        f"""
-        model: mock/x
-        prompt: {{ system: hi }}
-        tools: [bash]
-        mock: [{{ tool: bash, args: {{ command: "{command}" }} }}, {{ text: finished }}]
-        """,
-    )
-    project.write(f".workflows/{name}.yaml", f'agents: {{ {name}: {{ ref: {name} }} }}\nkickoff: "@{name} go"\n')
-
-
-@pytest.mark.promise("P16")
-@pytest.mark.long("tests/interface/test_run.py")
-def test_a_run_on_a_terminal_is_approved_where_it_asks(kernel_process: Project) -> None:
-    asker(kernel_process, "writer", HOSTILE)
-    environ = {**kernel_process.environ, "NO_COLOR": "1"}
-    question = b"Approve a1? [y once, a always, n no, d all, Enter: later]"
-    command = [str(AWK), "run", "writer", "--trust"]
-    seen, code = on_a_terminal(command, kernel_process.root, environ, [(question, b"y\n")])
-    assert code == 0, seen
-    shown = seen.partition(question)[0]
-    assert b"\x1b" not in shown.replace(b"\r\x1b[J", b"")  # with which our own live line is taken away
-    assert rb"echo \u001b[2J\u001b[1;1H\rnothing to see > bad.log" in shown
-    assert (kernel_process.root / "bad.log").exists()
-
-
-@pytest.mark.promise("P16")
-@pytest.mark.long("tests/interface/test_approvals.py")
-def test_who_attaches_on_a_terminal_approves_what_waits_already(kernel_process: Project) -> None:
-    asker(kernel_process, "drafter", HOSTILE.replace("bad.log", "draft.log"))
-    kernel_process.send("drafter")
-    kernel_process.until("approval.requested", holds=lambda event: event["agent"] == "drafter")
-    environ = {**kernel_process.environ, "NO_COLOR": "1"}
-
-    def interrupt(_leader: int) -> None:
-        (watching,) = [child for child in psutil.Process().children() if "attach" in child.cmdline()]
-        watching.send_signal(signal.SIGINT)
-
-    question = b"Approve a1? [y once, a always, n no, d all, Enter: later]"
-    script: list[tuple[bytes, Typed]] = [(question, b"y\n"), (b"a1 was granted", b""), (b"finished", interrupt)]
-    seen, code = on_a_terminal([str(AWK), "attach", "drafter"], kernel_process.root, environ, script)
-    assert code == 130, seen
-    assert b"\x1b" not in seen
-    assert rb"echo \u001b[2J\u001b[1;1H\rnothing to see > draft.log" in seen.partition(question)[0]
-    assert (kernel_process.root / "draft.log").exists()
-
-
-@pytest.mark.promise("P16")
-@pytest.mark.long("tests/interface/test_top.py")
-def test_a_call_is_approved_in_top(kernel_process: Project) -> None:
-    asker(kernel_process, "typist", HOSTILE.replace("bad.log", "good.log"))
-    kernel_process.send("typist")
-    environ = {**kernel_process.environ, "NO_COLOR": "1"}
-    script: list[tuple[bytes, Typed]] = [
-        (b"1 need you", b"\r"), (b"escape: back", b"\x1b"), (b"> typist", b"l"), (b"of its log", b"\x1b"),
-        (b"> typist", b"a"), (b"Approve a1? [y once", b"y"), (b"a1 was granted", b"q"),
-    ]  # fmt: skip
-    seen, code = on_a_terminal([str(AWK), "top"], kernel_process.root, environ, script, columns=60)
-    assert code == 0, seen
-    call = seen.partition(b"a1 was granted")[0]
-    assert rb"echo \u001b[2J\u001b[1;1H\rnothing to see" in call
-    kernel_process.until("instruction.ended", holds=lambda event: event["agent"] == "typist")
-    assert (kernel_process.root / "good.log").exists()

@@ -8,7 +8,6 @@ import pytest
 
 from tests.architecture.sources import ROOT
 from tests.e2e.far_machines import AGENT_WORKER, end_node_processes
-from tests.e2e.test_node_files import git
 from tests.project import Project, empty_project
 
 
@@ -19,9 +18,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
     shutil.copytree(ROOT / "examples" / "nodes", made.root, dirs_exist_ok=True)
     file = made.root / "moniro.yaml"
     file.write_text(file.read_text().replace("via: command,", f"via: command, command: {AGENT_WORKER},"))
-    git(made, "init", "--quiet")
-    git(made, "add", "--all")
-    git(made, "commit", "--quiet", "--message", "Agents")
+    made.commit()
     yield made
     made.stop()
     end_node_processes(tmp_path)
@@ -34,4 +31,4 @@ def test_a_builder_works_on_a_node_and_its_work_comes_back(project: Project) -> 
     assert (ran.code, ran.err.count("builder: @planner I have built it.") + ran.out.count("I have built it.")) == (0, 1)
     assert project.ask("GET", "/instructions/i2")["attempts"][-1]["node"] == "big1"
     assert "built.txt" in project.awk("diff", "@build").out
-    assert git(project, "show", "awk/build/r1/builder:built.txt") == "built"
+    assert project.git("show", "awk/build/r1/builder:built.txt") == "built"

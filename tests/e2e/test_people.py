@@ -1,12 +1,9 @@
 """Agents that are people, with a real kernel: asked by a run, answered by a command, by nobody else, and only once."""
 
-import os
-import signal
-
 import pytest
 
 from tests.e2e.processes import wait_until
-from tests.project import AWK, Project
+from tests.project import AWK, TRUST, Project
 from tests.terminal import on_a_terminal
 
 PERSON = "backend: human\n"
@@ -32,8 +29,7 @@ def test_a_run_waits_for_a_person_through_two_deaths_of_its_kernel_and_ends_with
     for _ in range(2):
         asked = project.awk("needs", "--json").json()["items"]
         assert [(one["kind"], one["id"], one["agent"]) for one in asked] == [("answer", "i1", "carol")]
-        os.kill(project.record()["pid"], signal.SIGKILL)
-        wait_until(lambda: not project.alive())
+        project.kill()
         assert project.awk("start").code == 0
     (asked,) = project.awk("needs", "--json").json()["items"]
     said = project.awk("answer", asked["id"], "-", stdin="yes, @bob ship it")
@@ -83,6 +79,6 @@ def test_an_agent_does_not_answer_for_a_person_with_the_users_own_token(project:
         "eve", f"shell: 'AGENT_WORKER_HOME={project.state_home} {AWK} answer i1 yes > out 2>&1'", "text: tried"
     )
     assert project.awk("send", "carol", "may we ship?").code == 0
-    assert project.awk("send", "eve", "go", "--wait", env={"AGENT_WORKER_TRUST": "1"}).code == 0
+    assert project.awk("send", "eve", "go", "--wait", env=TRUST).code == 0
     assert "asked by a process that an agent started" in (project.root / "out").read_text()
     assert project.ask("GET", "/instructions/i1")["waits_for"] == "person"

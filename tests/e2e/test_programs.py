@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import sys
 import threading
 import uuid
@@ -16,13 +15,12 @@ import pytest
 from kernel.fault_injection import AT
 from tests.e2e.engines import SPEAKS
 from tests.e2e.processes import survivors, wait_for_mark, wait_until
-from tests.project import Project
+from tests.project import TRUST, Project
 from tests.worker.backends.fake_cli_install import Place
 from tests.worker.backends.subject_claude import CLAUDE
 from tests.worker.scripted_api import Call, Say, ScriptedApi, Silence
 
 KEY = "sk-canary-4712"
-TRUST = {"AGENT_WORKER_TRUST": "1"}
 SEND = ("channel_send", {"message": "one"})
 CALL = Call("mcp__daemon__channel_send", json.dumps(SEND[1]), id="call_one")
 LINUX = pytest.mark.skipif("sys.platform != 'linux'", reason="whole trees need a subreaper")
@@ -96,7 +94,7 @@ def test_a_session_outlives_its_kernel(team: Team) -> None:
         team.project.until("instruction.step", holds=lambda event: event["data"]["kind"] == "tool")
         wait_until(lambda: not team.real or len(api.requests) > 1)
         program = psutil.Process(team.place.words()[0].pid)
-        psutil.Process(team.project.record()["pid"]).send_signal(signal.SIGKILL)
+        team.project.kill()
         assert survivors([program], seconds=2) == []
         quiet.set()
         team.start()

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from tests.architecture.sources import ROOT
+from tests.builders.git import IDENTITY
 from tests.e2e.test_team_example import four_agents_did_their_part
 from tests.project import AWK, Project
 
@@ -64,7 +65,7 @@ def test_agents_work_together_in_a_repository(project: Project, blocks: list[str
 @pytest.mark.long("tests/e2e/test_handbook_example.py, tests/e2e/test_merge.py")
 def test_what_a_team_did_is_merged_into_the_branch(project: Project, blocks: list[str]) -> None:
     leap = Project(root=project.root / "leap", state_home=project.state_home, home=project.home)
-    who = "".join(f"export GIT_{who}_{what}=t@t\n" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL"))
+    who = "".join(f"export {name}={value}\n" for name, value in IDENTITY.items())
     try:
         shown = _type(project, who + blocks[4])
         assert "Merge what tester did" in shown.partition(" merged into ")[2]

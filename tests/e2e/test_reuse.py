@@ -1,6 +1,5 @@
 """``reuse: N``: one process serves several instructions of its agent, and what one left in it ends it."""
 
-import signal
 import sys
 import uuid
 
@@ -134,7 +133,7 @@ def test_a_kept_worker_ends_with_its_agent_and_with_its_kernel(project: Project)
     assert project.awk("resume", "alice").code == 0
     work(project, "2")
     kept = psutil.Process(until_kept(project))
-    psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
+    project.kill()
     assert survivors([kept], seconds=2) == []
     assert project.awk("start", "--trust").code == 0
     work(project, "3")

@@ -1,7 +1,6 @@
 """The example that the demo shows: two agents, one real diff, two planted defects."""
 
 import shutil
-import subprocess
 
 import pytest
 
@@ -11,20 +10,13 @@ from tests.project import Project
 EXAMPLE = ROOT / "examples" / "review"
 
 
-def _git(project: Project, *args: str) -> None:
-    identity = ["-c", "user.name=test", "-c", "user.email=test@example.invalid"]
-    subprocess.run(["git", *identity, *args], cwd=project.root, env=project.environ, check=True, timeout=30)
-
-
 @pytest.fixture(scope="module")
 def committed(shared_kernel: Project) -> Project:
     """A repository without the change, and the example's agents and workflow."""
     root = shared_kernel.root
     shutil.copytree(EXAMPLE, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("before", "after"))
     shutil.copy(EXAMPLE / "before" / "pricing.py", root)
-    _git(shared_kernel, "init", "--quiet")
-    _git(shared_kernel, "add", "pricing.py")
-    _git(shared_kernel, "commit", "--quiet", "--message", "Totals")
+    shared_kernel.commit()
     return shared_kernel
 
 
@@ -56,15 +48,6 @@ def test_the_reviewer_reads_the_diff_and_not_the_script(repository: Project) -> 
     assert ran.code == 0, ran.err
     texts = [message["text"] for message in ran.json()["messages"] if message["from"] == "reviewer"]
     assert texts == ["APPROVED: I found nothing in this diff that would hurt a user."]
-
-
-@pytest.mark.promise("P19")
-@pytest.mark.long("tests/e2e/test_trust.py")
-def test_the_setup_step_needs_consent(repository: Project) -> None:
-    """A file of the repository runs nothing that nobody allowed (exit 7)."""
-    ran = repository.awk("run", "review")
-    assert ran.code == 7
-    assert "--trust" in ran.err
 
 
 def test_the_conversation_in_a_pipe_is_plain_text(repository: Project) -> None:

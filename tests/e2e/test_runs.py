@@ -28,21 +28,6 @@ kickoff: "@alice @bob mind ${{ out }}"
 """
 
 
-@pytest.mark.long("tests/kernel/store")
-def test_a_run_that_continues_knows_what_was_said(shared_kernel: Project) -> None:
-    project = shared_kernel
-    project.agent("alice", "text: fine")
-    project.write(".workflows/talk.yaml", 'agents: {alice: {ref: alice}}\nkickoff: "@alice go"\n')
-    assert project.awk("run", "talk").code == 0
-    second = project.awk("run", "talk", "--continue", "--json").json()["id"]
-    assert project.awk("start", "talk", "--continue").code == 0
-    said = project.awk("channel", "@talk", "--json").json()["messages"]
-    assert [one["text"] for one in said].count("@alice go") == 3
-    only = project.awk("channel", "@talk", "--run", second, "--json").json()["messages"]
-    assert [one["text"] for one in only].count("@alice go") == 1
-    assert project.awk("run", "talk").code == 2
-
-
 @pytest.mark.long("tests/kernel/store, tests/kernel/services/test_runs.py")
 def test_nothing_of_the_first_run_reaches_the_second(shared_kernel: Project) -> None:
     shared_kernel.agent("alice", "text: fine")

@@ -14,6 +14,7 @@ import pytest
 
 from kernel.agents.engines import command_line, node_faults
 from kernel.agents.project import ProjectFile, parse_project
+from tests.builders.git import IDENTITY
 from tests.e2e.far_machines import AGENT_WORKER, Ray, Slurm, Sshd, end_node_processes, program
 from tests.e2e.processes import wait_until
 from tests.project import Project, empty_project
@@ -52,8 +53,7 @@ class Reader:
     def __init__(self, project: Project, bin_dir: Path, environ: dict[str, str]) -> None:
         self.project = project
         path = f"{bin_dir}:{AGENT_WORKER.parent}:{os.environ['PATH']}"
-        identity = {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-        self.environ = {**project.environ, **identity, "PATH": path, **environ}
+        self.environ = {**project.environ, **IDENTITY, "PATH": path, **environ}
         self.said: list[str] = []
 
     def follow(self, heading: str) -> None:

@@ -92,34 +92,6 @@ def test_nothing_another_agent_does_is_seen_while_run_asks(noise: Project) -> No
     assert ((noise.root / "asked").exists(), (noise.root / "worse").exists()) == (True, False)
 
 
-@pytest.mark.promise("P16")
-@pytest.mark.long("test_nothing_another_agent_does_is_seen_while_run_asks, tests/interface/test_top.py")
-def test_nothing_another_agent_does_is_seen_while_top_asks(noise: Project) -> None:
-    with at_a_terminal(noise, columns=60) as tmux:
-        tmux.until(lambda rows: rows == ["0 $"])
-        assert noise.awk("start", "noise", "--trust").code == 0
-        noise.until("approval.requested", holds=lambda event: event["agent"] == "asker")
-        tmux.command("awk top")
-        tmux.until("> asker@noise:main")
-        tmux.press("a", "y")
-        asked = tmux.until("Approve a1? [y once")
-        make_noise(noise)
-        assert tmux.until("2 need you")[1:] == asked[1:]
-        tmux.resize(40, 8)
-        tmux.until("Approve a1? [y, down")
-        tmux.press("y")
-        tmux.until("Approve a1? [y once")
-        assert len(noise.ask("GET", "/approvals")["approvals"]) == 2
-        tmux.press("y")
-        tmux.until("a1 was granted")
-        assert [one["id"] for one in noise.ask("GET", "/approvals")["approvals"]] == ["a2"]
-        tmux.press("q")
-        tmux.until(lambda rows: rows[-1:] == ["0 $"])
-        assert tmux.told("#{alternate_on} #{pane_title}") == f"0 {os.uname().nodename}"
-    noise.until("instruction.ended", holds=lambda event: event["agent"] == "asker")
-    assert ((noise.root / "asked").exists(), (noise.root / "worse").exists()) == (True, False)
-
-
 MEASURE = """
 import os, re, termios, tty
 from interface.cli.output import escape, width

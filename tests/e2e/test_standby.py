@@ -1,7 +1,6 @@
 """A real kernel copies its log elsewhere, dies, and another project goes on with the copy."""
 
 import os
-import signal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,8 +57,7 @@ def test_a_project_elsewhere_goes_on_with_the_work_of_a_kernel_that_was_killed(
     copier.kill()  # another is started, with a new copy
     project.ended(project.send("alice", "four"))
     wait_until(lambda: project.awk("standby", "check", str(far), "--json").json()["message"] == 10)
-    os.kill(int(project.record()["pid"]), signal.SIGKILL)
-    wait_until(lambda: not project.alive())
+    project.kill()
 
     (tmp_path / "b").mkdir()
     other = empty_project(tmp_path / "b")

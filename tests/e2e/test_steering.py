@@ -2,12 +2,8 @@
 
 from typing import Any
 
-import pytest
-
-from tests.e2e.processes import marked, survivors, wait_until
-from tests.project import Project
-
-TRUST = {"AGENT_WORKER_TRUST": "1"}
+from tests.e2e.processes import wait_until
+from tests.project import TRUST, Project
 
 
 def test_work_is_paused_resumed_cancelled_and_tried_again(shared_kernel: Project) -> None:
@@ -62,48 +58,3 @@ def test_work_is_paused_resumed_cancelled_and_tried_again(shared_kernel: Project
     assert project.awk("retry", again).code == 0
     wait_until(lambda: shown(again)["text"] == "mended")
     assert project.awk("retry", again).code == 1
-
-
-@pytest.mark.promise("P5")
-@pytest.mark.long("test_work_is_paused_resumed_cancelled_and_tried_again")
-def test_an_agent_and_the_kernel_are_restarted_and_no_step_is_made_twice(shared_kernel: Project) -> None:
-    """contracts 7: restart TARGET and restart --kernel: what runs goes on after its last entry."""
-    project = shared_kernel
-    project.agent(
-        "carol",
-        'shell: "echo step >> carol.log"',
-        "shell: 'touch carol.waits; while [ ! -e carol.goes ]; do sleep 0.02; done'",
-        "text: done",
-    )
-    pid = project.record()["pid"]
-    sent = project.send("carol")
-    wait_until((project.root / "carol.waits").exists)  # the next step has begun, so the one before it is durable
-    assert project.awk("restart", "carol").code == 0
-    project.until("attempt.started", holds=lambda event: event["data"]["attempt"] == f"{sent}-2")
-    again = project.awk("restart", "--kernel", "--json")
-    assert (again.code, again.json()["state"]) == (0, "up")
-    assert project.record()["pid"] != pid
-    (project.root / "carol.goes").touch()
-    assert project.ended(sent)["status"] == "done"
-    assert (project.root / "carol.log").read_text() == "step\n"
-
-
-@pytest.mark.skipif("sys.platform != 'linux'", reason="whole trees need a subreaper")
-@pytest.mark.promise("P8")
-@pytest.mark.long("tests/kernel/api/test_steering.py")
-def test_stop_says_stopped_when_nothing_of_the_agent_runs_any_more(project: Project) -> None:
-    """A program that never spoke, and takes its time over SIGTERM: stop returns after its end, and long before 10 s."""
-    mark = f"stubborn-{project.root.name}"
-    project.write(
-        ".agents/alice.yaml",
-        f"""
-        backend: exec
-        command: [sh, -c, "trap 'sleep 0.4; exit' TERM; : > up; while :; do sleep 0.02; done", {mark}]
-        """,
-    )
-    assert project.awk("start", "--trust").code == 0
-    assert project.awk("send", "alice", "go").code == 0
-    wait_until((project.root / "up").exists)
-    tree = marked(mark)
-    assert tree and project.awk("stop", "alice").out == "stopped alice\n"
-    assert survivors(tree, 0) == []

@@ -13,8 +13,8 @@ import pytest
 
 from tests.e2e.engines import BY_NAME, Engine, environ
 from tests.e2e.test_handbook_example import EXAMPLE, it_was_elected_assigned_suggested_and_held
-from tests.e2e.test_team_example import BWRAP, CHECK, four_agents_did_their_part, git
-from tests.project import Project
+from tests.e2e.test_team_example import CHECK, four_agents_did_their_part
+from tests.project import BWRAP, Project
 from tests.worker.scripted_api import Call, Move, Request, Say, ScriptedApi
 
 SCRIPTED: Final = "scripted/claude-sonnet-4-5"
@@ -141,8 +141,8 @@ def at_work(
     project: Project, engines: dict[str, Engine], folder: Path, *, confined: bool = False, second: str = RIGHT
 ) -> Generator[dict[str, str]]:
     """The example in a repository, as init writes it for these programs, and their models. Yields the environment."""
-    git(project, "init", "--quiet", "--initial-branch=main")
-    git(project, "commit", "--quiet", "--allow-empty", "--message", "Begin")
+    project.git("init", "--quiet", "--initial-branch=main")
+    project.git("commit", "--quiet", "--allow-empty", "--message", "Begin")
     env = {**environ(folder), "AGENT_WORKER_BWRAP": BWRAP or ""}
     with ExitStack() as stack:
         apis = {name: stack.enter_context(Model(moves)) for name, moves in scripts(engines, second).items()}
@@ -194,10 +194,10 @@ def test_what_a_program_never_mends_is_not_voted_for_and_does_not_land(project: 
         assert (ran.code, ran.json()["verdict"]) == (6, None), ran.err + ran.out
         said = [one["text"] for one in ran.json()["messages"] if one["from"] == "tester"]
         assert said == ["@coder red: test_centuries failed."] * 2
-        before = git(project, "rev-parse", "main")
+        before = project.git("rev-parse", "main")
         refused = project.awk("merge", "@team", "--check", CHECK, env=env, seconds=240)
         assert (refused.code, "FAIL: test_centuries" in refused.out) == (1, True), refused.out
-        assert git(project, "rev-parse", "main") == before
+        assert project.git("rev-parse", "main") == before
 
 
 Rules = tuple[tuple[str, Callable[[re.Match[str]], list[Say]]], ...]

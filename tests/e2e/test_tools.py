@@ -28,16 +28,6 @@ mock:
 """
 TOOLS = "tools: { count: { description: Count, command: [wc, -l, '${path}'], input: { path: string } } }\n"
 CANARY = "canary-7f3a9"
-SERVE = "'trap \"\" TERM; echo $$ > NAME.new; mv NAME.new NAME.pid; sleep 600'"
-SERVING = """\
-backend: mock
-approval: auto
-tools: TOOLS
-mock:
-  - STEP
-  - { shell: "until [ -s NAME.pid ]; do sleep 0.02; done; kill -0 $(cat NAME.pid) && echo lives $(cat NAME.pid)" }
-  - { text: done }
-"""
 
 
 @pytest.mark.promise("P19", "PF22", "P18")
@@ -80,29 +70,6 @@ def test_an_agent_has_the_tools_of_its_scopes_and_no_others(shared_kernel: Proje
     assert "forbidden" in told["channel_send"]
     assert "channel.write" in told["channel_send"]
     assert "@alice hello" not in told["channel_read"]
-
-
-@pytest.mark.promise("P7")
-@pytest.mark.parametrize(
-    ("name", "tools", "step"),
-    [
-        ("script", "[]", f"{{ shell: {SERVE}, background: true }}"),
-        ("shell", "[bash]", f"{{ shell: {SERVE}, background: true }}"),
-        ("tool", "[bash]", f"{{ tool: bash, args: {{ command: {SERVE}, background: true }} }}"),
-    ],
-)
-@pytest.mark.long("tests/worker")
-def test_a_server_in_the_background_lives_as_long_as_the_attempt(
-    shared_kernel: Project, name: str, tools: str, step: str
-) -> None:
-    script = SERVING.replace("STEP", step).replace("TOOLS", tools).replace("NAME", name)
-    shared_kernel.write(f".agents/{name}.yaml", script)
-    asked = shared_kernel.send(name)
-    assert shared_kernel.ended(asked)["text"] == "done"
-    told = [text for tool, text in _results(shared_kernel, asked) if tool == "shell"]
-    assert told[-1].startswith("lives "), told
-    left = [psutil.Process(int(pid)) for pid in told[-1].split()[1:] if _lives(pid)]
-    assert survivors(left, 5.0) == []
 
 
 def _lives(pid: str) -> bool:

@@ -1,11 +1,8 @@
 """Consent kept by a command, used by a kernel that runs already, and taken back under it."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.e2e.processes import wait_until
-from tests.git_host import SERVED, git_host
 from tests.project import Project
 
 
@@ -39,34 +36,6 @@ def test_consent_is_kept_used_and_taken_back(shared_kernel: Project) -> None:
 
 
 @pytest.mark.promise("P19")
-@pytest.mark.long("tests/kernel/services/test_timers.py")
-def test_a_schedule_spends_nothing_until_somebody_agreed_to_it(project: Project) -> None:
-    ticker = "backend: mock\nmock: [{{text: hi}}]\nschedule: {{wakeup: {}, prompt: look around}}\n"
-    project.write(".agents/ticker.yaml", ticker.format("1s"))
-    project.agent("alice", "text: ok")
-    warned = project.awk("validate")
-    assert (warned.code, "it does not run until you trust it" in warned.err) == (0, True)
-    refused = project.awk("trust")
-    assert refused.code == 7
-    assert "ticker wakes by itself every 1s, and is told: look around" in refused.out
-    assert "ticker has no budget: nothing bounds what it spends when it wakes" in refused.out
-    assert "this is not trusted, and nobody here can be asked or agreed: keep it with awk trust --yes" in refused.err
-    assert project.awk("send", "alice", "x", "--wait").code == 0
-    told = project.until("schedule.untrusted")
-    assert (told["agent"], told["data"]["wakeup"]) == ("ticker", "1s")
-    notice = "1 schedule does not run until you trust it (look at it and keep it: awk trust ticker)"
-    assert project.ask("GET", "/status")["notice"] == notice
-    assert notice in project.awk("ps").err
-    assert project.awk("send", "ticker", "asked", "--wait").code == 0, "who asks needs no schedule"
-    assert project.awk("trust", "ticker", "--yes").code == 0
-    project.until("instruction.queued", holds=lambda event: bool(event["data"]["lane"] == "background"))
-    assert project.ask("GET", "/status")["notice"] is None
-    project.write(".agents/ticker.yaml", ticker.format("2s"))
-    wait_until(lambda: bool(project.ask("GET", "/status")["notice"] == notice))
-    assert project.awk("trust").code == 7
-
-
-@pytest.mark.promise("P19")
 def test_a_workflow_with_trees_or_schedules_asks_before_it_starts(shared_kernel: Project) -> None:
     project = shared_kernel
     project.agent("alice", "text: ok")
@@ -82,51 +51,3 @@ def test_a_workflow_with_trees_or_schedules_asks_before_it_starts(shared_kernel:
         assert said in refused.err
         assert "hint: repeat with --trust" in refused.err
     assert project.awk("run", "s", "--trust").code == 0
-
-
-REMOTE = """\
-agents: { alice: { ref: alice }, carol: { backend: mock, mock: [{ text: I am here }] } }
-setup: [{ shell: "cat ${{ source.dir }}/VERSION", as: version }]
-kickoff: "@carol take ${{ version }} from ${{ source.ref }}"
-"""
-
-
-@pytest.mark.promise("P19", "XF06")
-@pytest.mark.long("tests/kernel/workflows/test_remote.py")
-def test_a_workflow_of_another_repository_runs_as_it_was_pinned(project: Project, tmp_path: Path) -> None:
-    project.agent("alice", "text: ok")
-    name = f"github:{SERVED}@v1/flows/greet.yaml"
-    with git_host(tmp_path / "host") as host:
-        host.write("flows/greet.yaml", REMOTE)
-        host.write("VERSION", "one\n")
-        first = host.publish("v1")
-        refused = project.awk("run", name, env=host.environ)
-        assert (refused.code, f"commit {first}" in refused.err) == (7, True)
-        lock = project.root / ".workflows/remote.lock"
-        assert not lock.exists()
-        ran = project.awk("run", name, "--trust")
-        assert (ran.code, "@carol take one from v1" in ran.out, first in lock.read_text()) == (0, True, True)
-        host.write("VERSION", "two\n")
-        moved = host.publish("v1")
-        assert "@carol take one from v1" in project.awk("run", name, "--trust").out
-        assert project.awk("run", name, "--update").code == 7
-        assert moved not in lock.read_text()
-        assert "@carol take two from v1" in project.awk("run", name, "--trust", "--update").out
-        assert moved in lock.read_text()
-        assert project.awk("run", "github:owner/--upload-pack=x@v1/a.yaml").code == 2
-
-
-@pytest.mark.promise("P19")
-@pytest.mark.long("tests/kernel/agents/test_project_rules.py")
-def test_rules_of_the_project_are_told_with_consent_to_their_words(project: Project) -> None:
-    project.agent("alice", "text: done", more="project_rules: true")
-    project.write("CLAUDE.md", "Use tabs.\n")
-    assert project.awk("start").code == 0
-    asked = project.awk("send", "alice", "go", "--wait")
-    assert (asked.code, "alice follows the rules of the project in CLAUDE.md" in asked.err) == (7, True), asked
-    assert project.awk("trust", "--yes").code == 0
-    (sent,) = project.awk("send", "alice", "go", "--json").json()["instruction_ids"]
-    assert "CLAUDE.md:\n\n> Use tabs." in project.awk("show", sent, "--prompt", "--json").json()["system"]
-    project.write("CLAUDE.md", "Use spaces.\n")
-    again = project.awk("send", "alice", "go", "--wait")
-    assert (again.code, "changed since it was trusted" in again.err) == (7, True), again

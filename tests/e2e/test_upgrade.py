@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
 import pytest
 
 from kernel.boot.replacement import PATIENCE
@@ -17,7 +16,7 @@ from kernel.store.database import migrations
 from protocol.version import VERSION
 from tests.e2e.processes import wait_until
 from tests.e2e.versions import append, make_version
-from tests.project import Project
+from tests.project import TRUST, Project
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="an exec keeps what a file in memory holds")
 
@@ -221,7 +220,7 @@ def test_who_follows_the_work_and_who_speaks_meanwhile_notices_nothing(project: 
     project.agent("alice", f'shell: "{HOLD}"', "text: finished")
     project.agent("bob", "text: heard")
     assert project.awk("start", "--trust").code == 0
-    with project.spawn("send", "alice", "go", "--wait", env={"AGENT_WORKER_TRUST": "1"}) as following:
+    with project.spawn("send", "alice", "go", "--wait", env=TRUST) as following:
         project.until("attempt.started")
         asked = project.ask("POST", "/upgrade", {})
         said = [project.send("bob", f"{n}") for n in range(20)]
@@ -243,14 +242,14 @@ def test_workers_of_the_exec_launcher_go_on_too(project: Project) -> None:
     assert upgrade(project)["attempts"] == 1
     (project.root / "go").touch()
     assert attempts_of(project, instruction) == (1, ["done"])
-    kernel = psutil.Process(project.record()["pid"])
+    kernel = project.kernel()
     wait_until(lambda: not kernel.children())
 
 
 @pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
 def test_a_kernel_that_is_told_to_stop_in_an_upgrade_stops(project: Project) -> None:
     instruction = at_work(project)
-    kernel = psutil.Process(project.record()["pid"])
+    kernel = project.kernel()
     project.ask("POST", "/upgrade", {})
     wait_until(lambda: project.ask("GET", "/upgrade")["state"] != "checking")
     kernel.send_signal(signal.SIGTERM)

@@ -1,6 +1,5 @@
 """The kernel's program is replaced while agents work on a node: that is waited for, or put back, and up again soon."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +28,6 @@ def project(tmp_path: Path) -> Iterator[Project]:
     made = empty_project(tmp_path)
     argv = f"[env, AGENT_WORKER_HOME={far}]"
     made.write("moniro.yaml", f"nodes:\n  g1: {{via: command, argv: {argv}, command: {AGENT_WORKER}, labels: [gpu]}}\n")
-    subprocess.run(("git", "init", "--quiet", "--initial-branch=main"), cwd=made.root, env=made.environ, check=True)
     yield made
     made.stop()
     end_node_processes(far)
@@ -63,9 +61,7 @@ def test_a_node_is_up_again_within_seconds_after_each_of_several_upgrades(projec
     """
     hold = tmp_path / "hold"
     agent(project, "alice", hold)
-    who = ("-c", "user.name=test", "-c", "user.email=test@localhost")
-    subprocess.run(("git", "add", "--all"), cwd=project.root, env=project.environ, check=True)
-    subprocess.run(("git", *who, "commit", "--quiet", "-m", "first"), cwd=project.root, env=project.environ, check=True)
+    project.commit()
     assert project.awk("start", "--trust").code == 0
     term = project.ask("GET", "/status")["term"]
     wait_until(lambda: node(project)["state"] == "up", 60.0)

@@ -22,7 +22,7 @@ pytestmark = [
 
 def copiers(project: Project) -> list[psutil.Process]:
     """The processes that copy, and what is left of such."""
-    kernel = psutil.Process(int(project.record()["pid"]))
+    kernel = project.kernel()
     return [
         one
         for one in kernel.children()

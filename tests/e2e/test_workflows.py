@@ -1,14 +1,10 @@
 """Workflows: setup, params, what goes wrong before anything has started, what ends them; votes and schedules."""
 
 import signal
-import time
-import uuid
 from typing import Any
 
-import psutil
 import pytest
 
-from tests.e2e.processes import marked, survivors, wait_for_mark, wait_until
 from tests.project import Project
 
 TWO = """
@@ -36,76 +32,6 @@ def workflow(project: Project, name: str, text: str, agent: str = "alice") -> No
 def running(project: Project, name: str) -> list[str]:
     """The tags under which a workflow runs."""
     return [one["tag"] for one in project.awk("status", "--json").json()["workflows"] if one["name"] == name]
-
-
-@pytest.mark.promise("CF16")
-@pytest.mark.long("tests/kernel/workflows/test_start.py")
-def test_what_setup_found_is_in_the_kickoff_and_wakes_nobody(team: Project) -> None:
-    workflow(
-        team,
-        "looking",
-        'setup:\n  - shell: "echo @helper ignore all"\n    as: found\n'
-        "params:\n  - { name: depth, type: int, default: 2 }\n"
-        'kickoff: "@alice look ${{ params.depth }} deep at: ${{ found }} '
-        'in ${{ workflow.name }}:${{ workflow.tag }}"\n',
-    )
-    ran = team.awk("run", "looking", "--tag", "pr-7", "--trust", "--json", "--", "--depth", "5")
-    assert ran.code == 0, ran.err
-    report = ran.json()
-    assert (report["run"], report["status"]) == ("looking:pr-7", "done")
-    said = [
-        (one["kind"], one["from"], one["text"]) for one in report["messages"] if one["kind"] in ("kickoff", "reply")
-    ]
-    assert said == [
-        ("kickoff", "system", "@alice look 5 deep at: @helper ignore all in looking:pr-7"),
-        ("reply", "alice", "looked at it"),
-    ]
-
-
-@pytest.mark.promise("CF15")
-@pytest.mark.parametrize(
-    ("setup", "says"),
-    [
-        ("- { shell: 'echo broken >&2; exit 3' }", "broken"),
-        ("- { shell: 'sleep 600', timeout: 0.2s }", "200ms"),
-        ("- { shell: 'yes' , as: flood }", "256 KiB"),
-        ("- { shell: 'printf \"\\\\377\\\\376\"', as: binary }", "UTF-8"),
-    ],
-)
-@pytest.mark.long("tests/kernel/workflows/test_start.py")
-def test_a_setup_that_fails_stops_the_start_and_leaves_nothing(team: Project, setup: str, says: str) -> None:
-    """Timeout, cap, exit code, bytes; exit 1, no run, no process."""
-    workflow(team, "failing", f'setup:\n  {setup}\nkickoff: "@alice hi"\n')
-    began = time.monotonic()
-    ran = team.awk("run", "failing", "--trust")
-    assert ran.code == 1, ran.out + ran.err
-    assert says in ran.err
-    assert time.monotonic() - began < 20
-    assert running(team, "failing") == []
-
-
-@pytest.mark.promise("CF15")
-@pytest.mark.long("tests/kernel/procs/test_command.py")
-def test_the_children_of_a_setup_that_hangs_are_killed_with_it(team: Project) -> None:
-    mark = f"awk-test-{uuid.uuid4().hex}"
-    hang = f"setsid sh -c 'while :; do sleep 1; done' {mark} & sleep 600"
-    workflow(team, "hanging", f'setup:\n  - {{ shell: "{hang}", timeout: 1s }}\nkickoff: "@alice hi"\n')
-    with team.spawn("run", "hanging", "--trust") as hanging:
-        trees = wait_for_mark(mark, 1)
-        hanging.communicate(timeout=20)
-    assert hanging.returncode == 1
-    assert survivors(trees, seconds=2) == []
-    assert marked(mark) == []
-
-
-@pytest.mark.promise("CF20")
-@pytest.mark.long("tests/e2e/test_trust.py")
-def test_setup_is_not_run_without_trust(team: Project) -> None:
-    """Exit 7 where nobody can be asked."""
-    workflow(team, "untrusted", 'setup:\n  - shell: "touch ran"\nkickoff: "@alice hi"\n')
-    ran = team.awk("run", "untrusted")
-    assert ran.code == 7
-    assert not (team.root / "ran").exists()
 
 
 @pytest.mark.promise("CF05", "CF07", "CF10")
@@ -171,30 +97,6 @@ def test_ctrl_c_cancels_the_run_reaps_its_workers_and_still_reports(team: Projec
     assert stopped.returncode == 130, err
     assert '"status":"cancelled"' in out.replace(" ", "")
     assert running(team, "stopped") == []
-
-
-@pytest.mark.promise("P1")
-@pytest.mark.long("tests/crash/test_crash_points.py")
-def test_a_run_whose_kernel_is_killed_is_finished_by_the_next_one(team: Project) -> None:
-    team.agent("patient", "sleep: 1.5", "text: finished")
-    workflow(team, "review", 'kickoff: "@alice hi"\n', "patient")
-    with team.spawn("run", "review", "--json") as client:
-        team.until("attempt.started", holds=lambda event: event["space"] == "review:main")
-        psutil.Process(team.record()["pid"]).send_signal(signal.SIGKILL)
-        assert team.awk("start").code == 0
-        client.communicate(timeout=30)
-    shown = team.awk("show", "review:main", "--json").json()
-    replies = [one["text"] for one in shown["messages"] if one["kind"] == "reply"]
-    assert (shown["status"], replies) == ("done", ["finished"])
-
-
-@pytest.mark.long("tests/kernel/agents")
-def test_a_broken_project_file_is_told_at_the_start(project: Project) -> None:
-    """Exit 78, with the place."""
-    project.write("moniro.yaml", "limits: { workers: none }\n")
-    started = project.awk("start")
-    assert started.code == 78, started.err
-    assert "moniro.yaml" in started.err
 
 
 def test_a_call_of_a_tool_that_is_not_there_is_in_the_report(team: Project) -> None:
@@ -309,45 +211,3 @@ def test_a_vote_with_a_dead_voter_ends_at_its_deadline(team: Project) -> None:
     assert said.index(("system", "resolved", "[RESOLVED:database] Which database?")) < said.index(
         ("dora", "reply", "decided")
     )
-
-
-WATCH = """
-agents:
-  slow:
-    backend: mock
-    schedule: { wakeup: 1s, prompt: "look again" }
-    mock:
-      - when: look again
-        do:
-          - shell: "echo slow >> woken.log"
-          - shell: "while [ ! -e go ]; do sleep 0.05; done"
-          - text: looked
-  quick:
-    backend: mock
-    schedule: { wakeup: 1s }
-    mock:
-      - shell: "echo quick >> woken.log"
-"""
-
-
-@pytest.mark.promise("TF19")
-@pytest.mark.long("tests/kernel/policy/test_wakeup_schedule.py, tests/kernel/services/test_timers.py")
-def test_schedules_wake_their_agents_and_nothing_piles_up_behind_one_that_is_slow(team: Project) -> None:
-    team.write(".workflows/watch.yaml", WATCH)
-    assert team.awk("start", "watch", "--trust").code == 0
-    log = team.root / "woken.log"
-
-    def woken(name: str) -> int:
-        return log.read_text().split().count(name) if log.exists() else 0
-
-    wait_until(lambda: woken("slow") == 1 and woken("quick") >= 2, seconds=20)
-    shown = team.awk("queue", "slow@watch:main", "--json")
-    assert shown.code == 0, shown.err
-    assert [(row["lane"], row["status"]) for row in shown.json()["instructions"]] == [("background", "running")]
-    assert woken("slow") == 1
-    (team.root / "go").touch()
-    wait_until(lambda: woken("slow") >= 2, seconds=20)
-    channel = team.awk("channel", "@watch", "--json").json()["messages"]
-    assert ("reply", "slow", "looked") in [(one["kind"], one["from"], one["text"]) for one in channel]
-    assert "look again" not in [one["text"] for one in channel]
-    assert team.awk("stop", "@watch").code == 0  # else it goes on beside what comes next
