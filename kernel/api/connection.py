@@ -251,7 +251,7 @@ class Connection:
                 self._deadline = trio.current_time() + self._config.keep_alive_timeout if idle else float("inf")
                 self._reading.deadline = self._deadline
             case Closed():
-                # Shielded: Quart cancels the task that sends when it hears of the end, and that is the task we are in.
+                # Shielded: what sends is cancelled when it hears of the end, and that is the task we are in.
                 with trio.CancelScope(shield=True):
                     with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
                         await self._stream.send_eof()

@@ -1,21 +1,20 @@
-"""ASGI application: admits a request, reads its body, and has it answered by the fast path or by Quart.
+"""ASGI application: admits a request, reads its body, finds its route, and sends the answer.
 
 Admission is Host and Origin first (promise P17), then the token. A page that rebinds its name to 127.0.0.1 sends its
 own name as Host, and a foreign page sends its Origin. Neither needs a token to be harmful, so they are refused alike
 with and without one.
 """
 
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
 from kernel.api.connection import ADMITTED, NODE, RECEIVE_QUEUE, WIRE, ReceiveQueue
-from kernel.api.http.dispatch import ASKED, NO_ARGS, RawRequest, dispatch
-from kernel.api.http.routes import ROUTES, route_of
+from kernel.api.dispatch import RawRequest, dispatch
 from kernel.api.mcp.calls import ToolDispatcher
+from kernel.api.mcp.endpoint import Endpoint
 from kernel.api.mcp.process_calls import answer_call, by_nobody
 from kernel.api.requests import (
-    App,
     Authenticator,
     Bodies,
     ClientGone,
@@ -28,9 +27,9 @@ from kernel.api.requests import (
     check_no_body,
     header_fields,
     holder_of,
-    replay,
 )
-from kernel.api.responses import problem_reply, refusal_of, send_and_drain, send_reply
+from kernel.api.responses import problem_reply, refusal_of, send_and_drain, send_reply, send_stream
+from kernel.api.routes import ROUTES, find_route, methods_of
 from kernel.api.websocket import WS_PATH
 from kernel.api.ws_events import EventSocket, refuse, with_token
 from kernel.operations.answer import Response, Stream
@@ -64,29 +63,18 @@ def by_no_attempt(node: str) -> Refused:
 MCP_PATH: Final = "/mcp"
 CALL_PATH: Final = "/call"
 """Of calls that bring no token: who asks is told by the connection."""
-FAST: Final = {(route.method, route.path): route for route in ROUTES if route.direct}
-FILES: Final = {
-    (route.method, route.path.rpartition("/")[0]): route for route in ROUTES if route.file and route.path.endswith(">")
-}
 OPEN_PATHS: Final = frozenset(route.path for route in ROUTES if route.open)
 WATCHED: Final = OPEN_PATHS | {"/ready", "/metrics"}
 KEYED: Final = frozenset((route.method, route.path) for route in ROUTES if route.keyed)
 SIGNED: Final = frozenset((route.method, route.path.rpartition("/")[0]) for route in ROUTES if route.signed)
+FILES: Final = frozenset(
+    (route.method, route.path.rpartition("/")[0]) for route in ROUTES if route.file and route.path.endswith(">")
+)
 """Methods and paths, without their last part."""
 
 
-class McpEndpoint(Protocol):
-    """The server of MCP. The principal is the token's."""
-
-    async def handle(
-        self, principal: Principal, fields: Fields, body: bytes, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        """Answer one request."""
-        ...
-
-
 class ApiApp:
-    """Answers every request of every connection. ``quart`` is the router of all of ROUTES."""
+    """Answers every request of every connection."""
 
     def __init__(
         self,
@@ -95,15 +83,13 @@ class ApiApp:
         authenticator: Authenticator,
         services: Services,
         calls: ToolDispatcher,
-        mcp: McpEndpoint,
-        quart: App,
+        mcp: Endpoint,
     ) -> None:
         self._guard = guard
         self._calls = calls
         self._authenticator = authenticator
         self._services = services
         self._mcp = mcp
-        self._quart = quart
         self._bodies = Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -153,13 +139,13 @@ class ApiApp:
         except Exception as error:  # noqa: BLE001 - the boundary: a request that fails is answered
             await send_and_drain(problem_reply(refusal_of(error)), receive, send)
             return
-        if await self._answer_fast(principal, fields, body, scope, receive, send):
-            return
-        scope[ASKED] = (fields, body, principal or STRANGER)
-        try:
-            await self._quart(scope, replay(b"", receive), send)
-        finally:
-            scope[ASKED] = None  # what Quart makes of a request are cycles, and they stay for a while
+        if scope["path"] == CALL_PATH and isinstance(principal, Worker):
+            await answer_call(self._calls, principal.identity, fields, body, scope, send)
+        elif scope["path"] == MCP_PATH and principal is not None:
+            await self._mcp.handle(principal, fields, body, scope, receive, send)
+        else:
+            assert not isinstance(principal, Worker), "its token opens /mcp only"
+            await self._answer(principal or STRANGER, fields, body, scope, receive, send)
 
     async def _open_socket(self, fields: Fields, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -218,49 +204,21 @@ class ApiApp:
             raise Refused("method_not_allowed", "MCP is spoken by POST here: there are no sessions")
         if path != MCP_PATH and isinstance(principal, Worker):
             raise Refused("forbidden", "the token of an attempt opens /mcp only")
-        if isinstance(principal, Access) and principal != ADMIN and (route := route_of(method, path)) is not None:
-            route.check(principal)  # before the body is read; once more where the route is served
-        if path.startswith("//"):
-            raise Refused("not_found", "there is no such route")  # Quart would take it for a single slash
+        if isinstance(principal, Access) and principal != ADMIN and (found := find_route(method, path)) is not None:
+            found[0].check(principal)  # before the body is read; once more where the route is served
         return principal
 
-    async def _answer_fast(
-        self,
-        principal: Principal | None,
-        fields: Fields,
-        body: bytes,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> bool:
-        """Answer without Quart what needs no router: /mcp, /call, and routes with a fixed path and JSON in one piece.
-
-        Returns whether the request was one of these. The answer is Quart's, byte for byte: both call ``dispatch``.
-
-        Measured in one process by turns (p50 on a kept connection, here and by Quart): GET /health 0.58 and 1.36 ms,
-        GET /workflows 0.93 and 1.74 ms, POST /messages 2.2 and 2.8 ms. Nor is Quart imported, a fifth of a second.
-        """
-        if scope["path"] == CALL_PATH and isinstance(principal, Worker):
-            await answer_call(self._calls, principal.identity, fields, body, scope, send)
-            return True
-        if scope["path"] == MCP_PATH and principal is not None:
-            await self._mcp.handle(principal, fields, body, scope, receive, send)
-            return True
-        folder, _, name = scope["path"].rpartition("/")
-        route = FAST.get((scope["method"], scope["path"])) or FILES.get((scope["method"], folder))
-        if route is None:
-            return False
+    async def _answer(
+        self, access: Access, fields: Fields, body: bytes, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        method, path = scope["method"], scope["path"]
+        found = find_route("GET" if method == "HEAD" else method, path)
+        if found is None:
+            await send_reply(_no_route(method, path), send)
+            return
+        route, args = found
         client_port = (scope.get("client") or ("", 0))[1]
-        assert not isinstance(principal, Worker), "its token opens /mcp only"
-        access = principal or STRANGER
-        asked = RawRequest(
-            fields,
-            scope["query_string"],
-            body,
-            client_port=client_port,
-            access=access,
-            args={"name": name} if route.file else NO_ARGS,
-        )
+        asked = RawRequest(fields, scope["query_string"], body, args, client_port=client_port, access=access)
         reply: Response | Stream | None = None
         if route.waits:
             queue: ReceiveQueue = scope[RECEIVE_QUEUE]
@@ -268,7 +226,14 @@ class ApiApp:
                 reply = await dispatch(self._services, route, asked)
         else:
             reply = await dispatch(self._services, route, asked)
-        if reply is not None:
-            assert isinstance(reply, Response)
+        if isinstance(reply, Response):
             await send_reply(reply, send)
-        return True
+        elif reply is not None:
+            await send_stream(reply, receive, send)
+
+
+def _no_route(method: str, path: str) -> Response:
+    if allowed := ", ".join(sorted(methods_of(path))):
+        refused = Refused("method_not_allowed", f"{method} is not for this route", hint=f"use {allowed}")
+        return problem_reply(refused, ((b"allow", allowed.encode()),))
+    return problem_reply(Refused("not_found", "there is no such route"))

@@ -1,6 +1,7 @@
 """Responses that are complete and in memory, and refusals as problem+json (RFC 9457), by one mapping for all routes."""
 
 import logging
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import Final
 
@@ -9,7 +10,7 @@ import trio
 
 from kernel.agents.trust import Untrusted
 from kernel.api.requests import Receive, Send
-from kernel.operations.answer import Response
+from kernel.operations.answer import Response, Stream
 from kernel.policy.documents import Clashing
 from kernel.source.diagnostics import BadDefinition
 from kernel.store.errors import StorageFailed
@@ -44,6 +45,24 @@ async def send_reply(reply: Response, send: Send) -> None:
     """Send ``reply`` and end the response."""
     await send({"type": "http.response.start", "status": reply.status, "headers": head_of(reply)})
     await send({"type": "http.response.body", "body": reply.body})
+
+
+async def send_stream(stream: Stream, receive: Receive, send: Send) -> None:
+    """Send the pieces of ``stream`` as they come, until the client leaves."""
+    headers = [(b"content-type", stream.content_type.encode()), *COMMON]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    async with trio.open_nursery() as nursery, aclosing(stream.pieces) as pieces:
+
+        async def cancel_when_gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(cancel_when_gone)
+        async for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        nursery.cancel_scope.cancel()
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def send_and_drain(reply: Response, receive: Receive, send: Send) -> None:

@@ -11,14 +11,13 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from kernel.api.http import events
-from kernel.api.http.dispatch import RawRequest, decode, dispatch
-from kernel.api.http.route import AnyRoute
-from kernel.api.http.routes import ROUTES
+from kernel.api.dispatch import RawRequest, decode, dispatch
 from kernel.api.requests import Fields, Receive, Scope, Send
 from kernel.api.responses import head_of, problem_reply, refusal_of
+from kernel.operations import events
 from kernel.operations.answer import Response
 from kernel.operations.context import Services
+from kernel.operations.messages import SEND
 from kernel.policy.access import Access
 from kernel.store import tokens
 from kernel.store.feed import EventFilter
@@ -35,12 +34,6 @@ REVOKED: Final = 4401
 _OWN: Final = ("type", "id", "key")
 
 
-def _route(method: str, path: str) -> AnyRoute:
-    return next(route for route in ROUTES if (route.method, route.path) == (method, path))
-
-
-EVENTS: Final = _route("GET", "/events")
-MESSAGES: Final = _route("POST", "/messages")
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -80,9 +73,10 @@ class EventSocket:
     async def serve(self, fields: Fields, query_string: bytes, receive: Receive) -> None:
         """Serve until the client leaves, its token is taken back, or the kernel stops."""
         try:
-            EVENTS.check(self._access)
-            asked = decode(EVENTS, RawRequest(fields, query_string, b"", access=self._access))
-            after, wanted = events.asked_for(asked, self._services.store)
+            events.STREAM.check(self._access)
+            actor, asked = decode(events.STREAM, RawRequest(fields, query_string, b"", access=self._access))
+            assert isinstance(asked, events.StreamRequest), "the route's own"
+            after, wanted = events.start_of(asked, actor, self._services.store), events.wanted_of(asked)
         except Exception as error:  # noqa: BLE001 - the boundary: a handshake that fails is answered
             await refuse(refusal_of(error), self._send)
             return
@@ -142,7 +136,7 @@ class EventSocket:
             fields[b"idempotency-key"] = key.encode()
         body = encode_json({name: value for name, value in said.items() if name not in _OWN})
         asked = RawRequest(fields, b"", body, client_port=self._client_port, access=self._access)
-        reply = await dispatch(self._services, MESSAGES, asked)
+        reply = await dispatch(self._services, SEND, asked)
         assert isinstance(reply, Response), "the route answers in one piece"
         return reply
 

@@ -4,11 +4,8 @@ Everything is handed in and nothing is looked up. A handler names the records th
 ``files``, ``processes``, ``kernel``, ``memory``, ``nodes``.
 """
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from functools import cache
-from typing import Any
 
 import msgspec
 
@@ -257,14 +254,3 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     kernel: KernelControl
     memory: MemoryAccess
     nodes: NodeAccess
-
-    def named_by(self, handler: Callable[..., object]) -> dict[str, Any]:
-        """The records that ``handler`` names as parameters, by their names."""
-        return {name: getattr(self, name) for name in records_of(handler)}
-
-
-@cache
-def records_of(handler: Callable[..., object]) -> tuple[str, ...]:
-    """The names of the records that ``handler`` takes."""
-    parameters = inspect.signature(handler).parameters
-    return tuple(name for name in Services.__struct_fields__ if name in parameters)

@@ -116,7 +116,7 @@ _REMOVE = CommandFront(
 )
 OPERATIONS = (
     operation(list_nodes, "GET /nodes", cli=_LIST),
-    operation(add_node, "POST /nodes", status=201, scope="admin"),
+    operation(add_node, "POST /nodes", status=201, scope="admin", secret=True),
     operation(drain_node, "POST /nodes/<name>/drain", scope="admin", cli=_DRAIN),
     operation(remove_node, "DELETE /nodes/<name>", scope="admin", cli=_REMOVE),
 )

@@ -102,6 +102,15 @@ class InSpace(Ask, frozen=True, kw_only=True):
     space: Space
 
 
+Run = Annotated[str, msgspec.Meta(description="Id of a run, such as r12; without it the newest, or all.")] | None
+
+
+class OfRun(Ask, frozen=True, kw_only=True):
+    """What is of one run, or of all."""
+
+    run: Run = None
+
+
 Wait = Annotated[bool, msgspec.Meta(description="Whether the answer waits until the work has ended.")]
 Limit = Annotated[int, msgspec.Meta(ge=1, le=LONGEST, description="Maximum number of rows.")]
 After = Annotated[str, msgspec.Meta(description="Value of next on the previous page: start after it.")] | None
@@ -152,83 +161,6 @@ def page_of(asked: Forward | Backward | ForwardInSpace | BackwardInSpace, letter
     return Page(asked.limit, number)
 
 
-class RestRoute(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A route: its path, with variables in angle brackets, and who may call it."""
-
-    method: Method | Literal[""]
-    path: str
-    handler: Callable[..., Any]
-    answers: type[msgspec.Struct] | None
-    """The struct that it answers; None: a stream, or a file."""
-    body_optional: bool = False
-    """An empty body stands for one with all defaults."""
-    status: int = 200
-    open: bool = False
-    """Needs no token."""
-    file: bool = False
-    """Answers with a file of the page: bytes in one piece."""
-    signed: bool = False
-    """Needs no token but a signature of its body, which the handler checks. Its last part is a variable."""
-    keyed: bool = False
-    """Needs no token but a key in its body, which the handler checks. Its path is fixed."""
-    people_only: bool = False
-    """Not for processes that we run, whatever token they have got hold of."""
-    waits: bool = False
-    """Takes as long as work takes: it has to notice a client that leaves."""
-    also: tuple[type[msgspec.Struct], ...] = ()
-    """Other structs that it may answer."""
-    statuses: tuple[int, ...] = ()
-    """Other statuses that an answer may have."""
-    scope: RouteScope | None = None
-    """Of the token that it needs; None: ``read`` of a GET, ``operate`` of all else."""
-    of_agent: bool = False
-    """What it decides is one agent's: a token for some agents only may open it, and its handler looks for whom."""
-
-    @property
-    def tokenless(self) -> bool:
-        """Return whether a request may come without a token."""
-        return self.open or self.signed or self.keyed
-
-    @property
-    def keeps_key(self) -> bool:
-        """Return whether its handler records the Idempotency-Key by itself: what it begins goes on when answered."""
-        return self.path in ("/messages", "/run", "/serve", "/workflows")
-
-    @property
-    def secret(self) -> bool:
-        """Return whether its answer tells a secret, once."""
-        return self.path in ("/tokens", "/nodes", "/page/keys")
-
-    @property
-    def needs(self) -> RouteScope:
-        """The scope of the token that it needs."""
-        return self.scope or ("read" if self.method == "GET" else "operate")
-
-    def opened_by(self, access: Access) -> bool:
-        """Return whether the token of ``access`` opens it; one for some agents only approves their calls, no more."""
-        limited = self.needs == "approve" and access.agents is not None and not self.of_agent
-        return access.opens(self.needs) and not limited
-
-    def check(self, access: Access) -> None:
-        """Raise Refused (forbidden, unauthorized) where ``access`` does not open it."""
-        if self.tokenless:
-            return
-        if access == STRANGER:
-            raise Refused("unauthorized", "a bearer token is required", hint="awk token create makes one")
-        if self.opened_by(access):
-            return
-        hint = "ask who runs the kernel; `awk token create` makes no token that opens this"
-        if self.needs != "admin":
-            hint = f"ask who runs the kernel for one: awk token create --scope {self.needs}"
-        has = access.scope if access.agents is None else f"{access.scope} for some agents only"
-        raise Refused("forbidden", f"this needs the scope {self.needs}; this token has {has}", hint)
-
-    @property
-    def direct(self) -> bool:
-        """Return whether its path is fixed and its answer one piece: nothing has to match or stream it."""
-        return "<" not in self.path and (self.answers is not None or self.file)
-
-
 class ToolFront(msgspec.Struct, frozen=True):
     """The tool that an operation is to agents, or to people's MCP clients.
 
@@ -269,27 +201,91 @@ class CommandFront(msgspec.Struct, frozen=True):
     """Of a page: the field of its rows, and the parameter that its ``next`` goes into."""
 
 
-class Operation(RestRoute, frozen=True, kw_only=True, eq=False, dict=True):
-    """A verb: a function, its request and its result, and the fronts that it has."""
+class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
+    """A verb: a function, its request and its result, who may ask for it, and the fronts that it has."""
 
+    method: Method | Literal[""]
+    path: str
+    """Variables are in angle brackets; "": it is no route."""
+    handler: Callable[..., Any]
     takes: tuple[str, ...]
     """What the handler takes by name, without ``tx`` and ``conn``."""
     kind: Literal["change", "query", "awaits", "computes"]
     request: type[msgspec.Struct]
+    answers: type[msgspec.Struct] | None
+    """The struct that the route answers; None: a stream, or a file."""
     gives: type[msgspec.Struct]
     """The struct that its tool gives to agents."""
+    also: tuple[type[msgspec.Struct], ...] = ()
+    """Other structs that the route may answer."""
+    status: int = 200
+    statuses: tuple[int, ...] = ()
+    """Other statuses that an answer may have."""
     variables: Mapping[str, str]
     """The variables of the path, each with its field of the request."""
     query: Mapping[str, str]
     """The query parameters, likewise."""
     without: tuple[str, ...]
     """Fields of the request that this route leaves at their defaults."""
+    body_optional: bool
+    """An empty body stands for one with all defaults."""
+    changes: bool
+    open: bool = False
+    """Needs no token."""
+    file: bool = False
+    """Answers with a file of the page: bytes in one piece."""
+    signed: bool = False
+    """Needs no token but a signature of its body, which the handler checks. Its last part is a variable."""
+    keyed: bool = False
+    """Needs no token but a key in its body, which the handler checks. Its path is fixed."""
+    people_only: bool
+    """Not for processes that we run, whatever token they have got hold of."""
     trusts: Callable[[Any], bool] | None
     """Return whether a request approves in advance what files would run, or brings a command itself."""
+    vouches: Callable[[Any], bool] | None
+    """Return whether a request makes a person answer for what will be run, as ``trusts`` does unless said otherwise."""
+    waits: bool = False
+    """Takes as long as work takes: it has to notice a client that leaves."""
+    keeps_key: bool = False
+    """Its handler records the Idempotency-Key by itself: what it begins goes on when answered."""
+    secret: bool = False
+    """Its answer tells a secret, once."""
+    scope: RouteScope | None = None
+    """Of the token that it needs; None: ``read`` of a GET, ``operate`` of all else."""
+    of_agent: bool = False
+    """What it decides is one agent's: a token for some agents only may open it, and its handler looks for whom."""
     team: ToolFront | None
     manage: ToolFront | None
     cli: CommandFront | None
-    changes: bool
+
+    @property
+    def tokenless(self) -> bool:
+        """Return whether a request may come without a token."""
+        return self.open or self.signed or self.keyed
+
+    @property
+    def needs(self) -> RouteScope:
+        """The scope of the token that it needs."""
+        return self.scope or ("read" if self.method == "GET" else "operate")
+
+    def opened_by(self, access: Access) -> bool:
+        """Return whether the token of ``access`` opens it; one for some agents only approves their calls, no more."""
+        limited = self.needs == "approve" and access.agents is not None and not self.of_agent
+        return access.opens(self.needs) and not limited
+
+    def check(self, access: Access) -> None:
+        """Raise Refused (forbidden, unauthorized) where ``access`` does not open it."""
+        if self.tokenless:
+            return
+        if access == STRANGER:
+            raise Refused("unauthorized", "a bearer token is required", hint="awk token create makes one")
+        if self.opened_by(access):
+            return
+        hint = "ask who runs the kernel; `awk token create` makes no token that opens this"
+        if self.needs != "admin":
+            hint = f"ask who runs the kernel for one: awk token create --scope {self.needs}"
+        has = access.scope if access.agents is None else f"{access.scope} for some agents only"
+        raise Refused("forbidden", f"this needs the scope {self.needs}; this token has {has}", hint)
 
     @property
     def description(self) -> str:
@@ -299,7 +295,8 @@ class Operation(RestRoute, frozen=True, kw_only=True, eq=False, dict=True):
     @cached_property
     def in_space(self) -> bool:
         """Return whether it is about a space, which is looked up before it runs."""
-        return "space" in (self.variables if self.path else self.request.__struct_fields__)
+        fields = self.variables if self.path else set(self.request.__struct_fields__) - _optional(self.request)
+        return "space" in fields
 
     @cached_property
     def asks(self) -> type[msgspec.Struct] | None:
@@ -328,6 +325,7 @@ def operation(
     people_only: bool | None = None,
     changes: bool | None = None,
     trusts: Callable[[Any], bool] | None = None,
+    vouches: Callable[[Any], bool] | None = None,
     without: tuple[str, ...] = (),
     **more: Any,
 ) -> Operation:
@@ -338,7 +336,7 @@ def operation(
     Args:
         http: Method and path of its route. Where the request has a body, its query parameters are named:
             ``POST /agents/<name>/stop?wait``.
-        more: Other fields of RestRoute.
+        more: Other fields of Operation.
     """
     function = cast("FunctionType", run)
     hints, code = function.__annotations__, function.__code__
@@ -355,8 +353,6 @@ def operation(
     variables = {name: fields.pop(name) for name in _VARIABLE.findall(path)}
     query = {name: fields[name] for name in in_query.split("&") if name} if method in _WITH_BODY else fields
     body = set(fields.values()) - set(query.values())
-    defaults = zip(reversed(request.__struct_fields__), reversed(request.__struct_defaults__), strict=False)
-    optional = {name for name, default in defaults if default is not msgspec.NODEFAULT}
     return Operation(
         method=cast("Method", method),
         path=path,
@@ -370,17 +366,23 @@ def operation(
         query=query,
         without=without,
         trusts=trusts,
+        vouches=vouches or trusts,
         team=team,
         manage=manage,
         cli=cli,
         changes=(kind == "change" or method not in ("", "GET")) if changes is None else changes,
         people_only=method not in ("", "GET") if people_only is None else people_only,
-        body_optional=more.pop("body_optional", bool(body) and body <= optional),
+        body_optional=more.pop("body_optional", bool(body) and body <= _optional(request)),
         **more,
     )
 
 
 _VARIABLE: Final = re.compile(r"<(?:path:)?(\w+)>")
+
+
+def _optional(request: type[msgspec.Struct]) -> set[str]:
+    defaults = zip(reversed(request.__struct_fields__), reversed(request.__struct_defaults__), strict=False)
+    return {name for name, default in defaults if default is not msgspec.NODEFAULT}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Spaces: those that agents open, their members and working trees, and the erasing of what was said there."""
+"""Spaces: those that agents open, their members, and the erasing of what was said there."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import msgspec
 import trio
 
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
-from kernel.operations.operation import Actor, InSpace, ToolFront, operation
+from kernel.operations.operation import Actor, InSpace, OfRun, Run, ToolFront, operation
 from kernel.operations.places import run_asked, run_at
 from kernel.policy.spaces import MOST_MEMBERS, Change
 from kernel.store import agents, work_notes, workflows, worktrees
@@ -16,10 +16,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions import spaces as transitions
 from kernel.store.transitions.clear import clear as clear_spaces
 from kernel.store.transitions.spaces import Opened
-from kernel.store.worktrees import Worktree
 from protocol.api.agents import Cleared
-from protocol.api.document import Ask
-from protocol.api.runs import RemovedWorktrees, RemoveWorktrees, WorktreeList, WorktreeRow
 from protocol.api.workflows import MemberList, MemberRow
 from protocol.errors import Refused
 from protocol.names import (
@@ -28,9 +25,7 @@ from protocol.names import (
     check_name,
     is_below,
     is_personal,
-    number_of,
     place_of,
-    run_id,
     split_below,
     split_space,
 )
@@ -38,13 +33,6 @@ from protocol.spaces import SpaceDocument, SpaceInfo, SpaceList
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_MEMBERS)]
-Run = Annotated[str, msgspec.Meta(description="Id of a run, such as r12; without it the newest, or all.")] | None
-
-
-class OfRun(Ask, frozen=True, kw_only=True):
-    """What is of one run, or of all."""
-
-    run: Run = None
 
 
 class SpaceMembersRequest(InSpace, frozen=True, kw_only=True):
@@ -168,59 +156,6 @@ async def clear(asked: ClearRequest, store: StoreAccess, files: ProjectFiles, me
     return msgspec.structs.replace(done, worktrees=len(removed), worktrees_kept=len(kept))
 
 
-def list_worktrees(conn: apsw.Connection, asked: OfRun) -> WorktreeList:
-    """List all working trees, or those of one run."""
-    found = _trees_of(conn, asked.run)
-    return WorktreeList(worktrees=tuple(map(_row_of, found)), total=len(found))
-
-
-async def remove_worktrees(asked: RemoveWorktrees, store: StoreAccess, files: ProjectFiles) -> RemovedWorktrees:
-    """Remove working trees with nothing to lose, or with ``force`` whatever is in them.
-
-    A run that has not ended keeps its trees: named, it is refused. Asked again it says what is left.
-    """
-    if asked.run is None and (asked.force or asked.agents):
-        raise Refused("bad_request", "force, and names of agents, are for one run", "say which: --run r12")
-    trees = store.reader.now(_trees_of, asked.run)
-    unknown = sorted(set(asked.agents) - {tree.name for tree in trees})
-    if unknown:
-        text = f"{unknown[0][:60]!r} has no working tree in {str(asked.run)[:20]}"
-        raise Refused("not_found", text, "awk worktree list")
-    ended = tuple(tree for tree in trees if not asked.agents or tree.name in asked.agents)
-    running = {record.id for record in store.reader.now(workflows.running)}
-    if asked.run is not None and any(tree.run in running for tree in ended):
-        raise Refused("conflict", f"{asked.run} has not ended: its agents work there", "stop its workflow first")
-    removed, kept = await files.worktrees.removal.remove(
-        tuple(tree for tree in ended if tree.run not in running), force=asked.force
-    )
-    return RemovedWorktrees(removed=tuple(map(_row_of, removed)), kept=tuple(map(_row_of, kept)))
-
-
-def _row_of(tree: Worktree) -> WorktreeRow:
-    assert tree.state != "gone", tree
-    return WorktreeRow(
-        run=run_id(tree.run),
-        workflow=place_of(tree.space),
-        agent=tree.name,
-        state=tree.state,
-        branch=tree.branch,
-        base=tree.base,
-        commit=tree.head,
-        ahead=tree.ahead,
-        path=tree.path,
-        kept_because=tree.why or None,
-    )
-
-
-def _trees_of(conn: apsw.Connection, run: str | None) -> tuple[Worktree, ...]:
-    if run is None:
-        return worktrees.all_(conn)
-    number = number_of(run, "r")
-    if number is None or workflows.by_id(conn, number) is None:
-        raise Refused("not_found", f"there is no run {run[:100]!r}", "awk runs lists them; they are called like r12")
-    return worktrees.of_run(conn, number)
-
-
 MEMBERS = "/spaces/<space>/members"
 OPERATIONS = (
     operation(list_spaces, "GET /spaces", people_only=True),
@@ -230,6 +165,4 @@ OPERATIONS = (
     operation(clear, "POST /spaces/<space>/clear?run&force", scope="admin"),
     operation(create, team=ToolFront("space_create", idempotent=False)),
     operation(own_members, team=ToolFront("space_members")),
-    operation(list_worktrees, "GET /worktrees"),
-    operation(remove_worktrees, "POST /worktrees/remove", waits=True, scope="admin"),
 )

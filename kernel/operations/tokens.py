@@ -53,6 +53,6 @@ OPERATIONS = (
         scope="admin",
         cli=CommandFront("token list", "list the tokens that are valid", "token.tokens_lines"),
     ),
-    operation(create_token, "POST /tokens", status=201, scope="admin"),
+    operation(create_token, "POST /tokens", status=201, scope="admin", secret=True),
     operation(revoke_token, "DELETE /tokens/<id>", scope="admin"),
 )

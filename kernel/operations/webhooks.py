@@ -1,26 +1,52 @@
-"""Webhooks out: listed, and tried again."""
+"""Webhooks: those out are listed and tried again; those in are messages of programs that have no token, and sign.
+
+What comes in is data of a stranger's, and prompts quote it as such (class ``web``).
+"""
+
+import hashlib
+import logging
+from functools import cache
+from typing import Final
 
 import apsw
+import msgspec
 from msgspec.structs import replace
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.webhooks import host_of, outgoing_unit
+from kernel.agents.webhooks import host_of, incoming_unit, outgoing_unit, signing_key
 from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
-from kernel.operations.operation import CommandFront, operation
-from kernel.policy.webhooks import keeps_failing
+from kernel.operations.messages import OutsideMessage, deliver, receipt_of
+from kernel.operations.operation import Actor, CommandFront, operation
+from kernel.policy.webhooks import is_genuine, keeps_failing
 from kernel.store import traces, webhooks
+from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction
 from protocol.api.document import Ask
+from protocol.api.messages import SendReceipt
 from protocol.api.webhooks import WebhookList, WebhookRow, WebhookState
 from protocol.errors import Refused
+from protocol.message import HOOK
 from protocol.names import webhook_id
-from protocol.project import OutgoingHook
+from protocol.ndjson import reject_duplicate_keys
+from protocol.project import IncomingHook, OutgoingHook
+from protocol.target import find_mentions
+
+_NOBODYS_KEY: Final = bytes(32)
+"""A name that is not known costs as much time as one that is."""
+
+logger = logging.getLogger(__name__)
 
 
 class WebhookRequest(Ask, frozen=True, kw_only=True):
     """One webhook."""
 
     id: str
+
+
+class HookRequest(Ask, frozen=True, kw_only=True):
+    """The hook that a message came by."""
+
+    name: str
 
 
 async def list_webhooks(store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> WebhookList:
@@ -68,6 +94,52 @@ def _row(conn: apsw.Connection, hook: OutgoingHook, now_ms: int) -> WebhookRow:
     return WebhookRow(id=webhook_id(digest), host=host_of(hook.url), events=hook.events, state=state, waiting=waiting)
 
 
+async def receive_hook(asked: HookRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> SendReceipt:
+    """Take a message, signed as Standard Webhooks has it; its id is the idempotency key.
+
+    A name that nobody gave, a hook that is not trusted and a wrong signature have one answer, so nobody learns which
+    hooks there are.
+    """
+    name, signed = asked.name, actor.signed
+    assert signed is not None, "the route says that it is signed"
+    hook = files.catalog.kept_project().hooks.get(name)
+    key = None if hook is None else _key(name, hook, files)
+    genuine = is_genuine(key or _NOBODYS_KEY, signed, store.now_ms() // 1000)
+    if hook is None or key is None or not genuine:
+        raise Refused("bad_signature", "there is no hook that this request was signed for")
+    text, mentions = said_by(signed.body)
+    said = OutsideMessage(hook.to, text, sender=f"{HOOK}{name}", mentions=mentions)
+    once = RequestKey(said.sender, signed.id, hashlib.sha256(signed.body).digest())
+    return receipt_of(store, await deliver(store, files, said, once, files.trust.request(False, ())))
+
+
+def _key(name: str, hook: IncomingHook, files: ProjectFiles) -> bytes | None:
+    """The key of a hook that may be used; None: it is as if there were none, and the log says why."""
+    key = files.trust.fault(incoming_unit(name, hook)) or signing_key(hook.secret, files.environ)
+    if isinstance(key, str):
+        _tell_once(name, key)
+        return None
+    return key
+
+
+@cache
+def _tell_once(name: str, why: str) -> None:
+    logger.warning("hook.unusable %s: %s", name, why)
+
+
+def said_by(body: bytes) -> tuple[str, tuple[str, ...]]:
+    """The words of ``body`` and whom they wake: its ``text``, or all of it. Raises DecodeError, DuplicateKey.
+
+    Only ``text`` can wake whom it mentions: a name somewhere in data was not meant to.
+    """
+    value = msgspec.json.decode(body)
+    reject_duplicate_keys(body)
+    text = value.get("text") if isinstance(value, dict) else None
+    if isinstance(text, str) and text.strip():
+        return text, find_mentions(text)
+    return msgspec.json.format(body, indent=0).decode(), ()
+
+
 _LIST = CommandFront("webhook list", "list those of the project file, and how they stand", "webhook.webhooks_lines")
 _RETRY = CommandFront(
     "webhook retry",
@@ -78,4 +150,5 @@ _RETRY = CommandFront(
 OPERATIONS = (
     operation(list_webhooks, "GET /webhooks", cli=_LIST),
     operation(retry_webhook, "POST /webhooks/<id>/retry", cli=_RETRY),
+    operation(receive_hook, "POST /hooks/<name>", status=202, signed=True, people_only=False),
 )

@@ -266,6 +266,7 @@ OPERATIONS = (
         "POST /workflows",
         status=201,
         waits=True,
+        keeps_key=True,
         trusts=lambda asked: asked.trust or bool(asked.agree),
         manage=ToolFront("workflow_start", without=_UNSAID, needs=("workflow",)),
     ),

@@ -45,4 +45,4 @@ ADMIN: Final = Access()
 RECORD: Final = Access("record", "operate")
 """The token in the discovery record, for programs on this machine: a limited one, as somebody would make it."""
 STRANGER: Final = Access("stranger", "read")
-"""Nobody's token: it opens what needs none, and no other route (kernel.api.http.route)."""
+"""Nobody's token: it opens what needs none, and no other route (kernel.operations.operation)."""

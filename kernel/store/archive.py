@@ -1,6 +1,6 @@
 """Reads what an archive is made of, some rows at a time: each answer is bounded in rows and in bytes.
 
-One function for each part; the table of parts (kernel.api.http.archives) names them. Each reads on behind the place
+One function for each part; the table of parts (kernel.operations.archives) names them. Each reads on behind the place
 where the one before it stopped, so nobody holds a snapshot while a client takes its time.
 """
 

@@ -9,12 +9,6 @@ from protocol.errors import ErrorClass
 from protocol.instruction import Lane, Status, Usage
 
 
-class RetryRequest(Ask, frozen=True, kw_only=True):
-    """POST /instructions/:id/retry. ``fresh``: forget what its earlier attempts finished."""
-
-    fresh: bool = False
-
-
 class BulkRetryRequest(Ask, frozen=True, kw_only=True):
     """POST /instructions/retry: which of what failed or is dead; null: of all agents, in all spaces."""
 
@@ -38,21 +32,6 @@ class BulkRequest(Ask, frozen=True, kw_only=True):
     """Only what no worker is at: what runs goes on."""
     dry_run: bool = False
     """Change nothing, and say what would be."""
-
-
-class AnswerRequest(Ask, frozen=True, kw_only=True):
-    """POST /instructions/:id/answer: what the person whom it asks says. It is the instruction's reply."""
-
-    text: str
-    as_: str | None = msgspec.field(default=None, name="as")
-    """The agent that is answered for: refused where the instruction is somebody else's by now."""
-
-
-class ReassignRequest(Ask, frozen=True, kw_only=True):
-    """POST /instructions/:id/reassign: who is asked in place of the person that it waits for."""
-
-    to: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-    """A member of its workspace."""
 
 
 class AttemptInfo(Body, frozen=True, kw_only=True):

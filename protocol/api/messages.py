@@ -30,7 +30,7 @@ class SendRequest(Ask, frozen=True, kw_only=True):
     ``trust``: the user vouches for what the agents' files would run.
     """
 
-    to: str | None = None
+    to: Annotated[str, msgspec.Meta(description="alice, @review:main, or alice@review:main.")] | None = None
     text: str | None = None
     messages: Annotated[tuple[BatchMessage, ...], msgspec.Meta(min_length=1, max_length=MOST_AT_ONCE)] | None = None
     trust: bool = False
@@ -211,9 +211,3 @@ class FeedbackList(Page, frozen=True, kw_only=True):
 
     feedback: tuple[FeedbackRow, ...]
     schema: str = "awk/feedback-list/1"
-
-
-class FeedbackRequest(Ask, frozen=True, kw_only=True):
-    """POST /feedback."""
-
-    text: str

@@ -29,7 +29,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 class RunRequest(StartTerms, frozen=True, kw_only=True):
     """POST /run and /serve: a ``workflow`` (name, or path of a file in the project), or ``to`` and ``text``."""
 
-    workflow: str | None = None
+    workflow: Annotated[str, msgspec.Meta(description="Its name, or the path of its file.")] | None = None
     timeout_seconds: Annotated[float, msgspec.Meta(ge=0, le=315_360_000)] | None = None
     max_cost_usd: Usd | None = None
     """Beside the budget of the workflow's file: the stricter holds."""
@@ -42,10 +42,6 @@ class RunRequest(StartTerms, frozen=True, kw_only=True):
     """Somebody watches the run who may approve: it waits for that, and does not end."""
     to: str | None = None
     text: str | None = None
-
-    def watched(self) -> "RunRequest":
-        """The same request by somebody who watches the run."""
-        return msgspec.structs.replace(self, attended=True)
 
     def options(self) -> RunOptions:
         """The options of the run of ``workflow``."""

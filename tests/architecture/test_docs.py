@@ -13,9 +13,8 @@ from jsonschema import Draft202012Validator
 from interface.cli.command_table import BY_WORD
 from interface.cli.commands.help import commands_page
 from interface.cli.exits import Exit
-from kernel.api.http.routes import ROUTES
-from kernel.api.mcp.management import MANAGEMENT
-from kernel.api.mcp.tools import TOOLS
+from kernel.api.mcp.tools import MANAGEMENT, TOOLS
+from kernel.api.routes import ROUTES
 from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, events_schema_text, schema_text
 from kernel.operations.commands import verbs_text

@@ -56,7 +56,7 @@ OPENED: Final[dict[str, str]] = {
     "kernel/agents/cli_extras.py::_copied": "written to an opened folder of a home that is ours, O_EXCL",
     "kernel/agents/personal_context.py::PersonalContexts.blank_logs": STATE,
     "kernel/agents/schedule.py::local_zone": SYSTEM,
-    "kernel/api/http/page.py::files": SYSTEM,
+    "kernel/operations/page.py::files": SYSTEM,
     "kernel/boot/discovery_record.py::boot_id": SYSTEM,
     "kernel/boot/discovery_record.py::listen": STATE,
     "kernel/boot/discovery_record.py::process_start_time": SYSTEM,

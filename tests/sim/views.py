@@ -7,7 +7,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import SimpleNamespace
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
@@ -22,11 +22,10 @@ from interface.cli.output import Screen
 from interface.cli.top_view import TopView
 from interface.client import Client
 from kernel.agents.trust import ProjectTrust
-from kernel.api.http import system
-from kernel.api.http.parameters import asked_of
-from kernel.api.http.route import Request
-from kernel.operations import agents, needs
+from kernel.api.parameters import asked_of
+from kernel.operations import agents, needs, system
 from kernel.operations.context import KernelIdentity, KernelState
+from kernel.operations.operation import Actor
 from protocol.api.processes import Ps
 from protocol.project import ProjectDefinition
 
@@ -38,13 +37,11 @@ SAID: Final = re.compile(r"([\d,]+) need you")
 SCREEN: Final = Screen()
 
 
-def _operation(path: str) -> Callable[..., Awaitable[object]]:
-    row = next(row for row in (*needs.OPERATIONS, *agents.OPERATIONS) if row.path == path)
-
-    async def handle(call: Request[None], **records: Any) -> object:
-        return await row.handler(asked_of(row, {}, call.query, None), **records)
-
-    return handle
+SHOWN: Final = {
+    row.path: row
+    for row in (*needs.OPERATIONS, *agents.OPERATIONS, *system.OPERATIONS)
+    if row.path in ("/needs", "/ps", "/status")
+}
 
 
 class Eyes:
@@ -114,19 +111,12 @@ class Views:
                 ),
             ),
         }
-        self._handlers: Mapping[str, tuple[Callable[..., Awaitable[object]], tuple[str, ...]]] = {
-            "/needs": (_operation("/needs"), ("store", "files")),
-            "/ps": (_operation("/ps"), ("store", "files", "processes")),
-            "/status": (system.status, ("store", "files", "kernel")),
-        }
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """The body that the route at ``path`` answers with."""
-        handler, names = self._handlers[path]
-        request = Request(body=None, args={}, query=query or {})
-        return msgspec.json.encode(
-            at_once(cast("Any", handler)(request, **{name: self._services[name] for name in names}))
-        )
+        row = SHOWN[path]
+        given = self._services | {"asked": asked_of(row, {}, query or {}, None), "actor": Actor()}
+        return msgspec.json.encode(at_once(row.handler(**{name: given[name] for name in row.takes})))
 
     def numbers(self) -> dict[str, int]:
         """What each view says how many there are."""

@@ -235,7 +235,7 @@ class World:
         return Outcome(msgspec.json.encode(answer).decode())
 
     async def _ballot(self, start: Start, tool: str, args: dict[str, Any], key: str) -> Outcome:
-        """team_proposal_create or team_vote of an attempt: as kernel.api.mcp.voting."""
+        """team_proposal_create or team_vote of an attempt: as kernel.operations.proposals."""
         if self.kernel is None:
             await trio.sleep_forever()
         assert self.kernel is not None

@@ -13,8 +13,8 @@ import trio
 from interface.cli.command_parser import parser_for
 from interface.cli.command_table import COMMANDS
 from interface.cli.commands.help import TOPICS
-from kernel.api.http.route import AnyRoute
-from kernel.api.http.routes import ROUTES, route_of
+from kernel.api.routes import ROUTES, find_route
+from kernel.operations.operation import Operation
 from tests.builders.api import ServedKernel, serve_kernel
 from tests.interface.conftest import Cli
 from tests.kernel.api.client import Answer
@@ -95,7 +95,7 @@ async def _refusals(root: Path) -> str:
     return "\n".join(parts)
 
 
-async def _wrong(kernel: ServedKernel, route: AnyRoute, reader: str) -> AsyncGenerator[tuple[str, Answer], None]:
+async def _wrong(kernel: ServedKernel, route: Operation, reader: str) -> AsyncGenerator[tuple[str, Answer], None]:
     path, body = re.sub(r"<[^>]*>", "absent", route.path), _bodies().get(route)
     ask = partial(kernel.ask, route.method, path)
     if not route.tokenless:
@@ -109,13 +109,13 @@ async def _wrong(kernel: ServedKernel, route: AnyRoute, reader: str) -> AsyncGen
         yield "absent", await ask(body)
 
 
-def _bodies() -> dict[AnyRoute, Any]:
-    found: dict[AnyRoute, Any] = {}
+def _bodies() -> dict[Operation, Any]:
+    found: dict[Operation, Any] = {}
     for file in sorted(FOLDER.iterdir()):
         for line in file.read_text("utf-8").splitlines():
             match = REQUEST.fullmatch(line)
-            if match and match[4] and (route := route_of(match[2], match[3])) is not None:
-                found.setdefault(route, json.loads(match[4]))
+            if match and match[4] and (route := find_route(match[2], match[3])) is not None:
+                found.setdefault(route[0], json.loads(match[4]))
     return found
 
 

@@ -9,9 +9,8 @@ from typing import Final
 
 import pytest
 
-from kernel.api.http.routes import ROUTES
-from kernel.api.mcp.management import MANAGEMENT
-from kernel.api.mcp.tools import TOOLS
+from kernel.api.mcp.tools import MANAGEMENT, TOOLS
+from kernel.api.routes import ROUTES
 from tests.wire.recording import FOLDER, RECORDINGS, make
 from tests.wire.surface import parsers
 

@@ -6,46 +6,41 @@ A refusal is a result with ``isError`` and a code, so that the model reads it an
 import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import msgspec
 import trio
 
-from kernel.api.http.dispatch import perform, takes
-from kernel.api.http.route import Request
-from kernel.api.mcp.grants import GrantedWriter
-from kernel.api.mcp.spaces import space_named
-from kernel.api.mcp.tool import (
-    AnyPeopleTool,
-    AnyTeamTool,
-    AnyTool,
-    Caller,
-    ManagementTool,
-    PeopleTool,
-    TeamTool,
-)
+from kernel.api.dispatch import perform, takes
+from kernel.api.mcp.tool import PeopleTool, TeamTool, Tool
 from kernel.api.mcp.tools import opened_by
 from kernel.api.responses import refusal_of
 from kernel.fault_injection import fault_point
 from kernel.operations.answer import Response, Stream
-from kernel.operations.context import Services
+from kernel.operations.context import Services, StoreAccess
 from kernel.operations.operation import Actor, invoke
 from kernel.policy.access import Access
 from kernel.policy.documents import Clashing
 from kernel.policy.provenance import ToolResult
-from kernel.store import grants, trust
+from kernel.rule.draft import Author
+from kernel.store import grants, spaces, trust
 from kernel.store.attempts import Identity
 from kernel.store.idempotency import RequestKey
 from kernel.store.quotas import QuotaReached, tell_reached
-from kernel.store.transitions.grants import use
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.grants import under_grant, use
+from kernel.store.transitions.spaces import missing
+from kernel.store.writer import CommitWriter
 from protocol.agent import Scope
 from protocol.agent_memory import CLASSES
 from protocol.api.document import DocumentConflict
 from protocol.errors import Refused
-from protocol.names import number_of
+from protocol.names import SpaceId, base_space, number_of
 from protocol.text import encode_json
 from protocol.tools import ToolScope
 
+P = ParamSpec("P")
+T = TypeVar("T")
 STOPPING: Final = Refused("stopping", "the kernel is stopping; whether this call took effect is not known")
 KEY_LIMIT: Final = 200
 
@@ -82,38 +77,57 @@ class Asker(msgspec.Struct, frozen=True):
     call_key: str | None
 
 
-def request_of(tool: AnyPeopleTool, asker: Asker, asked: msgspec.Struct) -> Request[Any]:
-    """The request to the route of ``tool`` that says what its arguments ``asked`` say."""
-    key: RequestKey | None = None
-    if asker.call_key is not None and tool.route.method in ("POST", "") and tool.mutating:
-        what = hashlib.sha256(b"mcp\0%s\0%s" % (tool.name.encode(), encode_json(asked))).digest()
-        key = RequestKey(asker.access.name, f"mcp {asker.call_key}", what)
-    if isinstance(tool, PeopleTool):
-        body: msgspec.Struct | None = tool.row.request(**_given(asked))
-        return Request(body=body, args={}, query={}, request_key=key, access=asker.access)
-    route = tool.route
-    given = {name: value for name in asked.__struct_fields__ if (value := getattr(asked, name)) is not None}
-    args = {name: str(given.pop(name)) for name in tuple(given) if f"<{name}>" in route.path.replace("path:", "")}
-    body = None
-    if route.asks is not None:
-        fields = {name: given.pop(name) for name in route.asks.__struct_fields__ if name in given}
-        body = msgspec.convert(fields, route.asks)
-    query = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
-    return Request(body=body, args=args, query=query, request_key=key, access=asker.access)
+def _key(tool: PeopleTool, asker: Asker, asked: msgspec.Struct) -> RequestKey | None:
+    if asker.call_key is None or tool.row.method not in ("POST", "") or not tool.row.changes:
+        return None
+    what = hashlib.sha256(b"mcp\0%s\0%s" % (tool.name.encode(), encode_json(asked))).digest()
+    return RequestKey(asker.access.name, f"mcp {asker.call_key}", what)
 
 
 def _given(arguments: msgspec.Struct) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in arguments.__struct_fields__}
 
 
-def _operation_asked(
-    tool: TeamTool, caller: Caller, arguments: msgspec.Struct, services: Services
-) -> tuple[Actor, msgspec.Struct]:
-    """Return who asks, and the request that the arguments of a call say. Raises Refused (not_found)."""
-    given = _given(arguments)
-    if tool.row.in_space:
-        given["space"] = space_named(caller, given.get("space"), services.store)
-    return Actor(identity=caller.identity, call_key=caller.call_key), tool.row.request(**given)
+def _space_named(caller: Actor, name: str | None, store: StoreAccess) -> SpaceId:
+    """The space that a call is made in: ``name``, which is below that of the caller's run, or where it works.
+
+    Whether the caller is in it, the commit looks at again. Raises Refused (not_found): it is not there, or the caller
+    is not in it.
+    """
+    identity = caller.agent
+    if name is None:
+        return identity.space
+    row = store.reader.now(spaces.find_open, base_space(identity.space), name)
+    if row is None or not store.reader.now(spaces.is_in, row.space, identity.agent):
+        raise missing(name)
+    return row.space
+
+
+class GrantedWriter:
+    """The writer as it is handed to one call that is made by a grant of ``scope``.
+
+    Each commit of the call has the authority that is there then; the first that changes something counts as the use.
+    """
+
+    def __init__(self, writer: CommitWriter, author: Author, scope: Scope) -> None:
+        self._writer = writer
+        self._author = author
+        self._scope: Final = scope
+        self._counts = True
+
+    async def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Commit ``job`` as the writer does. Raises Refused (forbidden) as well."""
+
+        def run(tx: Transaction) -> T:
+            return job(tx, *args, **kwargs)
+
+        result, counted = await self._writer.commit(under_grant, self._author, self._scope, run, counts=self._counts)
+        self._counts = self._counts and not counted
+        return result
+
+    async def trouble(self) -> Refused | None:
+        """Return why nothing can be written now."""
+        return await self._writer.trouble()
 
 
 class ToolDispatcher:
@@ -123,7 +137,7 @@ class ToolDispatcher:
         self._services = services
         self._running: set[trio.CancelScope] = set()
 
-    async def call(self, tool: AnyTeamTool, caller: Caller, arguments: object) -> Answer:
+    async def call(self, tool: TeamTool, caller: Actor, arguments: object) -> Answer:
         """Run ``tool`` for ``caller``. Never raises but by cancellation.
 
         Cancellation: what was handed to the writer is committed all the same; a repeat with the same key finds it.
@@ -131,23 +145,24 @@ class ToolDispatcher:
 
         async def run() -> Answer:
             try:
-                may = tool.scope in opened_by(caller.identity) or tool.scope == "tree"
+                may = tool.scope in opened_by(caller.agent) or tool.scope == "tree"
                 granted = None if may else self._granted(tool, caller)
                 asked = msgspec.convert(arguments, tool.asks)
-                if granted is not None and tool.is_paid_first:
-                    await self._services.store.writer.commit(use, caller.author, granted)
+                # A grant is used before what reads, or changes files: no commit takes that back.
+                if granted is not None and (not tool.row.changes or tool.scope == "memory"):
+                    await self._services.store.writer.commit(use, caller.attempt, granted)
                     granted = None
                 services = self._services if granted is None else self._under(granted, caller)
-                if isinstance(tool, TeamTool):
-                    given = await invoke(tool.row, services, *_operation_asked(tool, caller, asked, services))
-                else:
-                    given = await tool.handler(caller, asked, **services.named_by(tool.handler))
+                fields = _given(asked)
+                if tool.row.in_space:
+                    fields["space"] = _space_named(caller, fields.get("space"), services.store)
+                given = await invoke(tool.row, services, caller, tool.row.request(**fields))
             except QuotaReached as reached:
                 # The refusal, which is told to those who watch as well.
                 with suppress(Refused):  # it ended meanwhile, or the kernel stops
-                    await self._services.store.writer.commit(tell_reached, caller.author, reached.quota, reached.limit)
+                    await self._services.store.writer.commit(tell_reached, caller.attempt, reached.quota, reached.limit)
                 raise
-            answer = Answer(encode_json(given), words=None if tool.words is None else tool.words(given))
+            answer = Answer(encode_json(given), words=None if tool.front.words is None else tool.front.words(given))
             fault_point("mcp.answer")
             return answer
 
@@ -155,28 +170,29 @@ class ToolDispatcher:
 
         async def booked() -> Answer:
             """Book what the answer shows, before it is given: what its reader writes is trusted no more than that."""
-            store, number = self._services.store, number_of(caller.identity.instruction, "i")
-            seen = await store.reader.read(trust.of_answer, caller.identity, ToolResult(tool.name, answer.text))
+            store, number = self._services.store, number_of(caller.agent.instruction, "i")
+            seen = await store.reader.read(trust.of_answer, caller.agent, ToolResult(tool.name, answer.text))
             if CLASSES.index(seen) > CLASSES.index(store.reader.now(trust.of_work, number)):
                 await store.writer.commit(trust.lower, number, seen)
             return answer
 
         return await self._answered(tool, booked)
 
-    async def manage(self, tool: AnyPeopleTool, asker: Asker, arguments: object) -> Answer:
+    async def manage(self, tool: PeopleTool, asker: Asker, arguments: object) -> Answer:
         """Run ``tool`` for ``asker``, as ``call`` does."""
 
         async def run() -> Answer:
-            tool.route.check(asker.access)
-            request = request_of(tool, asker, msgspec.convert(arguments, tool.asks))
-            handler = tool.handler if isinstance(tool, ManagementTool) else None
-            given = await perform(self._services, tool.route, request, asker.client_port, handler)
+            tool.row.check(asker.access)
+            asked = msgspec.convert(arguments, tool.asks)
+            actor = Actor(access=asker.access, request_key=_key(tool, asker, asked))
+            request = tool.row.request(**_given(asked))
+            given = await perform(self._services, tool.row, actor, request, asker.client_port)
             assert not isinstance(given, Stream), "no tool is of a handler that streams"
             return Answer(given.body if isinstance(given, Response) else encode_json(given))
 
         return await self._answered(tool, run)
 
-    async def _answered(self, tool: AnyTool, run: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _answered(self, tool: Tool, run: Callable[[], Awaitable[Answer]]) -> Answer:
         with trio.CancelScope() as scope:
             self._running.add(scope)
             try:
@@ -198,9 +214,9 @@ class ToolDispatcher:
         store = self._services.store
         return opened | store.reader.now(grants.given_to, identity, store.now_ms())[0]
 
-    def _granted(self, tool: AnyTeamTool, caller: Caller) -> Scope:
+    def _granted(self, tool: TeamTool, caller: Actor) -> Scope:
         """The scope of ``tool``, if the caller was given it. Raises Refused (forbidden)."""
-        store, identity = self._services.store, caller.identity
+        store, identity = self._services.store, caller.agent
         if identity.has_grants:
             usable, spent = store.reader.now(grants.given_to, identity, store.now_ms())
             for scope in usable | spent:  # what is used up may be called again for what it was answered
@@ -208,9 +224,9 @@ class ToolDispatcher:
                     return scope
         raise out_of_scope(tool, identity.name)
 
-    def _under(self, granted: Scope, caller: Caller) -> Services:
+    def _under(self, granted: Scope, caller: Actor) -> Services:
         services = self._services
-        writer = GrantedWriter(services.store.writer, caller.author, granted)
+        writer = GrantedWriter(services.store.writer, caller.attempt, granted)
         return msgspec.structs.replace(services, store=msgspec.structs.replace(services.store, writer=writer))
 
     async def fail_after(self, seconds: float) -> None:
@@ -220,7 +236,7 @@ class ToolDispatcher:
             scope.cancel()
 
 
-def out_of_scope(tool: AnyTeamTool, agent: str) -> Refused:
+def out_of_scope(tool: TeamTool, agent: str) -> Refused:
     """The refusal of a tool that neither the agent's file nor anybody gave it."""
     text = (
         f"{tool.name} is not among the tools of {agent}: neither its file nor a grant gives it the scope {tool.scope}"

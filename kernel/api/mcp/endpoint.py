@@ -2,25 +2,25 @@
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import ExitStack, aclosing, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
-from kernel.api.http.dispatch import check_json, while_valid
+from kernel.api.dispatch import check_json, while_valid
 from kernel.api.mcp import fast_path
 from kernel.api.mcp.calls import Answer, Asker, ToolDispatcher, failed
 from kernel.api.mcp.fast_path import OFFERED, TEAM_INSTRUCTIONS, DirectCall, OfferedTools, listed, reply_to
-from kernel.api.mcp.management import INSTRUCTIONS, MANAGEMENT, listed_for
-from kernel.api.mcp.pushed import STREAM, Listeners, Listening, Wanted, frames, send_pieces, since_of, tell
+from kernel.api.mcp.pushed import STREAM, Listeners, Listening, Wanted, frames, since_of, tell
 from kernel.api.mcp.slow_answers import send_or_stream
-from kernel.api.mcp.tool import AnyPeopleTool, AnyTeamTool, AnyTool, Caller
-from kernel.api.mcp.tools import TOOLS
+from kernel.api.mcp.tool import PeopleTool, TeamTool, Tool
+from kernel.api.mcp.tools import MANAGEMENT, MANAGEMENT_INSTRUCTIONS, TOOLS, listed_for
 from kernel.api.requests import Fields, Message, Principal, Receive, Scope, Send, Worker, replay
-from kernel.api.responses import COMMON, problem_reply, send_reply
-from kernel.operations.answer import Response
+from kernel.api.responses import COMMON, problem_reply, send_reply, send_stream
+from kernel.operations.answer import Response, Stream
 from kernel.operations.context import Services
+from kernel.operations.operation import Actor
 from kernel.policy.access import Access
 from kernel.policy.offered_tools import offered_tools
 from kernel.source.diagnostics import BadDefinition
@@ -86,7 +86,7 @@ class Endpoint:
             return
         except (ValueError, RecursionError):
             pass  # no JSON: whoever reads it next says so
-        if isinstance(plain, DirectCall) and plain.tool.waits:
+        if isinstance(plain, DirectCall) and (plain.tool.front.waits or plain.tool.row.waits):
             await send_or_stream(partial(_call, offered, plain), fields, receive, send)
             return
         if plain is not None:
@@ -109,20 +109,21 @@ class Endpoint:
                 if STREAM not in fields.get(b"accept", b""):
                     raise Refused("method_not_allowed", "what is pushed is a stream of events", "accept one")
                 for shows in ("needs_list", "events_read"):
-                    MANAGEMENT[shows].route.check(access)
+                    MANAGEMENT[shows].row.check(access)
                 listening.enter_context(self._listeners.place(access.name))
             except Refused as refused:
                 await send_reply(problem_reply(refused), send)
                 return
             notices = tell(asked.wanted or Wanted(), store, self._services.files, self._services.kernel)
             pieces = frames(notices, asked)
-            async with aclosing(pieces if access.number is None else while_valid(pieces, store, access)) as passing:
-                await send_pieces(passing, receive, send)
+            if access.number is not None:
+                pieces = while_valid(pieces, store, access)
+            await send_stream(Stream(pieces, STREAM.decode()), receive, send)
 
     def _of_attempt(self, identity: Identity) -> OfferedTools:
-        async def call(tool: AnyTool, key: str | None, arguments: object) -> Answer:
-            assert isinstance(tool, AnyTeamTool)
-            return await self._calls.call(tool, Caller(identity, key), arguments)
+        async def call(tool: Tool, key: str | None, arguments: object) -> Answer:
+            assert isinstance(tool, TeamTool)
+            return await self._calls.call(tool, Actor(identity=identity, call_key=key), arguments)
 
         def listed_now(header: str | None) -> tuple[dict[str, Any], ...]:
             files, reader, opened = self._services.files, self._services.store.reader, self._calls.opened(identity)
@@ -136,11 +137,11 @@ class Endpoint:
         return OfferedTools(TOOLS, listed_now, call, TEAM_INSTRUCTIONS)
 
     def _of_people(self, access: Access, client_port: int) -> OfferedTools:
-        async def call(tool: AnyTool, key: str | None, arguments: object) -> Answer:
-            assert isinstance(tool, AnyPeopleTool)
+        async def call(tool: Tool, key: str | None, arguments: object) -> Answer:
+            assert isinstance(tool, PeopleTool)
             return await self._calls.manage(tool, Asker(access, client_port, key), arguments)
 
-        return OfferedTools(MANAGEMENT, lambda _offered: listed_for(access), call, INSTRUCTIONS, pushes=True)
+        return OfferedTools(MANAGEMENT, lambda _offered: listed_for(access), call, MANAGEMENT_INSTRUCTIONS, pushes=True)
 
     async def _serve_by_sdk(self, offered: OfferedTools, *, task_status: trio.TaskStatus[_Serve]) -> None:
         manager = await trio.to_thread.run_sync(load_sdk, offered)

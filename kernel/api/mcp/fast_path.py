@@ -18,7 +18,7 @@ import msgspec
 
 from kernel.api.mcp.calls import Answer, call_key
 from kernel.api.mcp.pushed import Filter, Listening
-from kernel.api.mcp.tool import AnyTool, schema_of
+from kernel.api.mcp.tool import Tool
 from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields
 from kernel.operations.answer import Response
@@ -38,31 +38,15 @@ CAPABILITIES: Final = {"tools": {"listChanged": False}}
 class OfferedTools(msgspec.Struct, frozen=True):
     """Daemon MCP as one caller has it: an attempt, or a program of people's own."""
 
-    tools: Mapping[str, AnyTool]
+    tools: Mapping[str, Tool]
     """All of its kind, whether they are open to it or not."""
     listed: Callable[[str | None], tuple[dict[str, Any], ...]]
     """Those that are, as MCP lists them; takes the header that says to whom they are offered."""
-    call: Callable[[AnyTool, str | None, object], Awaitable[Answer]]
+    call: Callable[[Tool, str | None, object], Awaitable[Answer]]
     """Takes the key of the call, and its arguments."""
     instructions: str
     pushes: bool = False
     """It may listen for notifications."""
-
-
-def described(tool: AnyTool) -> dict[str, Any]:
-    """``tool`` as MCP lists it."""
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "inputSchema": schema_of(tool.asks),
-        **({} if tool.words else {"outputSchema": schema_of(tool.gives)}),
-        "annotations": {
-            "readOnlyHint": not tool.mutating,
-            "destructiveHint": False,
-            "idempotentHint": tool.idempotent,
-            "openWorldHint": False,
-        },
-    }
 
 
 _HEADER: Final = OFFERED_TO.lower().encode()
@@ -76,7 +60,7 @@ def listed(header: str | None, names: frozenset[str]) -> tuple[dict[str, Any], .
     the schemas of all tools take 14 ms, which a start need not wait for.
     """
     shown = names if header == TO_MODEL else names | {AUTH_REQUEST}
-    return tuple(described(tool) for tool in TOOLS.values() if tool.name in shown)
+    return tuple(tool.described for tool in TOOLS.values() if tool.name in shown)
 
 
 def listed_to(fields: Fields, offered: OfferedTools) -> tuple[dict[str, Any], ...]:
@@ -91,7 +75,7 @@ class DirectCall(msgspec.Struct, frozen=True):
     """A call that needs nothing of the SDK. ``extra`` is what the revision adds to every result."""
 
     id: int | str
-    tool: AnyTool
+    tool: Tool
     arguments: dict[str, Any]
     call_key: str | None
     extra: Mapping[str, Any] = msgspec.field(default_factory=dict)

@@ -11,13 +11,13 @@ import msgspec
 import trio
 
 from kernel.api.connection import RECEIVE_QUEUE, ReceiveQueue
-from kernel.api.http.dispatch import check_json, takes
+from kernel.api.dispatch import check_json, takes
 from kernel.api.mcp.calls import KEY_LIMIT, Answer, Failure, ToolDispatcher
-from kernel.api.mcp.tool import Caller
 from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields, Scope, Send
 from kernel.api.responses import PROBLEM, problem_of, problem_reply, refusal_of, send_reply
 from kernel.operations.answer import Response
+from kernel.operations.operation import Actor
 from kernel.store.attempts import Identity
 from protocol.discovery import COOKIE_FIELD
 from protocol.errors import Refused
@@ -77,4 +77,6 @@ async def _call(calls: ToolDispatcher, identity: Identity, fields: Fields, body:
     if tool is None:
         known = sorted(name for name, one in TOOLS.items() if one.scope in calls.opened(identity))
         raise Refused("not_found", f"there is no tool {asked.tool[:60]!r}", f"yours are {', '.join(known)}")
-    return await calls.call(tool, Caller(identity, None if key is None else key.decode()), asked.arguments)
+    return await calls.call(
+        tool, Actor(identity=identity, call_key=None if key is None else key.decode()), asked.arguments
+    )

@@ -15,12 +15,10 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from kernel.api.http.events import PING, PING_SECONDS, resume_point
-from kernel.api.requests import Receive, Send
-from kernel.api.responses import COMMON
 from kernel.operations import needs
 from kernel.operations.answer import BYE
 from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
+from kernel.operations.events import PING, PING_SECONDS, resume_point
 from kernel.operations.operation import Forward
 from kernel.store import feed
 from kernel.store.feed import EventFilter
@@ -204,21 +202,3 @@ def since_of(header: bytes | None) -> int | None:
     if not (header.isdigit() and len(header) <= 16):
         raise Refused("bad_request", "Last-Event-ID must be the id of an event of this stream")
     return int(header)
-
-
-async def send_pieces(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
-    """Send ``pieces`` as they come, until the client leaves."""
-    headers = [(b"content-type", STREAM), *COMMON]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    async with trio.open_nursery() as nursery:
-
-        async def cancel_when_gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            nursery.cancel_scope.cancel()
-
-        nursery.start_soon(cancel_when_gone)
-        async for piece in pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        nursery.cancel_scope.cancel()
-    await send({"type": "http.response.body", "body": b""})

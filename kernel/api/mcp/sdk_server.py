@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from kernel.api.mcp.calls import call_key
-from kernel.api.mcp.fast_path import CALL_KEY, NAME, OFFERED, OfferedTools, described
+from kernel.api.mcp.fast_path import CALL_KEY, NAME, OFFERED, OfferedTools
 from protocol.tools import OFFERED_TO
 from protocol.version import VERSION
 
@@ -28,7 +28,7 @@ def build_manager(offered: OfferedTools) -> StreamableHTTPSessionManager:
 
 def build_server(kind: OfferedTools) -> "Server[Any]":
     """A server of all tools of such a offered. Who asks is in the scope of each request, and nowhere else."""
-    tools = {tool["name"]: types.Tool.model_validate(tool) for tool in map(described, kind.tools.values())}
+    tools = {name: types.Tool.model_validate(tool.described) for name, tool in kind.tools.items()}
     schemas = {name: tool.input_schema for name, tool in tools.items()}
 
     async def list_tools(context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:

@@ -1,16 +1,13 @@
-"""Rows of the table of tools: arguments, result and handler of what an agent may ask for."""
+"""Operations as tools: of agents, and of people's own programs."""
 
-from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import Annotated, Any
+from types import NoneType
+from typing import Annotated, Any, get_args
 
 import msgspec
 
-from kernel.api.http.parameters import fields_of
-from kernel.api.http.route import Route
+from kernel.api.parameters import fields_of
 from kernel.operations.operation import PAGING, Declared, Operation, ToolFront, declared, struct_of
-from kernel.rule.draft import Author
-from kernel.store.attempts import Identity
 from protocol.tools import CONTEXT_SCOPES, ToolScope
 
 InSpace = Annotated[
@@ -18,63 +15,7 @@ InSpace = Annotated[
 ]
 
 
-class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of a tool."""
-
-
-class Caller(msgspec.Struct, frozen=True):
-    """The author of a call: an attempt, as its token says, and the key of this very call if the client has one."""
-
-    identity: Identity
-    call_key: str | None = None
-
-    @property
-    def author(self) -> Author:
-        """The attempt, as commits want it."""
-        return Author(self.identity.instruction, self.identity.epoch)
-
-
-class ToolRow(ToolFront, frozen=True, kw_only=True):
-    """One row of a table of tools."""
-
-    asks: type[ToolArguments]
-    gives: type[msgspec.Struct]
-    handler: Callable[..., Awaitable[Any]]
-
-
-class Tool(ToolRow, frozen=True, kw_only=True):
-    """One tool of agents. Its handler takes the caller and the arguments, and by name the records that it uses."""
-
-    mutating: bool = False
-    """It changes something."""
-
-    @property
-    def scope(self) -> ToolScope:
-        """The part of the tools that it is of; those of ``tree`` say so to who calls them without one."""
-        return CONTEXT_SCOPES[self.name]
-
-    @property
-    def is_paid_first(self) -> bool:
-        """A grant is used before it begins: it reads, or changes files, which no commit takes back."""
-        return not self.mutating or self.scope == "memory"
-
-
-class ManagementTool(ToolRow, frozen=True, kw_only=True):
-    """One tool of people's own programs: a route by another name, and open to whom that is.
-
-    Arguments go where the route has their name: into its path, its body, else its query. The handler is the route's, or
-    one that puts such together.
-    """
-
-    route: Route
-
-    @property
-    def mutating(self) -> bool:
-        """Return whether it changes something."""
-        return self.route.method != "GET"
-
-
-class OperationTool(msgspec.Struct, frozen=True, eq=False, dict=True):
+class Tool(msgspec.Struct, frozen=True, eq=False, dict=True):
     """An operation as a tool."""
 
     row: Operation
@@ -86,9 +27,9 @@ class OperationTool(msgspec.Struct, frozen=True, eq=False, dict=True):
         return self.front.name
 
     @property
-    def description(self) -> str:
-        """Its own, or that of the operation."""
-        return self.front.description or self.row.description
+    def gives(self) -> type[msgspec.Struct]:
+        """The result."""
+        return self.row.gives
 
     @cached_property
     def asks(self) -> type[msgspec.Struct]:
@@ -112,31 +53,29 @@ class OperationTool(msgspec.Struct, frozen=True, eq=False, dict=True):
             changed |= {"type": kind, "default": default}
         elif field.name in self.front.needs:
             given: Any = field.type
+            if NoneType in get_args(given):
+                (given,) = (part for part in get_args(given) if part is not NoneType)
             changed |= {"type": Annotated[given, msgspec.Meta(min_length=1)], "default": msgspec.NODEFAULT}
         return declared(field, **changed)
 
-    @property
-    def idempotent(self) -> bool:
-        """Return whether a repeated call does no harm."""
-        return self.front.idempotent
-
-    @property
-    def waits(self) -> bool:
-        """Return whether its answer may take as long as a person does."""
-        return self.front.waits or self.row.waits
-
-    @property
-    def words(self) -> Callable[[Any], bytes | None] | None:
-        """Makes a text of a result that is nothing else."""
-        return self.front.words
-
-    @property
-    def mutating(self) -> bool:
-        """Return whether it changes something."""
-        return self.row.changes
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """The tool as MCP lists it."""
+        return {
+            "name": self.name,
+            "description": self.front.description or self.row.description,
+            "inputSchema": schema_of(self.asks),
+            **({} if self.front.words else {"outputSchema": schema_of(self.gives)}),
+            "annotations": {
+                "readOnlyHint": not self.row.changes,
+                "destructiveHint": False,
+                "idempotentHint": self.front.idempotent,
+                "openWorldHint": False,
+            },
+        }
 
 
-class TeamTool(OperationTool, frozen=True, eq=False):
+class TeamTool(Tool, frozen=True, eq=False):
     """An operation as a tool of agents, which work in a space."""
 
     def _rank(self, name: str) -> int:
@@ -151,22 +90,12 @@ class TeamTool(OperationTool, frozen=True, eq=False):
         return super()._argument(field)
 
     @property
-    def gives(self) -> type[msgspec.Struct]:
-        """The result."""
-        return self.row.gives
-
-    @property
     def scope(self) -> ToolScope:
-        """The part of the tools that it is of."""
+        """The part of the tools that it is of; those of ``tree`` say so to who calls them without one."""
         return CONTEXT_SCOPES[self.name]
 
-    @property
-    def is_paid_first(self) -> bool:
-        """A grant is used before it begins, as of Tool."""
-        return not self.mutating or self.scope == "memory"
 
-
-class PeopleTool(OperationTool, frozen=True, eq=False):
+class PeopleTool(Tool, frozen=True, eq=False):
     """An operation as a tool of people's own programs."""
 
     @property
@@ -174,16 +103,6 @@ class PeopleTool(OperationTool, frozen=True, eq=False):
         """The result: that of the route."""
         assert self.row.answers is not None, "no tool streams"
         return self.row.answers
-
-    @property
-    def route(self) -> Operation:
-        """The operation, which says to whom it is open."""
-        return self.row
-
-
-AnyTeamTool = Tool | TeamTool
-AnyPeopleTool = ManagementTool | PeopleTool
-AnyTool = AnyTeamTool | AnyPeopleTool
 
 
 def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:

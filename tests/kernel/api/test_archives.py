@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from kernel.api.http.archives import PARTS, code, fenced
+from kernel.operations.archives import PARTS, code, fenced
 from kernel.store.transitions.journal import journal
 from protocol.archive import RUN
 from protocol.ipc import Entry, Json, ToolCall

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.api.http import events
+from kernel.operations import events
 from kernel.store import feed as events_table
 from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions.journal import journal

@@ -9,20 +9,26 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.api.http.dispatch import RawRequest, dispatch
-from kernel.api.http.route import AnyRoute, Request, Route
-from kernel.api.http.routes import ROUTES
+from kernel.api.dispatch import RawRequest, dispatch
+from kernel.api.routes import ROUTES
 from kernel.operations.answer import Response
 from kernel.operations.context import StoreAccess
 from kernel.operations.keyed_answers import KeyedAnswers
-from kernel.operations.operation import RestRoute
+from kernel.operations.operation import Operation, operation
 from kernel.store.messages import add_feedback
 from kernel.store.transaction import Transaction
+from protocol.api.document import Ask
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
 
 pytestmark = pytest.mark.promise("P2")
 POSTS = [route for route in ROUTES if route.method == "POST"]
+
+
+class Probe(Ask, frozen=True, kw_only=True):
+    """What a probe is asked."""
+
+    what: str
 
 
 class Probed(msgspec.Struct, frozen=True):
@@ -31,7 +37,7 @@ class Probed(msgspec.Struct, frozen=True):
     n: int
 
 
-def named(route: AnyRoute) -> str:
+def named(route: Operation) -> str:
     """Return the name of a route."""
     return f"{route.method} {route.path}"
 
@@ -44,13 +50,13 @@ def test_only_work_that_goes_on_keeps_its_own_key() -> None:
 
 @pytest.mark.parametrize("route", [one for one in POSTS if not one.keeps_key and not one.tokenless], ids=named)
 @pytest.mark.parametrize("in_commit", [True, False])
-async def test_every_post_is_done_once_for_its_key(kernel: ServedKernel, route: AnyRoute, in_commit: bool) -> None:
+async def test_every_post_is_done_once_for_its_key(kernel: ServedKernel, route: Operation, in_commit: bool) -> None:
     told = 0
 
-    async def handler(call: Request[Any], store: StoreAccess) -> Probed:
+    async def handler(asked: Probe, store: StoreAccess) -> Probed:
         nonlocal told
         told += 1
-        if call.args["what"] == "fails":
+        if asked.what == "fails":
             raise OSError("the disk is on fire")
 
         def change(tx: Transaction) -> Probed:
@@ -61,9 +67,10 @@ async def test_every_post_is_done_once_for_its_key(kernel: ServedKernel, route: 
         await trio.testing.wait_all_tasks_blocked()
         return answer
 
-    flags = {name: getattr(route, name) for name in RestRoute.__struct_fields__}
-    flags |= {"handler": handler, "body_optional": False, "answers": Probed if in_commit else None}
-    probe = Route(**flags)
+    asks = operation(handler, "POST /probe/<what>")
+    own = ("handler", "takes", "kind", "request", "variables", "query", "without", "body_optional", "trusts", "vouches")
+    given = {name: getattr(asks, name) for name in own}
+    probe = msgspec.structs.replace(route, **given, answers=Probed if in_commit else None)
 
     async def ask(key: str, what: str = "x") -> Response:
         fields = {b"idempotency-key": key.encode()}

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from kernel.api.http.route import AnyRoute
-from kernel.api.http.routes import ROUTES
-from kernel.api.mcp.tool import AnyTeamTool
+from kernel.api.mcp.tool import TeamTool
 from kernel.api.mcp.tools import TOOLS
+from kernel.api.routes import ROUTES
+from kernel.operations.operation import Operation
 from protocol.agent import NAMED_ONLY
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call, call_of, post
@@ -56,12 +56,12 @@ def filled(given: dict[str, Any], where: str, value: int) -> dict[str, Any]:
     return given | {first: filled(given.get(first, {}), ".".join(rest), value) if rest else value}
 
 
-def tool_numbers() -> Iterator[tuple[AnyTeamTool, str]]:
+def tool_numbers() -> Iterator[tuple[TeamTool, str]]:
     for tool in TOOLS.values():
         yield from ((tool, where) for where, _ in of(tool.asks))
 
 
-def route_numbers() -> Iterator[tuple[AnyRoute, str]]:
+def route_numbers() -> Iterator[tuple[Operation, str]]:
     for route in ROUTES:
         yield from ((route, where) for where, _ in of(route.asks))
 

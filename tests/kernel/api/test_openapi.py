@@ -8,8 +8,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from kernel.api.http.route import AnyRoute
-from kernel.api.http.routes import ROUTES
+from kernel.api.routes import ROUTES
+from kernel.operations.operation import Operation
 from tests.builders.api import ServedKernel
 
 EVENTS = msgspec.json.decode(Path("schema/events.json").read_bytes())
@@ -69,7 +69,7 @@ ASKING = [route for route in ROUTES if route.asks is not None]
 
 
 @pytest.mark.parametrize("route", ASKING, ids=lambda route: f"{route.method} {route.path}")
-async def test_every_route_tells_which_fields_there_are(kernel: ServedKernel, route: AnyRoute) -> None:
+async def test_every_route_tells_which_fields_there_are(kernel: ServedKernel, route: Operation) -> None:
     path = re.sub(r"<[^>]*>", "x", route.path)
     for body in ({"no_such_field": 1}, [1]):
         answer = await kernel.ask(route.method, path, body)

@@ -7,9 +7,9 @@ import pytest
 import trio
 
 import interface
-from kernel.api.http import page
-from kernel.api.http.routes import ROUTES
-from kernel.api.mcp.management import MANAGEMENT
+from kernel.api.mcp.tools import MANAGEMENT
+from kernel.api.routes import ROUTES
+from kernel.operations import page
 from kernel.operations.page_keys import KEY_SECONDS, OPEN_KEYS, WRONG_KEYS, WRONG_SECONDS, PageKeys
 from kernel.store import tokens
 from protocol.errors import Refused
@@ -159,7 +159,7 @@ async def test_a_read_token_changes_nothing(kernel: ServedKernel) -> None:
         path = re.sub(r"<(path:)?\w+>", "alice", route.path)
         refused = await kernel.ask(route.method, path, {}, headers=headers)
         assert (refused.status, refused.code) == (403, "forbidden"), (route.method, route.path)
-    changing = [tool for tool in MANAGEMENT.values() if tool.route.needs != "read"]
+    changing = [tool for tool in MANAGEMENT.values() if tool.row.needs != "read"]
     assert {"send", "workflow_run", "approval_decide"} <= {tool.name for tool in changing}
     for tool in changing:
         called = await call(kernel, tool.name, {}, token=answer["token"])

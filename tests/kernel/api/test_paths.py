@@ -9,10 +9,9 @@ from urllib.parse import quote
 import pytest
 from msgspec import inspect
 
-from kernel.api.http.parameters import parameters_of
-from kernel.api.http.routes import ROUTES
-from kernel.api.mcp.management import MANAGEMENT
-from kernel.api.mcp.tools import TOOLS
+from kernel.api.mcp.tools import MANAGEMENT, TOOLS
+from kernel.api.parameters import parameters_of
+from kernel.api.routes import ROUTES
 from kernel.policy.access import Access
 from kernel.source.diagnostics import remote_error
 from protocol.api.document import FileError

@@ -6,8 +6,8 @@ import h11
 import msgspec
 import pytest
 
-from kernel.api.http.route import Route
-from kernel.api.http.routes import ROUTES, route_of
+from kernel.api.routes import ROUTES, find_route
+from kernel.operations.operation import Operation
 from kernel.policy.access import ADMIN, RECORD, STRANGER, Access
 from protocol.errors import Refused
 from tests.builders.api import RECORD_TOKEN, ServedKernel
@@ -68,7 +68,7 @@ def test_every_route_says_what_it_needs() -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-def test_each_scope_opens_what_those_below_it_do(route: Route) -> None:
+def test_each_scope_opens_what_those_below_it_do(route: Operation) -> None:
     """And a token for some agents only approves nothing but calls of agents."""
     opened = [route.opened_by(Access("k1", scope)) for scope in ("read", "operate", "approve", "admin")]
     assert opened == sorted(opened)
@@ -78,11 +78,11 @@ def test_each_scope_opens_what_those_below_it_do(route: Route) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-def test_the_route_of_a_path_is_the_one_that_the_router_finds(route: Route) -> None:
+def test_the_route_of_a_path_is_found(route: Operation) -> None:
     path = route.path.replace("<path:path>", "a/b.md").replace("<", "x").replace(">", "")
-    found = route_of(route.method, path)
+    found = find_route(route.method, path)
     assert found is not None
-    assert (found.needs, found.of_agent) == (route.needs, route.of_agent)
+    assert (found[0].needs, found[0].of_agent) == (route.needs, route.of_agent)
 
 
 async def made(kernel: ServedKernel, scope: str) -> str:
@@ -192,7 +192,7 @@ async def test_no_other_spelling_of_a_route_opens_it(kernel: ServedKernel, scope
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-def test_who_has_no_token_is_served_only_what_needs_none(route: Route) -> None:
+def test_who_has_no_token_is_served_only_what_needs_none(route: Operation) -> None:
     if route.tokenless:
         route.check(STRANGER)
         return

@@ -22,7 +22,7 @@ from wsproto.events import (
 from wsproto.utilities import LocalProtocolError
 
 from kernel.api import connection, websocket
-from kernel.api.http import events
+from kernel.operations import events
 from kernel.operations.tokens import RECHECK
 from kernel.store import feed
 from protocol.events import Event as KernelEvent

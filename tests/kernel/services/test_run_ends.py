@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import trio
 
-from kernel.api.http.runs import report_of_asked
+from kernel.operations.runs import OneRun, show
 from kernel.rule.draft import Author, Draft, MemberSpec, RunSpec
 from kernel.services.runs import LONGEST_NAP_SECONDS
 from kernel.store import feed
@@ -101,7 +101,7 @@ class Vote:
         await self.on.writer.commit(create, HERE, ProposalTerms(**ASKED), author=Author(name, 1))
 
     def report(self) -> RunReport:
-        return self.on.reader.now(report_of_asked, HERE, self.on.now_ms)
+        return self.on.reader.now(show, OneRun(run=HERE), self.on.now_ms)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import trio
 
-from kernel.api.http.runs import report_of_asked
+from kernel.operations.runs import OneRun, show
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services.runs import Runs
 from kernel.store import workflows
@@ -150,7 +150,7 @@ async def test_why_the_work_of_a_run_failed_gives_its_exit_code(cause: Cause, ex
             assert await it.writer.commit(lease, "i1", b"t") is not None
             await it.writer.commit(close, "i1", 1, status="failed", cause=cause)
             await it.runs.run_once()
-            report = it.reader.now(report_of_asked, "review:main", it.now_ms)
+            report = it.reader.now(show, OneRun(run="review:main"), it.now_ms)
             assert (report.status, report.exit_code) == ("failed", exit_code)
             it.writer.close()
 
@@ -175,7 +175,7 @@ async def test_the_final_answer_of_a_run_has_to_fit_its_schema(
             await it.writer.commit(close, "i1", 1, status="done", text=text)
             assert await it.writer.commit(end_run, 1, RunJudgement(seq=1, misfit=None)) is False
             await it.runs.run_once()
-            report = it.reader.now(report_of_asked, "review:main", it.now_ms)
+            report = it.reader.now(show, OneRun(run="review:main"), it.now_ms)
             assert (report.status, report.exit_code, report.output) == (status, int(status == "failed"), output)
             assert told in report.messages[-1].text
             it.writer.close()

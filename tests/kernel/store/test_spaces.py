@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from kernel.api.http.events import passes
+from kernel.operations.events import passes
 from kernel.policy.needs import needs
 from kernel.policy.tasks import UNCLAIMED_MS
 from kernel.rule.draft import Author, Draft

@@ -8,9 +8,7 @@ import pytest
 import trio
 from mcp.client import Client
 
-from kernel.api.http.routes import ROUTES
-from kernel.api.mcp.management import MANAGEMENT
-from kernel.operations.table import OPERATIONS
+from kernel.api.mcp.tools import MANAGEMENT
 from kernel.store import workflows
 from tests.builders.api import TOKEN, ServedKernel
 from tests.kernel.api.mcp.rpc import call, post
@@ -19,15 +17,14 @@ from tests.kernel.api.test_tokens import made
 
 pytestmark = pytest.mark.promise("P58")
 
-LOOK = {name for name, tool in MANAGEMENT.items() if tool.route.needs == "read"}
-OPERATE = {name for name, tool in MANAGEMENT.items() if tool.route.needs == "operate"}
+LOOK = {name for name, tool in MANAGEMENT.items() if tool.row.needs == "read"}
+OPERATE = {name for name, tool in MANAGEMENT.items() if tool.row.needs == "operate"}
 
 
-def test_each_tool_is_a_row_of_the_tables_of_routes_and_operations() -> None:
+def test_only_who_may_approve_decides_approvals() -> None:
     """contracts 5: so its scope is the route's, and only a person who may approve decides approvals."""
-    assert all(tool.route in (*ROUTES, *OPERATIONS) for tool in MANAGEMENT.values())
     assert set(MANAGEMENT) - LOOK - OPERATE == {"approval_decide"}
-    assert all(tool.route.method == "GET" for name, tool in MANAGEMENT.items() if name in LOOK)
+    assert all(not tool.row.changes for name, tool in MANAGEMENT.items() if name in LOOK)
 
 
 @asynccontextmanager

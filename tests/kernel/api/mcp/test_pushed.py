@@ -13,7 +13,7 @@ from mcp_types import SubscriptionFilter
 from pydantic import BaseModel
 
 from kernel.api.mcp import pushed
-from kernel.api.mcp.management import MANAGEMENT
+from kernel.api.mcp.tools import MANAGEMENT
 from tests.builders.api import TOKEN, ServedKernel
 from tests.kernel.api.client import Wire, connected
 from tests.kernel.api.mcp.rpc import ENVELOPE, REVISION, call
@@ -205,7 +205,7 @@ async def test_nothing_is_pushed_to_an_attempt_or_to_who_takes_no_stream(kernel:
 
 
 def test_what_is_pushed_is_open_to_every_token() -> None:
-    assert {MANAGEMENT[name].route.needs for name in ("needs_list", "events_read", "channel_read")} == {"read"}
+    assert {MANAGEMENT[name].row.needs for name in ("needs_list", "events_read", "channel_read")} == {"read"}
 
 
 class Params(BaseModel, extra="allow"):

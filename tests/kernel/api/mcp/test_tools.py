@@ -191,8 +191,8 @@ async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: ServedKerne
 @pytest.mark.promise("HF06", "HF21")
 async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKernel) -> None:
     from kernel.api.mcp.calls import ToolDispatcher
-    from kernel.api.mcp.tool import Caller
     from kernel.api.mcp.tools import TOOLS
+    from kernel.operations.operation import Actor
     from kernel.store.attempts import Identity
     from protocol.names import AgentName, InstructionId, SpaceId
 
@@ -201,7 +201,7 @@ async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKerne
     name = "alice"
     identity = Identity(AgentKey(name), AgentName(name), SpaceId("dm:alice"), InstructionId(instruction), 1, True)
     tool = TOOLS["channel_send"]
-    answer = await ToolDispatcher(kernel.services).call(tool, Caller(identity), {"message": "too late"})
+    answer = await ToolDispatcher(kernel.services).call(tool, Actor(identity=identity), {"message": "too late"})
     assert answer.is_error
     assert msgspec.json.decode(answer.body)["code"] == "stale_attempt"
     assert "too late" not in [text for _, text in await said(kernel, "dm:alice")]

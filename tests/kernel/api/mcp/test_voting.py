@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from kernel.api.mcp.fast_path import described
 from kernel.api.mcp.tools import TOOLS
 from kernel.store.transitions.lease import lease
 from tests.builders.api import ServedKernel
@@ -105,7 +104,7 @@ async def test_in_a_personal_space_nobody_votes(kernel: ServedKernel) -> None:
 
 def test_the_tools_say_of_themselves_what_they_change() -> None:
     """contracts 5: annotations, a schema in and one out."""
-    tools = {one["name"]: one for one in map(described, TOOLS.values())}
+    tools = {one["name"]: one for one in (tool.described for tool in TOOLS.values())}
     hints = {
         name: (tools[name]["annotations"]["readOnlyHint"], tools[name]["annotations"]["idempotentHint"])
         for name in ("team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel")

@@ -12,18 +12,18 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import Annotated, Any, Final, NamedTuple
 
 import apsw
 import msgspec
 import trio
 
 from kernel.agents.resources import secrets_of
-from kernel.api.http.route import Request
-from kernel.api.http.runs import report_of
 from kernel.operations.answer import Stream
 from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
-from kernel.operations.places import known_space, run_asked
+from kernel.operations.operation import InSpace, operation
+from kernel.operations.places import run_asked
+from kernel.operations.runs import OneRun, report_of
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, archive, spaces, workflows
 from kernel.store.archive import START, Batch, Read, Scope
@@ -75,31 +75,44 @@ class PartRow(NamedTuple):
     page: Callable[[Any], Lines]
 
 
-async def of_run(call: Request[None], store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Stream:
-    """GET /runs/:run/export?format=: one run (r12), or of a name and tag the newest."""
-    record = await store.reader.read(run_asked, call.args["run"])
-    head = ArchiveHead(of=run_id(record.id), space=record.place, at=rfc3339(store.now_ms()), version="")
-    return _stream(call, store, files, kernel, head, record)
+AsFormat = Annotated[Format, msgspec.Meta(description="Format of the archive.")]
 
 
-async def of_space(call: Request[None], store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Stream:
-    """GET /spaces/:space/export?format=: of a workflow all runs of that tag that are kept; or a personal space."""
-    place = place_of(known_space(store, files, call.args["space"]))
-    head = ArchiveHead(of=place, space=place, at=rfc3339(store.now_ms()), version="")
-    return _stream(call, store, files, kernel, head, None)
+class ExportRunRequest(OneRun, frozen=True, kw_only=True):
+    """The run to write down."""
+
+    format: AsFormat = "jsonl"
+
+
+class ExportSpaceRequest(InSpace, frozen=True, kw_only=True):
+    """The space to write down."""
+
+    format: AsFormat = "jsonl"
+
+
+async def of_run(asked: ExportRunRequest, store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Stream:
+    """Export one run (r12), or of a name and tag the newest."""
+    record = await store.reader.read(run_asked, asked.run)
+    return _stream(asked.format, store, files, kernel, run_id(record.id), record.place, record)
+
+
+async def of_space(asked: ExportSpaceRequest, store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Stream:
+    """Export all runs of a workflow and tag that are kept, or a personal space."""
+    place = place_of(asked.space)
+    return _stream(asked.format, store, files, kernel, place, place, None)
 
 
 def _stream(
-    call: Request[None],
+    asked: Format,
     store: StoreAccess,
     files: ProjectFiles,
     kernel: KernelControl,
-    head: ArchiveHead,
+    of: str,
+    space: str,
     only: WorkflowRecord | None,
 ) -> Stream:
-    asked = call.query.get("format", "jsonl")
-    head = msgspec.structs.replace(head, version=kernel.identity.version)
-    writer = WRITERS[cast("Format", asked)]
+    head = ArchiveHead(of=of, space=space, at=rfc3339(store.now_ms()), version=kernel.identity.version)
+    writer = WRITERS[asked]
     return Stream(pieces_of(store, files, head, only, writer), writer.content_type)
 
 
@@ -390,3 +403,9 @@ PARTS: Final[Mapping[Part, PartRow]] = MappingProxyType(
     }
 )
 """What an archive consists of, in its order: one row for each part."""
+
+
+OPERATIONS = (
+    operation(of_run, "GET /runs/<run>/export"),
+    operation(of_space, "GET /spaces/<space>/export"),
+)

@@ -1,4 +1,4 @@
-"""Messages: sent to an agent or a workspace, and shown with their receipts. And feedback, which wakes nobody.
+"""Messages: sent to an agent or a workspace, and shown with their receipts.
 
 A message may set an agent to work, and what the agent's file would run needs trust (promise P19). A definition is kept
 for exactly the files it was read from, and an edit, however small, has them read again: without that, every message
@@ -20,8 +20,8 @@ from kernel.agents.project import PROJECT_FILES
 from kernel.agents.registration import file_spec
 from kernel.agents.resources import resources_of
 from kernel.agents.trust import TrustRequest, agent_units, demands
-from kernel.api.http.route import Request, page_of
 from kernel.operations.context import ProjectFiles, StoreAccess
+from kernel.operations.operation import Actor, ToolFront, operation
 from kernel.operations.places import not_running
 from kernel.rule.draft import Draft
 from kernel.source.diagnostics import BadDefinition
@@ -31,22 +31,20 @@ from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.idempotency import RequestKey
 from kernel.store.missing_credentials import all_missing_credentials
 from kernel.store.reader import Reader
-from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Appended, append_all
 from kernel.workflows.uncommitted import uncommitted
 from protocol.agent import AgentDefinition
+from protocol.api.document import Ask
 from protocol.api.messages import (
     BatchMessage,
     BatchOutcome,
     BatchReceipt,
-    FeedbackAdded,
-    FeedbackList,
-    FeedbackRequest,
     MessageReport,
     Refusal,
     SendReceipt,
     SendRequest,
 )
+from protocol.api.runs import RunRequest
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import number_of
@@ -103,15 +101,24 @@ def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Pat
     return agent_units(definition, project, resources_of(definition, project, root))
 
 
-async def send(call: Request[SendRequest], store: StoreAccess, files: ProjectFiles) -> SendReceipt | BatchReceipt:
-    """POST /messages: durable when it is answered; several in one commit, each with an outcome of its own."""
-    body = call.body
-    say = files.trust.request(body.trust, body.agree)
-    if body.messages is not None and body.to is None and body.text is None:
-        return await _send_all(call, body.messages, store, files, say)
-    if body.messages is not None or body.to is None or body.text is None:
+class MessageRequest(Ask, frozen=True, kw_only=True):
+    """One message."""
+
+    id: str
+
+
+async def send(asked: SendRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> SendReceipt | BatchReceipt:
+    """Send a message, as the user, to an agent or a workflow; it gives work to whom it is to or mentions.
+
+    Durable when it is answered; several are one commit, and each has an outcome of its own.
+    """
+    say = files.trust.request(asked.trust, asked.agree)
+    if asked.messages is not None and asked.to is None and asked.text is None:
+        return await _send_all(actor, asked.messages, store, files, say)
+    if asked.messages is not None or asked.to is None or asked.text is None:
         raise Refused("bad_request", "needs to and text", "or messages: a list of such")
-    receipt = receipt_of(store, await deliver(store, files, OutsideMessage(body.to, body.text), call.request_key, say))
+    said = OutsideMessage(asked.to, asked.text)
+    receipt = receipt_of(store, await deliver(store, files, said, actor.request_key, say))
     if store.reader.now(instructions.any_elsewhere, receipt.instruction_ids):
         left_behind = await uncommitted(files.worktrees.repository.git, files.catalog.root)
         return msgspec.structs.replace(receipt, left_behind=left_behind)
@@ -133,7 +140,7 @@ def receipt_of(store: StoreAccess, appended: Appended) -> SendReceipt:
 
 
 async def _send_all(
-    call: Request[SendRequest],
+    actor: Actor,
     asked: Sequence[BatchMessage],
     store: StoreAccess,
     files: ProjectFiles,
@@ -155,10 +162,10 @@ async def _send_all(
             outcomes.append(refused)
             continue
         key = message.key
-        if key is None and call.request_key is not None:
-            key = f"{call.request_key.key}\n{place}"  # no header field has such a key
+        if key is None and actor.request_key is not None:
+            key = f"{actor.request_key.key}\n{place}"  # no header field has such a key
         what = hashlib.sha256(b"message\0" + encode_json([message.to, message.text])).digest()
-        drafts.append((draft, None if key is None else RequestKey(call.access.name, key, what)))
+        drafts.append((draft, None if key is None else RequestKey(actor.access.name, key, what)))
         outcomes.append(None)
     if drafts:
         appended = iter(await store.writer.commit(append_all, drafts, tuple(recipients.fresh.values())))
@@ -208,12 +215,12 @@ class _Recipients:
         return self._grants[name]
 
 
-async def show(call: Request[None], store: StoreAccess) -> MessageReport:
-    """GET /messages/:id: the message and its receipts."""
-    seq = number_of(call.args["id"], "m")
+async def show(asked: MessageRequest, store: StoreAccess) -> MessageReport:
+    """Return a message and its receipts."""
+    seq = number_of(asked.id, "m")
     found = None if seq is None else store.reader.now(messages.report, seq)
     if found is None:
-        raise Refused("not_found", f"there is no message {call.args['id'][:40]!r}", hint="ids look like m17")
+        raise Refused("not_found", f"there is no message {asked.id[:40]!r}", hint="ids look like m17")
     return found
 
 
@@ -276,18 +283,21 @@ def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) 
     )
 
 
-async def list_feedback(call: Request[None], store: StoreAccess) -> FeedbackList:
-    """GET /feedback?limit=&before=: the newest, oldest first."""
-    return await store.reader.read(messages.feedback_list, page_of(call, "before", "f"))
+def trusts(asked: SendRequest | RunRequest) -> bool:
+    """Return whether a request approves in advance what files would run."""
+    return asked.trust or bool(asked.agree)
 
 
-async def create_feedback(call: Request[FeedbackRequest], store: StoreAccess) -> FeedbackAdded:
-    """POST /feedback: the user's own."""
-    text = call.body.text.strip()
-    if not text:
-        raise Refused("bad_request", "the text is empty")
-
-    def change(tx: Transaction) -> FeedbackAdded:
-        return FeedbackAdded(feedback=messages.add_feedback(tx, text))
-
-    return await store.writer.commit(change)
+SEND = operation(
+    send,
+    "POST /messages",
+    answers=SendReceipt,
+    also=(BatchReceipt,),
+    status=202,
+    body_optional=False,
+    keeps_key=True,
+    people_only=False,
+    trusts=trusts,
+    manage=ToolFront("send", idempotent=False, without=("messages", "trust", "agree"), needs=("to", "text")),
+)
+OPERATIONS = (SEND, operation(show, "GET /messages/<id>"))

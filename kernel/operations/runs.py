@@ -6,18 +6,20 @@ only followed.
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from typing import Final
+from typing import Annotated, Any, Final
 
 import apsw
 import msgspec
+import trio
 
-from kernel.api.http.events import document, follow, frame, stored
-from kernel.api.http.messages import OutsideMessage, deliver
-from kernel.api.http.route import Request, page_of
 from kernel.operations.answer import BYE, Stream
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.events import WaitSeconds, document, follow, frame, stored
+from kernel.operations.messages import OutsideMessage, deliver
+from kernel.operations.messages import trusts as trusts_message
+from kernel.operations.operation import Actor, Backward, Limit, ToolFront, operation, page_of
 from kernel.operations.places import run_asked
-from kernel.operations.workflows import check_works, launch
+from kernel.operations.workflows import check_works, launch, list_workflows
 from kernel.policy.run_completion import Choice
 from kernel.store import feed, instructions, landings, messages, run_outcomes, voting, workflows, worktrees
 from kernel.store.feed import EventFilter
@@ -27,8 +29,10 @@ from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.transitions.append import Appended
 from kernel.store.workflows import RunFilter, WorkflowRecord
 from kernel.workflows.final_answer import NotJson, read_output
+from protocol.api.document import Ask
 from protocol.api.messages import InstructionResult, SendReport
 from protocol.api.runs import Accepted, RunList, RunReport, RunRequest, RunRow
+from protocol.api.workflows import WorkflowRow
 from protocol.errors import Refused
 from protocol.events import LIVE, Event
 from protocol.instruction import ENDED
@@ -36,48 +40,78 @@ from protocol.names import InstructionId, run_id
 from protocol.target import parse_target
 
 
-async def list_(call: Request[None], store: StoreAccess) -> RunList:
-    """GET /runs?workflow=&tag=&status=&since=&limit=&before=: the newest that match, started since then (ms)."""
-    query = call.query
-    since_ms = call.number("since", 0) if "since" in query else None
-    wanted = RunFilter(query.get("workflow"), query.get("tag"), query.get("status"), since_ms)
-    page, now_ms = page_of(call, "before", "r", default=100), store.now_ms()
+class RunsRequest(Backward, frozen=True, kw_only=True):
+    """The runs to list."""
 
-    def read(conn: apsw.Connection) -> RunList:
-        records = workflows.runs(conn, wanted, limit=page.limit + 1, before=page.after)
-        rows, following = page.cut(records, lambda record: run_id(record.id))
-        return RunList(
-            runs=tuple(
-                RunRow(
-                    id=run_id(record.id),
-                    run=record.place,
-                    mode=record.mode,
-                    state=record.state,
-                    status=record.status,
-                    exit_code=record.exit_code,
-                    started_at=rfc3339(record.started_ms),
-                    ended_at=optional_rfc3339(record.ended_ms),
-                    duration_seconds=_seconds(record, now_ms),
-                    verdict=_verdict(conn, record),
-                    cost_usd=workflows.cost_usd(conn, record.id),
-                )
-                for record in rows
-            ),
-            total=workflows.count_runs(conn, wanted),
-            next=following,
-        )
-
-    return await store.reader.read(read)
+    workflow: Annotated[str, msgspec.Meta(description="Name of a workflow.")] | None = None
+    tag: Annotated[str, msgspec.Meta(description="Tag of a workflow.")] | None = None
+    status: Annotated[str, msgspec.Meta(description="Status of the runs, such as done.")] | None = None
+    since: Annotated[int, msgspec.Meta(ge=0, description="Start of the period, in milliseconds since 1970.")] | None = (
+        None
+    )
+    limit: Limit = 100
 
 
-async def show(call: Request[None], store: StoreAccess) -> RunReport:
-    """GET /runs/:run: one by its id, or the last of a name and tag."""
-    return await store.reader.read(report_of_asked, call.args["run"], store.now_ms())
+RunName = Annotated[
+    str, msgspec.Meta(min_length=1, description="Id of the run, such as r12, or review:main for the newest of those.")
+]
 
 
-def report_of_asked(conn: apsw.Connection, asked: str, now_ms: int) -> RunReport:
-    """The report of the run ``asked``. Raises Refused (not_found)."""
-    return report_of(conn, run_asked(conn, asked), now_ms)
+class OneRun(Ask, frozen=True, kw_only=True):
+    """One run."""
+
+    run: RunName
+
+
+class WorkflowStatusRequest(Ask, frozen=True, kw_only=True):
+    """One run, or all that run."""
+
+    run: RunName | None = None
+
+
+class WorkflowWaitRequest(OneRun, frozen=True, kw_only=True):
+    """A run whose end is waited for."""
+
+    timeout_seconds: WaitSeconds = 60
+
+
+class WorkflowStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The workflows that run; ``report`` is of the run that was asked for, without its messages."""
+
+    workflows: tuple[WorkflowRow, ...]
+    report: RunReport | None = None
+
+
+def list_runs(conn: apsw.Connection, asked: RunsRequest, now_ms: int) -> RunList:
+    """List the runs, the newest first."""
+    wanted, page = RunFilter(asked.workflow, asked.tag, asked.status, asked.since), page_of(asked, "r")
+    records = workflows.runs(conn, wanted, limit=page.limit + 1, before=page.after)
+    rows, following = page.cut(records, lambda record: run_id(record.id))
+    return RunList(
+        runs=tuple(
+            RunRow(
+                id=run_id(record.id),
+                run=record.place,
+                mode=record.mode,
+                state=record.state,
+                status=record.status,
+                exit_code=record.exit_code,
+                started_at=rfc3339(record.started_ms),
+                ended_at=optional_rfc3339(record.ended_ms),
+                duration_seconds=_seconds(record, now_ms),
+                verdict=_verdict(conn, record),
+                cost_usd=workflows.cost_usd(conn, record.id),
+            )
+            for record in rows
+        ),
+        total=workflows.count_runs(conn, wanted),
+        next=following,
+    )
+
+
+def show(conn: apsw.Connection, asked: OneRun, now_ms: int) -> RunReport:
+    """Return the report of a run, by its id, or the newest of a workflow and tag."""
+    return report_of(conn, run_asked(conn, asked.run), now_ms)
 
 
 def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int, *, said: bool = True) -> RunReport:
@@ -145,26 +179,27 @@ class StartedWork(msgspec.Struct, frozen=True):
 
 
 async def run(
-    call: Request[RunRequest],
+    asked: RunRequest,
+    actor: Actor,
     store: StoreAccess,
     files: ProjectFiles,
     processes: ProcessControl,
     kernel: KernelControl,
 ) -> Stream:
-    """POST /run: ``accepted``, then events as they come, then ``result``."""
-    request = _checked(call.body)
+    """Begin some work and follow it: ``accepted``, then events as they come, then ``result``."""
+    _check(asked)
     check_works(kernel)
-    if request.workflow is not None:
-        work = await begin_run(call, request.workflow, store, files, processes)
+    if asked.workflow is not None:
+        work = await begin_run(asked, actor, store, files, processes)
     else:
         seq = store.reader.now(feed.event_range).newest
-        appended = await _send(call, store, files)
+        appended = await _send(asked, actor, store, files)
 
         async def outcome() -> SendReport | None:
-            return _send_report(store, appended, attended=request.attended)
+            return _send_report(store, appended, attended=asked.attended)
 
         accepted = Accepted(message_id=appended.message_id, instruction_ids=appended.instruction_ids, seq=seq)
-        work = StartedWork(accepted, parse_target(request.to or "").space, outcome)
+        work = StartedWork(accepted, parse_target(asked.to or "").space, outcome)
 
     async def pieces() -> AsyncGenerator[bytes, None]:
         yield document("accepted", work.accepted)
@@ -176,18 +211,19 @@ async def run(
 
 
 async def serve(
-    call: Request[RunRequest],
+    asked: RunRequest,
+    actor: Actor,
     store: StoreAccess,
     files: ProjectFiles,
     processes: ProcessControl,
     kernel: KernelControl,
-) -> msgspec.Struct:
-    """POST /serve: the same, as one answer."""
+) -> Report:
+    """Begin some work, and answer with its end."""
     check_works(kernel)
-    request = _checked(call.body)
-    if request.workflow is None:
-        return await _serve_message(call, store, files, kernel)
-    work = await begin_run(call, request.workflow, store, files, processes)
+    _check(asked)
+    if asked.workflow is None:
+        return await _serve_message(asked, actor, store, files, kernel)
+    work = await begin_run(asked, actor, store, files, processes)
     async with aclosing(_events(store, kernel, work)) as passing:
         async for report in passing:
             if not isinstance(report, bytes):
@@ -218,10 +254,10 @@ async def _events(store: StoreAccess, kernel: KernelControl, work: StartedWork) 
 
 
 async def _serve_message(
-    call: Request[RunRequest], store: StoreAccess, files: ProjectFiles, kernel: KernelControl
+    asked: RunRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
 ) -> SendReport:
     """Waits for the ends of what the message woke, and for nothing else: the cheapest way to an answer there is."""
-    appended = await _send(call, store, files)
+    appended = await _send(asked, actor, store, files)
     ids = appended.instruction_ids
 
     def wanted(event: Event) -> bool:
@@ -230,7 +266,7 @@ async def _serve_message(
         return bool(event.data.get("waits_for"))  # whom it asked may have come to wait for a person
 
     with store.feed.subscribe(types=TURNS | {BYE}, wanted=wanted) as ends:
-        while (report := _send_report(store, appended, attended=call.body.attended)) is None:
+        while (report := _send_report(store, appended, attended=asked.attended)) is None:
             if kernel.shutdown.closing.is_set():
                 raise _stopping()
             await anext(ends)
@@ -241,21 +277,19 @@ def _stopping() -> Refused:
     return Refused("stopping", "the kernel stops before the work has ended; it goes on with the next one")
 
 
-def _checked(request: RunRequest) -> RunRequest:
+def _check(request: RunRequest) -> None:
     if (request.workflow is None) == (request.to is None) or (request.to is None) != (request.text is None):
         raise Refused("bad_request", "give either workflow, or to and text")
     of_workflows = (request.max_tokens, request.max_cost_usd, request.exit_code_from, request.approve)
     if request.workflow is None and any(given is not None for given in of_workflows):
         raise Refused("bad_request", "max_tokens, max_cost_usd, exit_code_from and approve are for a workflow")
-    return request
 
 
 async def begin_run(
-    call: Request[RunRequest], workflow: str, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
+    asked: RunRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
 ) -> StartedWork:
     """A run that starts; of a repeated request the same one, from its beginning."""
-    request = call.body
-    begun = await launch(call, request.start(workflow), request.options(), store, files, processes)
+    begun = await launch(actor, asked.start(asked.workflow or ""), asked.options(), store, files, processes)
 
     async def outcome() -> RunReport | None:
         now = store.reader.now(workflows.by_id, begun.run)
@@ -269,10 +303,9 @@ async def begin_run(
     return StartedWork(accepted, place, outcome)
 
 
-async def _send(call: Request[RunRequest], store: StoreAccess, files: ProjectFiles) -> Appended:
-    body = call.body
-    say = files.trust.request(body.trust, body.agree)
-    return await deliver(store, files, OutsideMessage(body.to or "", body.text or ""), call.request_key, say)
+async def _send(asked: RunRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> Appended:
+    say = files.trust.request(asked.trust, asked.agree)
+    return await deliver(store, files, OutsideMessage(asked.to or "", asked.text or ""), actor.request_key, say)
 
 
 def _send_report(store: StoreAccess, appended: Appended, *, attended: bool) -> SendReport | None:
@@ -303,3 +336,67 @@ def _send_report(store: StoreAccess, appended: Appended, *, attended: bool) -> S
 
     results = tuple(map(shown, store.reader.now(instructions.results, ids)))
     return SendReport(message_id=appended.message_id, instruction_ids=ids, results=results)
+
+
+async def workflow_run(
+    asked: RunRequest,
+    actor: Actor,
+    store: StoreAccess,
+    files: ProjectFiles,
+    processes: ProcessControl,
+    kernel: KernelControl,
+) -> Accepted:
+    """Begin a run of a workflow that ends by itself. Answers at once; workflow_wait tells its end. What needs a
+    person is in needs_list, and the run waits for it.
+    """
+    check_works(kernel)
+    watched = msgspec.structs.replace(asked, attended=True)
+    return (await begin_run(watched, actor, store, files, processes)).accepted
+
+
+def workflow_status(conn: apsw.Connection, asked: WorkflowStatusRequest, now_ms: int) -> WorkflowStatus:
+    """List the workflows that run, or see how one run stands. channel_read has its messages."""
+    running = list_workflows(conn).workflows
+    if asked.run is None:
+        return WorkflowStatus(workflows=running)
+    report = report_of(conn, run_asked(conn, asked.run), now_ms, said=False)
+    return WorkflowStatus(workflows=tuple(row for row in running if row.id == report.id), report=report)
+
+
+async def workflow_wait(asked: WorkflowWaitRequest, store: StoreAccess, kernel: KernelControl) -> RunReport:
+    """Wait for the end of a run and get its report with all messages; after the timeout as it stands."""
+    with (
+        store.feed.subscribe(types={"workflow.stopped", BYE}) as ends,
+        trio.move_on_after(asked.timeout_seconds),
+    ):
+        while (report := await store.reader.read(show, asked, store.now_ms())).status == "running":
+            if kernel.shutdown.closing.is_set():
+                raise Refused("stopping", "the kernel stops before the run has ended; it goes on with the next one")
+            await anext(ends)
+        return report
+    return await store.reader.read(show, asked, store.now_ms())
+
+
+def _trusts(asked: RunRequest) -> bool:
+    return trusts_message(asked) or asked.approve is not None
+
+
+_OF_CLI = ("trust", "agree", "update", "continues", "exit_code_from", "approve", "attended", "to", "text")
+_RUN = ToolFront("workflow_run", idempotent=False, without=_OF_CLI, needs=("workflow",))
+_FOLLOWED: dict[str, Any] = {
+    "body_optional": False,
+    "keeps_key": True,
+    "people_only": False,
+    "waits": True,
+    "trusts": _trusts,
+    "vouches": lambda asked: asked.workflow is not None or _trusts(asked),
+}
+OPERATIONS = (
+    operation(run, "POST /run", **_FOLLOWED),
+    operation(serve, "POST /serve", answers=SendReport, **_FOLLOWED),
+    operation(list_runs, "GET /runs"),
+    operation(show, "GET /runs/<run>"),
+    operation(workflow_run, changes=True, keeps_key=True, people_only=True, manage=_RUN),
+    operation(workflow_status, scope="read", manage=ToolFront("workflow_status")),
+    operation(workflow_wait, scope="read", manage=ToolFront("workflow_wait", waits=True)),
+)

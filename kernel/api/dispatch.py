@@ -13,15 +13,14 @@ import msgspec
 import trio
 from msgspec.inspect import DictType, ListType, Metadata, StructType, Type, UnionType, VarTupleType
 
-from kernel.api.http.parameters import asked_of, check_query
-from kernel.api.http.route import AnyRoute, Handler, Request, Route
+from kernel.api.parameters import asked_of, check_query
 from kernel.api.requests import Fields
 from kernel.api.responses import problem_reply, refusal_of
 from kernel.fault_injection import fault_point
 from kernel.operations.answer import Response, Stream, json_reply
 from kernel.operations.context import Services, StoreAccess
 from kernel.operations.keyed_answers import Answering
-from kernel.operations.operation import invoke
+from kernel.operations.operation import Actor, Operation, invoke
 from kernel.operations.places import known_space
 from kernel.policy.access import ADMIN, Access
 from kernel.policy.webhooks import Signed
@@ -30,15 +29,11 @@ from kernel.source.safe_paths import root_fault
 from kernel.store import tokens
 from kernel.store.idempotency import RequestKey
 from kernel.store.writer import CommitWriter
-from protocol.api.messages import SendRequest
 from protocol.api.page import PageTokenRequest
-from protocol.api.runs import RunRequest
 from protocol.errors import Refused
 from protocol.ndjson import reject_duplicate_keys
 from protocol.text import encode_json
 
-ASKED: Final = "agent_worker.asked"
-"""Key of the ASGI scope under which ApiApp leaves header fields, body and access for Quart."""
 KEY_LIMIT: Final = 200
 QUERY_FIELDS: Final = 32
 NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -61,14 +56,14 @@ class RawRequest(msgspec.Struct, frozen=True):
     """Of the token that it came with."""
 
 
-async def dispatch(services: Services, route: AnyRoute, asked: RawRequest) -> Response | Stream:
+async def dispatch(services: Services, route: Operation, asked: RawRequest) -> Response | Stream:
     """The answer of ``route``. Never raises but by cancellation: refusals and failures are answers too."""
     try:
         route.check(asked.access)
         changes = route.method != "GET" and route.path != "/shutdown"
         if changes and (lost := root_fault(str(services.files.catalog.root))) is not None:
             raise Refused("busy", lost, "put the folder back, or awk stop")
-        result = await perform(services, route, decode(route, asked), asked.client_port)
+        result = await perform(services, route, *decode(route, asked), asked.client_port)
     except Exception as error:  # noqa: BLE001 - the boundary: a handler that fails is answered
         return problem_reply(refusal_of(error))
     if route.method != "GET":
@@ -78,64 +73,57 @@ async def dispatch(services: Services, route: AnyRoute, asked: RawRequest) -> Re
     return result if isinstance(result, Response | Stream) else json_reply(result, route.status)
 
 
-async def perform(
-    services: Services, route: AnyRoute, call: Request[Any], client_port: int, handler: Handler | None = None
-) -> msgspec.Struct | Response | Stream:
-    """Run an operation, or a ``handler`` in place of the route's; REST and MCP both come here. Raises Refused.
+Result = msgspec.Struct | Response | Stream
+
+
+async def perform(services: Services, row: Operation, actor: Actor, asked: msgspec.Struct, client_port: int) -> Result:
+    """Run an operation for a person; REST and MCP both come here. Raises Refused.
 
     With an Idempotency-Key it is done once.
     """
-    approves = trusts(call.body) if isinstance(route, Route) else route.trusts is not None and route.trusts(call.body)
-    if call.access != ADMIN and approves:
+    if actor.access != ADMIN and row.trusts is not None and row.trusts(asked):
         raise Refused(
             "forbidden", "what may run here is said with the kernel's own token, by a person", "see awk trust"
         )
-    if isinstance(call.body, PageTokenRequest):
-        services.kernel.keys.page.check(call.body.key, trio.current_time())  # a stranger's: before what takes time
+    if isinstance(asked, PageTokenRequest):
+        services.kernel.keys.page.check(asked.key, trio.current_time())  # a stranger's: before what takes time
     # A process of ours is refused, whatever token it has. The look takes ten milliseconds.
-    if (route.people_only or vouches(call.body)) and await trio.to_thread.run_sync(
-        services.processes.runs_client, client_port
-    ):
+    for_people = row.people_only or (row.vouches is not None and row.vouches(asked))
+    if for_people and await trio.to_thread.run_sync(services.processes.runs_client, client_port):
         raise Refused("forbidden", "this is for people: it was asked by a process that an agent started")
-    key, store = call.request_key, services.store
-    if key is None or route.keeps_key:
-        return await _handle(services, route, call, handler)
+    key, store = actor.request_key, services.store
+    if key is None or row.keeps_key:
+        return await _run(services, row, actor, asked)
 
     async def handle(writer: CommitWriter) -> Response:
         keyed = msgspec.structs.replace(services, store=msgspec.structs.replace(store, writer=writer))
-        result = await _handle(keyed, route, call, handler)
+        result = await _run(keyed, row, actor, asked)
         assert not isinstance(result, Stream), "what is streamed keeps its key"
-        return result if isinstance(result, Response) else json_reply(result, route.status)
+        return result if isinstance(result, Response) else json_reply(result, row.status)
 
-    asked = Answering(
+    answering = Answering(
         key=key,
         reader=store.reader,
         writer=store.writer,
         now_ms=store.now_ms,
-        answers=route.answers,
-        status=route.status,
-        is_secret=route.secret,
+        answers=row.answers,
+        status=row.status,
+        is_secret=row.secret,
     )
-    return await services.kernel.keys.answers.once(asked, handle)
+    return await services.kernel.keys.answers.once(answering, handle)
 
 
-async def _handle(
-    services: Services, route: AnyRoute, call: Request[Any], handler: Handler | None
-) -> msgspec.Struct | Response | Stream:
-    if route.method != "GET" and services.kernel.shutdown.begun():
+async def _run(services: Services, row: Operation, actor: Actor, asked: Any) -> Result:
+    if row.changes and services.kernel.shutdown.begun():
         raise Refused("stopping", "the kernel is stopping: it takes nothing new")
     try:
-        if isinstance(route, Route) or handler is not None:
-            handler = handler or route.handler
-            return await handler(call, **services.named_by(handler))
-        asked: Any = call.body
-        if route.in_space:
+        if row.in_space:
             space = known_space(services.store, services.files, asked.space)
             asked = msgspec.structs.replace(asked, space=space)
-        given: msgspec.Struct | Response | Stream = await invoke(route, services, call, asked)
+        given: Result = await invoke(row, services, actor, asked)
         return given
     except BadDefinition as refused:
-        raise refused.remote(quotes=call.access == ADMIN) from None
+        raise refused.remote(quotes=actor.access == ADMIN) from None
 
 
 async def while_valid(
@@ -149,32 +137,8 @@ async def while_valid(
             yield piece
 
 
-def trusts(body: object) -> bool:
-    """Return whether ``body`` says yes, in advance, to what files or agents would do, or brings a command itself."""
-    match body:
-        case SendRequest():
-            return body.trust or bool(body.agree)
-        case RunRequest():
-            return body.trust or bool(body.agree) or body.approve is not None
-        case _:
-            return False
-
-
-def vouches(body: object) -> bool:
-    """Return whether ``body`` makes a person answer for what will be run. (Other routes that can are people_only.)"""
-    match body:
-        case SendRequest():
-            return body.trust or bool(body.agree)
-        case RunRequest(workflow=None, trust=False, agree=(), approve=None):
-            return False  # a message, as above
-        case RunRequest():
-            return True
-        case _:
-            return False
-
-
-def decode(route: AnyRoute, asked: RawRequest) -> Request[Any]:
-    """The request as the handler of ``route`` takes it. Raises Refused, msgspec's errors, DuplicateKey."""
+def decode(route: Operation, asked: RawRequest) -> tuple[Actor, msgspec.Struct]:
+    """Who asks, and what, as the handler of ``route`` takes it. Raises Refused, msgspec's errors, DuplicateKey."""
     fields, asks = asked.fields, route.asks
     body: msgspec.Struct | None = None
     if asks is not None and route.body_optional and not asked.body:
@@ -205,10 +169,7 @@ def decode(route: AnyRoute, asked: RawRequest) -> Request[Any]:
         what = hashlib.sha256(b"%s\0%s" % (target, asked.body)).digest()
         request_key = RequestKey(asked.access.name, key.decode(), what)
     last_event_id = fields.get(b"last-event-id")
-    return Request(
-        body=body if isinstance(route, Route) else asked_of(route, asked.args, query, body),
-        args=asked.args,
-        query=query,
+    actor = Actor(
         last_event_id=None if last_event_id is None else last_event_id.decode("latin-1"),
         accept=fields.get(b"accept", b"").decode("latin-1"),
         request_key=request_key,
@@ -218,6 +179,7 @@ def decode(route: AnyRoute, asked: RawRequest) -> Request[Any]:
         signed=_signed(asked) if route.signed else None,
         access=asked.access,
     )
+    return actor, asked_of(route, asked.args, query, body)
 
 
 def _signed(asked: RawRequest) -> Signed:

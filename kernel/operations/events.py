@@ -6,22 +6,62 @@ events it was too slow for are read again from the store; only live ones are los
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 import trio
 
-from kernel.api.http.route import Request
 from kernel.operations.answer import BYE, Stream
 from kernel.operations.context import KernelControl, StoreAccess
+from kernel.operations.operation import Actor, Limit, ToolFront, operation
 from kernel.operations.tokens import RECHECK
 from kernel.store import feed
 from kernel.store.feed import EventFilter
 from kernel.store.reader import Reader
 from kernel.store.transaction import rfc3339
+from protocol.api.document import Ask
 from protocol.errors import Refused
 from protocol.events import Event
+from protocol.instruction import LARGEST
 from protocol.names import BELOW
 from protocol.text import encode_json
+
+WaitSeconds = Annotated[int, msgspec.Meta(ge=0, le=600, description="How long to wait for it.")]
+
+
+class EventsRequest(Ask, frozen=True, kw_only=True):
+    """The events to show."""
+
+    since: (
+        Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Those after this seq; without it the newest.")]
+        | None
+    ) = None
+    space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
+    agent: Annotated[str, msgspec.Meta(description="Name of an agent.")] | None = None
+    type: Annotated[str, msgspec.Meta(description="One type, or several with commas between.")] | None = None
+    instruction: Annotated[str, msgspec.Meta(description="Id of an instruction, such as i7.")] | None = None
+
+
+class StreamRequest(EventsRequest, frozen=True, kw_only=True):
+    """The events to follow."""
+
+    follow: Annotated[bool, msgspec.Meta(description="Whether the stream stays open for new events.")] = True
+
+
+class EventsReadRequest(EventsRequest, frozen=True, kw_only=True):
+    """A page of events, perhaps of one kind only."""
+
+    wait_seconds: WaitSeconds = 0
+    limit: Limit = 100
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Events, oldest first. ``next`` goes into ``since``; ``gap``: those in between are no longer kept."""
+
+    events: tuple[Event, ...]
+    next: int
+    gap: Event | None = None
+
 
 PING_SECONDS: Final = 15.0
 BATCH: Final = 200
@@ -125,22 +165,26 @@ def _gap(store: StoreAccess, first: int, last: int) -> Event:
     return Event(type="gap", at=rfc3339(store.now_ms()), data={"from": first, "to": last})
 
 
-async def stream(call: Request[None], store: StoreAccess, kernel: KernelControl) -> Stream:
-    """GET /events: after ``Last-Event-ID`` (or ``since``), else from now on; ``follow=0`` ends at the newest."""
-    after, wanted = asked_for(call, store)
-    followed = call.flag("follow", default=True)
+async def stream(asked: StreamRequest, actor: Actor, store: StoreAccess, kernel: KernelControl) -> Stream:
+    """Follow the events after ``Last-Event-ID`` (or ``since``), else from now on; ``follow=0`` ends at the newest."""
+    after, wanted = start_of(asked, actor, store), wanted_of(asked)
     newest = store.reader.now(feed.event_range).newest
-    return Stream(_live(store, kernel, after, wanted) if followed else _past(store, after, newest, wanted))
+    return Stream(_live(store, kernel, after, wanted) if asked.follow else _past(store, after, newest, wanted))
 
 
-def asked_for(call: Request[None], store: StoreAccess) -> tuple[int, EventFilter]:
-    """The seq after which a stream is to begin, and the events that it is to show. Raises Refused (bad_request)."""
-    wanted = EventFilter(**{name: call.query.get(name) for name in ("space", "agent", "type", "instruction")})
-    newest = store.reader.now(feed.event_range).newest
-    last = call.last_event_id
+def start_of(asked: StreamRequest, actor: Actor, store: StoreAccess) -> int:
+    """The seq after which a stream is to begin. Raises Refused (bad_request)."""
+    last = actor.last_event_id
     if last and not (last.isascii() and last.isdecimal() and len(last) <= 16):
         raise Refused("bad_request", "Last-Event-ID must be the id of an event of this stream")
-    return int(last) if last else call.number("since", newest), wanted
+    if last:
+        return int(last)
+    return store.reader.now(feed.event_range).newest if asked.since is None else asked.since
+
+
+def wanted_of(asked: EventsRequest) -> EventFilter:
+    """The events that are asked for."""
+    return EventFilter(asked.space, asked.agent, asked.type, asked.instruction)
 
 
 async def _live(
@@ -160,3 +204,24 @@ async def _past(store: StoreAccess, after: int, upto: int, wanted: EventFilter) 
     async with aclosing(stored(store.reader, last, upto, wanted)) as found:
         async for event in found:
             yield frame(event)
+
+
+async def events_read(asked: EventsReadRequest, store: StoreAccess, kernel: KernelControl) -> EventPage:
+    """Read events in order: those after a seq, or the newest; it can wait for the first that comes."""
+    wanted, newest = wanted_of(asked), store.reader.now(feed.event_range).newest
+    last, gap = resume_point(store, max(newest - asked.limit, 0) if asked.since is None else asked.since)
+    gap = None if asked.since is None else gap
+    found: tuple[Event, ...] = ()
+    with store.feed.subscribe(wanted=lambda event: event.type == BYE or passes(wanted, event)) as live:
+        with trio.move_on_after(asked.wait_seconds):
+            found = await store.reader.read(feed.since, last, asked.limit, wanted)
+            while not found and not kernel.shutdown.closing.is_set():
+                await anext(live)
+                found = await store.reader.read(feed.since, last, asked.limit, wanted)
+    if not found:  # no time was given, or none came
+        found = await store.reader.read(feed.since, last, asked.limit, wanted)
+    return EventPage(events=found, next=(found[-1].seq or last) if found else last, gap=gap)
+
+
+STREAM = operation(stream, "GET /events")
+OPERATIONS = (STREAM, operation(events_read, scope="read", manage=ToolFront("events_read", waits=True)))

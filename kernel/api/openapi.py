@@ -1,7 +1,4 @@
-"""The OpenAPI description of the REST API, made of the table of routes: what it says is what is served.
-
-A summary is the text of a handler's docstring after the route: ``GET /runs: list the runs.``
-"""
+"""The OpenAPI description of the REST API, made of the table of routes: what it says is what is served."""
 
 import re
 from collections.abc import Iterable
@@ -10,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kernel.api.http.parameters import fields_of, parameters_of
-from kernel.api.http.route import AnyRoute, Route
+from kernel.api.parameters import fields_of, parameters_of
+from kernel.operations.operation import Operation
 from protocol.api.document import Problem
 from protocol.api.kernel import OpenApi
 from protocol.version import VERSION
@@ -35,7 +32,7 @@ _SCOPES: Final = "The scope of the token that an operation needs is its x-scope:
 
 
 @cache
-def describe(routes: tuple[AnyRoute, ...]) -> OpenApi:
+def describe(routes: tuple[Operation, ...]) -> OpenApi:
     """The description of ``routes``, OpenAPI 3.1."""
     paths: dict[str, dict[str, Any]] = {}
     structs: dict[type[msgspec.Struct], None] = {Problem: None}
@@ -64,10 +61,8 @@ def describe(routes: tuple[AnyRoute, ...]) -> OpenApi:
     )
 
 
-def _operation(route: AnyRoute, schema_of: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[str, Any]:
-    text = " ".join((route.handler.__doc__ or "").split()).partition(": ")[2]
-    text = text if isinstance(route, Route) else route.description
-    summary = text.partition(". ")[0].rstrip(".:")
+def _operation(route: Operation, schema_of: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[str, Any]:
+    summary = route.description.partition(". ")[0].rstrip(".:")
     module = route.handler.__module__.rpartition(".")[2]
     path = "_".join(re.findall(r"\w+", route.path.replace("<path:", "")))
     found: dict[str, Any] = {
@@ -86,8 +81,8 @@ def _operation(route: AnyRoute, schema_of: dict[type[msgspec.Struct], dict[str, 
     return found
 
 
-def _parameters(route: AnyRoute) -> Iterable[dict[str, Any]]:
-    known = {} if isinstance(route, Route) else fields_of(route.request)
+def _parameters(route: Operation) -> Iterable[dict[str, Any]]:
+    known = fields_of(route.request)
     for above, name in _VARIABLE.findall(route.path):
         what = (known[name].description if name in known else "") or _VARIABLES.get(name)
         what = what or f"{name.capitalize()} of the {above.removesuffix('s')}."
@@ -114,7 +109,7 @@ def _with_const(schema: Any) -> Any:
     return [_with_const(one) for one in schema] if isinstance(schema, list | tuple) else schema
 
 
-def _responses(route: AnyRoute, schema_of: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[str, Any]:
+def _responses(route: Operation, schema_of: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[str, Any]:
     if route.path == "/metrics":
         kinds = ("text/plain", "application/openmetrics-text")
         return {"200": {"description": "Metrics.", "content": {kind: {"schema": {"type": "string"}} for kind in kinds}}}

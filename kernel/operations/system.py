@@ -1,22 +1,22 @@
-"""The kernel as a whole: health, readiness, status and shutdown; its providers, backends, trust, usage and tokens.
+"""The kernel as a whole: health, readiness, status and end; its providers and backends, and the usage of its work.
 
-Grants of trust are only told here: ``awk trust`` keeps them, in the user's own state directory. The text of a token is
-only in the answer that makes it.
+Grants of trust are only told here: ``awk trust`` keeps them, in the user's own state directory.
 """
 
 from collections import Counter
-from typing import Final
+from typing import Annotated, Final
 
+import msgspec
 import trio
 
 from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import ALIASES, PROVIDERS
-from kernel.api.http.route import Request
 from kernel.operations import needs
 from kernel.operations.agents import UNREAD, check_known
 from kernel.operations.answer import Response, json_reply
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.operation import Actor, operation
 from kernel.operations.places import known_space
 from kernel.operations.workflows import list_workflows
 from kernel.policy.access import ADMIN
@@ -25,9 +25,11 @@ from kernel.services.standby import standby_notice
 from kernel.source.diagnostics import remote_error
 from kernel.source.safe_paths import root_fault
 from kernel.store import agents, spending, tokens, traces
+from kernel.store.metrics import gauges
 from kernel.store.spending import Period
 from kernel.store.transitions.recovery import predecessor_died
 from kernel.workflows.load import Definitions
+from protocol.api.document import Ask
 from protocol.api.kernel import (
     GROUPED_BY,
     BackendList,
@@ -49,6 +51,7 @@ from protocol.api.kernel import (
 )
 from protocol.discovery import prove
 from protocol.errors import Refused
+from protocol.instruction import LARGEST
 from protocol.names import place_of
 from protocol.trust import TrustList
 
@@ -59,17 +62,53 @@ MOST_PARTS: Final = 2
 NOTHING_WRONG: Final = Definitions(None)
 
 
-async def health(call: Request[None], store: StoreAccess, kernel: KernelControl) -> Health:
-    """GET /health: answers without a token. ``nonce`` is answered with HMAC-SHA256(token, nonce).
+class HealthRequest(Ask, frozen=True, kw_only=True):
+    """A question to a kernel of which nothing is known yet."""
+
+    nonce: Annotated[str, msgspec.Meta(description="Text that the kernel proves the knowledge of the token with.")] | (
+        None
+    ) = None
+    token: (
+        Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Number of a token that was created: 3 of k3.")]
+        | None
+    ) = None
+
+
+class StatusRequest(Ask, frozen=True, kw_only=True):
+    """The space or the agent to report on; neither: the kernel."""
+
+    space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
+    agent: Annotated[str, msgspec.Meta(description="Name of an agent.")] | None = None
+
+
+Time = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+
+
+class UsageRequest(StatusRequest, frozen=True, kw_only=True):
+    """The work to report on."""
+
+    by: (
+        Annotated[
+            str,
+            msgspec.Meta(description=f"Group by one or two of {', '.join(GROUPED_BY)}, with a comma between them."),
+        ]
+        | None
+    ) = None
+    since: Annotated[Time, msgspec.Meta(description="Start of the period, in milliseconds since 1970.")] | None = None
+    until: Annotated[Time, msgspec.Meta(description="End of the period, in milliseconds since 1970.")] | None = None
+
+
+async def health(asked: HealthRequest, store: StoreAccess, kernel: KernelControl) -> Health:
+    """Answers without a token. ``nonce`` is answered with HMAC-SHA256(token, nonce).
 
     The token is that of the discovery record; ``admin_proof`` is under the administrator's. With ``token``, the number
     of one that somebody made, under the digest of that: the token itself is not kept.
     """
-    nonce, key, admin_key = call.query.get("nonce"), kernel.keys.record, kernel.keys.token
+    nonce, key, admin_key = asked.nonce, kernel.keys.record, kernel.keys.token
     if nonce is not None and len(nonce) > NONCE_LIMIT:
         raise Refused("bad_request", f"nonce must have at most {NONCE_LIMIT} characters")
-    if nonce and "token" in call.query:
-        digest = store.reader.now(tokens.digest_of, call.number("token", 0), store.now_ms())
+    if nonce and asked.token is not None:
+        digest = store.reader.now(tokens.digest_of, asked.token, store.now_ms())
         key, admin_key = "" if digest is None else digest.hex(), ""
     return Health(
         status="stopping" if _stops(kernel) else "ok",
@@ -84,8 +123,8 @@ def _stops(kernel: KernelControl) -> bool:
     return kernel.shutdown.begun() or kernel.shutdown.closing.is_set()
 
 
-async def ready(_call: Request[None], store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Response:
-    """GET /ready: return 200 once work is accepted and begun, else 503.
+async def ready(store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Response:
+    """Return 200 once work is accepted and begun, else 503.
 
     That is while starting, stopping or in safe mode, and where the last commit failed and another one does too.
     """
@@ -103,13 +142,15 @@ async def ready(_call: Request[None], store: StoreAccess, files: ProjectFiles, k
     return json_reply(Ready(ready=True, status="ok"))
 
 
-async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> StatusReport:
-    """GET /status?space=&agent=: the kernel, how many agents are in which state, and the workflows that run.
+async def status(
+    asked: StatusRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
+) -> StatusReport:
+    """Report on the kernel, how many agents are in which state, and the workflows that run.
 
     With a space or an agent of them only that. Raises Refused (unknown_agent, workflow_not_running).
     """
     identity = kernel.identity
-    space, agent = call.query.get("space"), call.query.get("agent")
+    space, agent = asked.space, asked.agent
     # Keys of the agents that are asked about; None: of all. One that a workflow refers to has one state everywhere.
     meant: frozenset[str] | None
     if space is None:
@@ -177,33 +218,33 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
             if row.state not in ("idle", "running")
         ),
         workflows=here,
-        broken=tuple(remote_error(error, quotes=call.access == ADMIN) for error in wrong),
+        broken=tuple(remote_error(error, quotes=actor.access == ADMIN) for error in wrong),
     )
 
 
-async def shutdown(call: Request[ShutdownRequest], kernel: KernelControl) -> Health:
-    """POST /shutdown: begin to stop. Asking again, with another key or without one, makes it hurry."""
-    kernel.shutdown.ask(call.body.grace)
+async def shutdown(asked: ShutdownRequest, kernel: KernelControl) -> Health:
+    """Begin to stop. Asking again, with another key or without one, makes it hurry."""
+    kernel.shutdown.ask(asked.grace)
     return Health(status="stopping", version=kernel.identity.version)
 
 
-async def upgrade(call: Request[UpgradeRequest], kernel: KernelControl) -> UpgradeReport:
-    """POST /upgrade: begin to have another version go on in this one's place. GET /upgrade tells how it ends."""
-    return kernel.upgrade.ask(call.body.to)
+async def upgrade(asked: UpgradeRequest, kernel: KernelControl) -> UpgradeReport:
+    """Begin to have another version go on in this one's place. GET /upgrade tells how it ends."""
+    return kernel.upgrade.ask(asked.to)
 
 
-async def upgrade_state(_call: Request[None], kernel: KernelControl) -> UpgradeReport:
-    """GET /upgrade: the last one of this kernel, or the one under way."""
+async def upgrade_state(kernel: KernelControl) -> UpgradeReport:
+    """Return the last upgrade of this kernel, or the one under way."""
     return kernel.upgrade.tell()
 
 
-async def prune(call: Request[PruneRequest], processes: ProcessControl) -> PruneReport:
-    """POST /prune: remove what takes room and nobody needs; asked again, what is left. ``dry_run`` only tells."""
-    return await processes.prune(call.body)
+async def prune(asked: PruneRequest, processes: ProcessControl) -> PruneReport:
+    """Remove what takes room and nobody needs; asked again, what is left. ``dry_run`` only tells."""
+    return await processes.prune(asked)
 
 
-async def providers(_call: Request[None], files: ProjectFiles) -> ProviderList:
-    """GET /providers: those we know, and those of the project file. Says whether a key is set, never the key."""
+async def providers(files: ProjectFiles) -> ProviderList:
+    """List the providers that we know, and those of the project file. Says whether a key is set, never the key."""
     own = files.catalog.project().providers
     rows = [
         ProviderRow(
@@ -235,29 +276,32 @@ async def providers(_call: Request[None], files: ProjectFiles) -> ProviderList:
     return ProviderList(providers=tuple(rows), aliases=dict(ALIASES))
 
 
-async def backends(_call: Request[None], files: ProjectFiles, processes: ProcessControl) -> BackendList:
-    """GET /backends: with the versions of what is installed. The first answer takes as long as the slowest program."""
+async def backends(files: ProjectFiles, processes: ProcessControl) -> BackendList:
+    """List the backends, with the versions of what is installed.
+
+    The first answer takes as long as the slowest program.
+    """
     env = worker_environment(files.environ, own_bin=files.own_bin)
     return BackendList(backends=await probe_backends(env, processes.probes.ask))
 
 
-async def trust(_call: Request[None], files: ProjectFiles) -> TrustList:
-    """GET /trust: the grants that the user keeps."""
+async def trust(files: ProjectFiles) -> TrustList:
+    """List the grants that the user keeps."""
     return TrustList(consents=tuple(files.trust.kept()))
 
 
-async def usage(call: Request[None], store: StoreAccess, files: ProjectFiles) -> UsageReport:
-    """GET /usage?space=&agent=: over all that is kept; with a space what was done there, with an agent what it did.
+async def usage(asked: UsageRequest, store: StoreAccess, files: ProjectFiles) -> UsageReport:
+    """Report the usage of all that is kept; with a space of what was done there, with an agent of what it did.
 
     With both, the agent is who bears that name there. ``by``, ``since`` and ``until`` (milliseconds since 1970) part
     what ended in a time. Raises Refused (unknown_agent, workflow_not_running, too_large).
     """
-    asked, agent = call.query.get("space"), call.query.get("agent")
-    space = None if asked is None else place_of(known_space(store, files, asked))
+    agent = asked.agent
+    space = None if asked.space is None else place_of(known_space(store, files, asked.space))
     if agent is not None and space is None:
         check_known(store, files, agent)
     whose = {"agent": agent} if space is None else {"name": agent}
-    period = _period(call, store.now_ms())
+    period = _period(asked, store.now_ms())
     if period is None:
         return await store.reader.read(spending.report, space=space, **whose)
     *groups, total = await store.reader.read(spending.over_time, period, space=space, **whose)
@@ -274,13 +318,60 @@ async def usage(call: Request[None], store: StoreAccess, files: ProjectFiles) ->
     return UsageReport(rows=(), workflows=(), models=(), total=row, groups=(*groups, total))
 
 
-def _period(call: Request[None], now_ms: int) -> Period | None:
+def _period(asked: UsageRequest, now_ms: int) -> Period | None:
     """The time that is asked about; None: none. Raises Refused (bad_request)."""
-    if not {"by", "since", "until"} & set(call.query):
+    if asked.by is None and asked.since is None and asked.until is None:
         return None
-    words = [word for word in call.query.get("by", "").split(",") if word]
+    words = [word for word in (asked.by or "").split(",") if word]
     by: list[GroupedBy] = [word for word in GROUPED_BY if word in words]
     by.sort(key=words.index)
     if len(words) > MOST_PARTS or len(by) != len(words):
         raise Refused("bad_request", f"by names one of {', '.join(GROUPED_BY)}, or two with a comma between them")
-    return Period(tuple(by), call.number("since", 0), call.number("until", now_ms + 1))
+    return Period(tuple(by), asked.since or 0, now_ms + 1 if asked.until is None else asked.until)
+
+
+async def metrics(
+    actor: Actor, store: StoreAccess, files: ProjectFiles, processes: ProcessControl, kernel: KernelControl
+) -> Response:
+    """Return numbers of the kernel as Prometheus reads them, as ``Accept`` asks for it. Raises Refused (busy)."""
+    from kernel.operations.exposition import Scrape, expose_text  # noqa: PLC0415  (only those who are scraped pay)
+
+    counted = await kernel.numbers.counters.look()
+    now = await store.reader.read(gauges)
+    needed = await needs.number(store, files, await needs.untrusted_schedules(store, files.trust))
+    live = processes.attempts.activity()
+    body, content_type = expose_text(
+        Scrape(
+            at=store.now_ms() / 1000,
+            counted=counted,
+            now=now,
+            numbers=kernel.numbers,
+            version=kernel.identity.version,
+            uptime_seconds=kernel.state.uptime_seconds(),
+            ready=kernel.state.ready() and not kernel.shutdown.begun(),
+            safe_mode=kernel.state.safe_mode(),
+            workers_running=sum(one.pid is not None for one in live.values()),
+            workers_kept=len(processes.attempts.kept()),
+            needs=needed,
+            streams=store.feed.watchers,
+            standby=kernel.state.standby(),
+        ),
+        actor.accept,
+    )
+    return Response(200, body, content_type.encode())
+
+
+OPERATIONS = (
+    operation(health, "GET /health", open=True),
+    operation(ready, "GET /ready", answers=Ready, statuses=(503,)),
+    operation(status, "GET /status"),
+    operation(metrics, "GET /metrics"),
+    operation(usage, "GET /usage"),
+    operation(shutdown, "POST /shutdown", status=202, scope="admin", body_optional=False),
+    operation(upgrade_state, "GET /upgrade"),
+    operation(upgrade, "POST /upgrade", status=202, scope="admin"),
+    operation(prune, "POST /prune", waits=True, scope="admin"),
+    operation(providers, "GET /providers"),
+    operation(backends, "GET /backends"),
+    operation(trust, "GET /trust"),
+)

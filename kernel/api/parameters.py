@@ -2,16 +2,12 @@
 
 from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
 from typing import Any, Final, Literal, get_args, get_origin
 
 import msgspec
 from msgspec.structs import replace
 
-from kernel.api.http.route import AnyRoute, Route
 from kernel.operations.operation import Operation
-from kernel.store.rows import LONGEST
-from protocol.api.kernel import GROUPED_BY
 from protocol.errors import Refused
 from protocol.instruction import LARGEST
 
@@ -78,68 +74,13 @@ def _parameter(kind: Any, known: Parameter) -> Parameter:
     return known
 
 
-def _limit(most: int = LONGEST) -> Parameter:
-    return Parameter("Maximum number of rows.", low=1, high=most)
-
-
-_KNOWN: Final[Parameters] = MappingProxyType(
-    {
-        "after": Parameter("Value of next on the previous page: start after it."),
-        "after/number": Parameter("Number of the last entry that was read.", low=0),
-        "agent": Parameter("Name of an agent."),
-        "before": Parameter("Value of next on the previous page: start before it."),
-        "before/number": Parameter("Sequence number: only what comes before it.", low=0),
-        "by": Parameter(f"Group by one or two of {', '.join(GROUPED_BY)}, with a comma between them."),
-        "follow": Parameter("Whether the stream stays open for new events.", words=_BOOLEAN),
-        "format": Parameter("Format of the archive.", words=("jsonl", "md")),
-        "instruction": Parameter("Id of an instruction, such as i7."),
-        "limit": _limit(),
-        "nonce": Parameter("Text that the kernel proves the knowledge of the token with."),
-        "offset": Parameter("Number of results or characters to skip.", low=0),
-        "patch": Parameter("Include the changed lines.", words=_BOOLEAN),
-        "run": Parameter("Id of a run, such as r12; without it the newest, or all."),
-        "since/ms": Parameter("Start of the period, in milliseconds since 1970.", low=0),
-        "since/number": Parameter("Sequence number: only what comes after it.", low=0),
-        "space": Parameter("Space, such as review:main or dm:alice."),
-        "status": Parameter("Status of the runs, such as done."),
-        "tag": Parameter("Tag of a workflow."),
-        "token": Parameter("Number of a token that was created: 3 of k3.", low=0),
-        "type": Parameter("Types of events, with commas between them."),
-        "until/ms": Parameter("End of the period, in milliseconds since 1970.", low=0),
-        "workflow": Parameter("Name of a workflow."),
-    }
-)
-"""All parameters by name. What stands behind a slash tells those of one name apart."""
-
-_OF_ROUTES: Final = {
-    "GET /health": "nonce token",
-    "GET /status": "space agent",
-    "GET /usage": "space agent by since/ms until/ms",
-    "GET /runs": "workflow tag status since/ms limit before",
-    "GET /runs/<run>/export": "format",
-    "GET /instructions": "space limit after",
-    "GET /instructions/<id>/entries": "limit after/number",
-    "GET /dead": "limit before",
-    "GET /feedback": "limit before",
-    "GET /spaces/<space>/channel": "run agent limit since/number before/number",
-    "GET /spaces/<space>/diff": "agent run patch",
-    "GET /spaces/<space>/export": "format",
-    "GET /events": "space agent type instruction since/number follow",
-}
-ROUTE_PARAMETERS: Final[Mapping[str, Parameters]] = MappingProxyType(
-    {route: {one.partition("/")[0]: _KNOWN[one] for one in words.split()} for route, words in _OF_ROUTES.items()}
-)
-
-
-def parameters_of(route: AnyRoute) -> Parameters:
+def parameters_of(route: Operation) -> Parameters:
     """Return the query parameters of a route."""
-    if isinstance(route, Route):
-        return ROUTE_PARAMETERS.get(f"{route.method} {route.path}", {})
     fields = fields_of(route.request) if route.query else {}
     return {name: fields[name] for name in route.query}
 
 
-def check_query(route: AnyRoute, query: Mapping[str, str]) -> None:
+def check_query(route: Operation, query: Mapping[str, str]) -> None:
     """Raise Refused (bad_request) for a parameter that the route does not have, or a value that it does not take."""
     known = parameters_of(route)
     for name, text in query.items():

@@ -7,21 +7,23 @@ nothing of the project, so they need no token. The page is a client like any oth
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
+import msgspec
 import trio
 
-from kernel.api.http.route import Request
 from kernel.operations.answer import Response
 from kernel.operations.context import KernelControl, StoreAccess
+from kernel.operations.operation import Actor, operation
 from kernel.operations.page_keys import KEY_SECONDS
 from kernel.store import tokens
 from kernel.store.transaction import rfc3339
+from protocol.api.document import Ask
 from protocol.api.page import PageKey, PageKeyRequest, PageProject, PageToken, PageTokenRequest
 from protocol.api.tokens import TokenScope
 from protocol.errors import Refused
 
-FILES: Final = Path(__file__).parents[3] / "interface/web"
+FILES: Final = Path(__file__).parents[2] / "interface/web"
 INDEX: Final = "index.html"
 TYPES: Final = {
     ".html": b"text/html; charset=utf-8",
@@ -69,39 +71,40 @@ def files() -> dict[str, Response]:
     return found
 
 
-async def index(call: Request[None]) -> Response:
-    """GET /page: the page itself. What it shows it asks for, with the token that it got for its key."""
-    return file_named(INDEX, call.known)
+class FileRequest(Ask, frozen=True, kw_only=True):
+    """A file of the page."""
+
+    name: Annotated[str, msgspec.Meta(description="Name of the page.")]
 
 
-async def file(call: Request[None]) -> Response:
-    """GET /page/:name: a script, a style or a picture of the page."""
-    return file_named(call.args["name"], call.known)
+def index(actor: Actor) -> Response:
+    """The page itself. What it shows it asks for, with the token that it got for its key."""
+    return file(FileRequest(name=INDEX), actor)
 
 
-def file_named(name: str, known: str) -> Response:
-    """The file ``name``, or 304 where its bytes are those that ``known`` (If-None-Match) names. Raises Refused."""
-    found = files().get(name)
+def file(asked: FileRequest, actor: Actor) -> Response:
+    """A script, a style or a picture of the page; 304 where the client has these bytes."""
+    found = files().get(asked.name)
     if found is None:
         raise Refused("not_found", "the page has no such file")
     etag = found.headers[-1][1].decode()
-    if etag in [one.strip().removeprefix("W/") for one in known.split(",")]:
+    if etag in [one.strip().removeprefix("W/") for one in actor.known.split(",")]:
         return Response(304, b"", found.content_type, found.headers)
     return found
 
 
-async def make_key(call: Request[PageKeyRequest], store: StoreAccess, kernel: KernelControl) -> PageKey:
-    """POST /page/keys: a key for one token of the page. It is in this answer only, and good for a minute."""
+async def make_key(asked: PageKeyRequest, store: StoreAccess, kernel: KernelControl) -> PageKey:
+    """Create a key for one token of the page. It is in this answer only, and good for a minute."""
     key = store.salt() + store.salt()
-    kernel.keys.page.offer(key, trio.current_time(), read_only=call.body.read_only)
+    kernel.keys.page.offer(key, trio.current_time(), read_only=asked.read_only)
     until = store.now_ms() + int(KEY_SECONDS * 1000)
     # Behind the # it is sent to nobody: no request names it, no log, no referrer.
     return PageKey(key=key, url=f"{kernel.identity.url}/page#key={key}", expires_at=rfc3339(until))
 
 
-async def trade_key(call: Request[PageTokenRequest], store: StoreAccess, kernel: KernelControl) -> PageToken:
-    """POST /page/token: the token for a key, once. It outlives the kernel, and ends after a working day."""
-    read_only = kernel.keys.page.take(call.body.key, trio.current_time())
+async def trade_key(asked: PageTokenRequest, store: StoreAccess, kernel: KernelControl) -> PageToken:
+    """Return the token for a key, once. It outlives the kernel, and ends after a working day."""
+    read_only = kernel.keys.page.take(asked.key, trio.current_time())
     scopes = READER if read_only else OWNER
     until, root = store.now_ms() + TOKEN_SECONDS * 1000, kernel.identity.project
     made = await store.writer.commit(tokens.create, scopes[-1], TOKEN_NAME, store.salt() + store.salt(), until)
@@ -114,3 +117,11 @@ async def trade_key(call: Request[PageTokenRequest], store: StoreAccess, kernel:
         version=kernel.identity.version,
         expires_at=rfc3339(until),
     )
+
+
+OPERATIONS = (
+    operation(index, "GET /page", open=True, file=True),
+    operation(file, "GET /page/<name>", open=True, file=True),
+    operation(make_key, "POST /page/keys", status=201, scope="admin", body_optional=False, secret=True),
+    operation(trade_key, "POST /page/token", status=201, keyed=True),
+)

@@ -1,0 +1,239 @@
+"""Instructions: their course and prompts, lists of the open and the failed ones; cancel, retry, answer, promote."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import apsw
+import msgspec
+
+from kernel.agents.project_rules import rules_of
+from kernel.agents.prompt import Prompt
+from kernel.operations.agents import check_known
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.operation import Backward, Forward, Limit, ToolFront, operation, page_of
+from kernel.operations.places import known_space, space_of
+from kernel.store import agents, entries, instruction_views, instructions
+from kernel.store.entries import FrozenPrompt
+from kernel.store.transaction import Transaction, optional_rfc3339
+from kernel.store.transitions import bulk, close, people, steering
+from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
+from protocol.api.document import Ask
+from protocol.api.instructions import (
+    BulkReport,
+    BulkRequest,
+    BulkRetryRequest,
+    Dead,
+    DeadCleared,
+    EntryList,
+    InstructionInfo,
+    InstructionList,
+    InstructionRow,
+    PromptMessage,
+    PromptReport,
+)
+from protocol.errors import Refused
+from protocol.instruction import LARGEST
+from protocol.names import SpaceId, name_of, place_of
+
+
+class OneInstruction(Ask, frozen=True, kw_only=True):
+    """One instruction."""
+
+    id: Annotated[str, msgspec.Meta(min_length=1, description="Id of the instruction, such as i7.")]
+
+
+class EntriesRequest(OneInstruction, frozen=True, kw_only=True):
+    """What was done, from the beginning or behind an entry."""
+
+    limit: Limit = 100
+    after: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Number of the last entry that was read.")] = 0
+
+
+class RetryRequest(OneInstruction, frozen=True, kw_only=True):
+    """POST /instructions/:id/retry. ``fresh``: forget what its earlier attempts finished."""
+
+    fresh: Annotated[bool, msgspec.Meta(description="From its beginning, not from its last step.")] = False
+
+
+class AnswerRequest(OneInstruction, frozen=True, kw_only=True):
+    """POST /instructions/:id/answer: what the person whom it asks says. It is the instruction's reply."""
+
+    text: str
+    as_: str | None = msgspec.field(default=None, name="as")
+    """The agent that is answered for: refused where the instruction is somebody else's by now."""
+
+
+class ReassignRequest(OneInstruction, frozen=True, kw_only=True):
+    """POST /instructions/:id/reassign: who is asked in place of the person that it waits for."""
+
+    to: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    """A member of its workspace."""
+
+
+class InstructionsRequest(Forward, frozen=True, kw_only=True):
+    """The instructions to list."""
+
+    space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
+
+
+def show(conn: apsw.Connection, asked: OneInstruction, now_ms: int) -> InstructionInfo:
+    """See one instruction: its attempts, steps and result."""
+    found = instruction_views.info(conn, asked.id, now_ms)
+    if found is None:
+        raise _unknown(asked.id)
+    return found
+
+
+async def prompt(asked: OneInstruction, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> PromptReport:
+    """Return the prompt of an instruction: as its first entry answered it, or before that as it would be now."""
+    name = asked.id
+    asks = store.reader.now(instruction_views.addressed, name)
+    if asks is None:
+        raise _unknown(name)
+    kept = store.reader.now(entries.prompt_of, name)
+    if kept is None and asks.begun:
+        raise Refused("not_found", f"the prompt of {name} is no longer kept")
+    given: Prompt | FrozenPrompt
+    if kept is None:
+        definition = definition_for(asks.agent, asks.space, files.catalog, store.reader)
+        rules = rules_of(files.catalog.root) if definition.project_rules else ()
+        known = await known_for(asks, definition, memory.prompts, store.reader)
+        given = instruction_prompt(asks, definition, files.catalog, store.reader, rules, known)
+    else:
+        given = kept
+    turns = tuple(PromptMessage(role=turn.role, text=turn.text) for turn in given.messages)
+    return PromptReport(
+        id=name,
+        frozen=kept is not None,
+        system=given.system,
+        messages=(*turns, PromptMessage(role="user", text=given.message)),
+        parts=given.parts,
+        stable_characters=given.stable,
+    )
+
+
+def list_entries(conn: apsw.Connection, asked: EntriesRequest) -> EntryList:
+    """List what was done for an instruction, from the beginning or behind an entry."""
+    found = entries.transcript(conn, asked.id, asked.after, asked.limit)
+    if found is None:
+        raise _unknown(asked.id)
+    return found
+
+
+def _unknown(name: str) -> Refused:
+    return Refused("not_found", f"there is no instruction {name[:40]!r}", hint="ids look like i7")
+
+
+async def list_open(asked: InstructionsRequest, store: StoreAccess) -> InstructionList:
+    """List the instructions that have not ended, anywhere or in a space."""
+    space = None if asked.space is None else space_of(store, asked.space)
+    page = page_of(asked, "i")
+    if space is None:
+        open_ones = await store.reader.read(instructions.open_anywhere, page.limit + 1, page.after or 0)
+    else:
+        open_ones = store.reader.now(instructions.open_in, space, page.limit + 1, page.after or 0)
+    found, following = page.cut(open_ones, lambda row: row.instruction)
+    rows = (
+        InstructionRow(
+            id=row.instruction,
+            agent=name_of(row.agent),
+            space=place_of(row.space),
+            status=row.status,
+            not_before=optional_rfc3339(row.not_before_ms),
+            waits_for=row.waits_for,
+        )
+        for row in found
+    )
+    return InstructionList(
+        space=None if space is None else place_of(space),
+        instructions=tuple(rows),
+        total=await store.reader.read(instructions.count_open, space),
+        next=following,
+    )
+
+
+def list_dead(conn: apsw.Connection, asked: Backward) -> Dead:
+    """List the instructions that failed permanently, the newest first."""
+    return instructions.dead(conn, page_of(asked, "i"))
+
+
+def clear_dead(tx: Transaction) -> DeadCleared:
+    """Leave out of the list all that have failed for good until now."""
+    return DeadCleared(instructions=steering.dismiss(tx))
+
+
+def cancel(tx: Transaction, asked: OneInstruction) -> InstructionInfo:
+    """Cancel an instruction. A worker that has it is stopped, and writes no more."""
+    close.cancel(tx, asked.id)
+    return show(tx.conn, asked, tx.now_ms)
+
+
+def retry(tx: Transaction, asked: RetryRequest) -> InstructionInfo:
+    """Try again what failed or is dead."""
+    steering.retry(tx, asked.id, fresh=asked.fresh)
+    return show(tx.conn, asked, tx.now_ms)
+
+
+def answer(tx: Transaction, asked: AnswerRequest) -> InstructionInfo:
+    """Answer for a person, who is an agent. Once: a second answer is refused."""
+    close.answer_for(tx, asked.id, asked.text, asked.as_)
+    return show(tx.conn, asked, tx.now_ms)
+
+
+def reassign(tx: Transaction, asked: ReassignRequest) -> InstructionInfo:
+    """Ask another member in a person's place."""
+    people.reassign(tx, asked.id, asked.to)
+    return show(tx.conn, asked, tx.now_ms)
+
+
+def promote(tx: Transaction, asked: OneInstruction) -> InstructionInfo:
+    """Promote an instruction to the most urgent lane, where the oldest is first."""
+    steering.promote(tx, asked.id)
+    return show(tx.conn, asked, tx.now_ms)
+
+
+async def cancel_many(asked: BulkRequest, store: StoreAccess, files: ProjectFiles) -> BulkReport:
+    """Cancel all instructions that are meant, in one commit."""
+    if asked.agent is None and asked.space is None and not asked.queued:
+        raise Refused("bad_request", "say which: agent, space or queued", hint="awk stop stops everything")
+    return await _change_many(bulk.cancel_many, asked, store, files)
+
+
+async def retry_many(asked: BulkRetryRequest, store: StoreAccess, files: ProjectFiles) -> BulkReport:
+    """Retry all instructions that failed permanently and are meant, in one commit."""
+    return await _change_many(bulk.retry_many, asked, store, files)
+
+
+async def _change_many(
+    change: Callable[..., BulkReport], asked: BulkRequest | BulkRetryRequest, store: StoreAccess, files: ProjectFiles
+) -> BulkReport:
+    space: SpaceId | None = None
+    if asked.space is not None:
+        space = known_space(store, files, asked.space)
+        names = [one.name for one in store.reader.now(agents.members, space)]
+        if asked.agent is not None and asked.agent not in names:  # a mistake, and not nothing to do
+            text = f"{asked.agent[:60]} is not in {asked.space[:100]}"
+            raise Refused("not_a_participant", text, f"there are: {', '.join(names)}")
+    elif asked.agent is not None:
+        check_known(store, files, asked.agent)
+    return await store.writer.commit(change, asked=asked, agent=asked.agent, space=space)
+
+
+INSTRUCTIONS = "/instructions/<id>"
+OPERATIONS = (
+    operation(list_open, "GET /instructions"),
+    operation(show, f"GET {INSTRUCTIONS}", manage=ToolFront("instruction_show")),
+    operation(prompt, f"GET {INSTRUCTIONS}/prompt"),
+    operation(list_entries, f"GET {INSTRUCTIONS}/entries"),
+    operation(cancel_many, "POST /instructions/cancel", body_optional=False),
+    operation(retry_many, "POST /instructions/retry", body_optional=False),
+    operation(
+        cancel, f"POST {INSTRUCTIONS}/cancel", manage=ToolFront("instruction_cancel", "Take an instruction back.")
+    ),
+    operation(retry, f"POST {INSTRUCTIONS}/retry", manage=ToolFront("instruction_retry")),
+    operation(answer, f"POST {INSTRUCTIONS}/answer", scope="approve"),
+    operation(reassign, f"POST {INSTRUCTIONS}/reassign", scope="approve"),
+    operation(promote, f"POST {INSTRUCTIONS}/promote"),
+    operation(list_dead, "GET /dead"),
+    operation(clear_dead, "POST /dead/clear", scope="admin"),
+)

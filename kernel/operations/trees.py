@@ -1,0 +1,199 @@
+"""Working trees: how agents' own stand and what is taken over there, what was changed in them, and their removal."""
+
+from typing import Annotated, Final
+
+import apsw
+import msgspec
+
+from kernel.operations.context import ProjectFiles, StoreAccess
+from kernel.operations.operation import Actor, InSpace, OfRun, Run, ToolFront, operation
+from kernel.operations.places import run_at
+from kernel.store import workflows, worktrees
+from kernel.store.worktrees import Worktree
+from kernel.workflows.branches import TakeMode
+from protocol.api.document import Ask
+from protocol.api.runs import DiffReport, RemovedWorktrees, RemoveWorktrees, WorktreeList, WorktreeRow
+from protocol.errors import Refused
+from protocol.names import number_of, place_of, run_id
+
+FILES: Final = 200
+"""Named of those that are not committed."""
+MESSAGE_CHARACTERS: Final = 8000
+
+
+class DiffRequest(InSpace, frozen=True, kw_only=True):
+    """The changes to show."""
+
+    agent: Annotated[str, msgspec.Meta(description="Name of an agent.")] | None = None
+    run: Run = None
+    patch: Annotated[bool, msgspec.Meta(description="Include the changed lines.")] = False
+
+
+class ColleagueBranch(msgspec.Struct, frozen=True, kw_only=True):
+    """A colleague's branch: commits that are only there (``theirs``), and that are only on yours (``yours``)."""
+
+    agent: str
+    branch: str
+    commit: str
+    theirs: int
+    yours: int
+
+
+class TreeStatusResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of your tree. ``changed`` files are not committed: the first of ``changed_total``."""
+
+    path: str
+    branch: str
+    base: str
+    commit: str
+    ahead: int
+    """Commits since its base."""
+    changed: tuple[str, ...]
+    changed_total: int
+    follows: str | None
+    """Whose last commit it is brought to before each of your instructions."""
+    colleagues: tuple[ColleagueBranch, ...]
+
+
+class TreeTakeRequest(Ask, frozen=True, kw_only=True):
+    """A branch to take over."""
+
+    from_: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=64, description="Whose branch: a colleague of tree_status.")
+    ]
+    mode: Annotated[
+        TakeMode,
+        msgspec.Meta(description="merge: both sides' work, if it does not conflict; reset: theirs in place of yours."),
+    ] = "merge"
+
+
+class TreeTakeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Your tree is at ``commit``. ``left``: a ref that keeps what your branch had and has no more; null: nothing."""
+
+    branch: str
+    commit: str
+    ahead: int
+    left: str | None
+
+
+class TreeCommitRequest(Ask, frozen=True, kw_only=True):
+    """What to commit."""
+
+    message: Annotated[str, msgspec.Meta(min_length=1, max_length=MESSAGE_CHARACTERS, description="What was done.")]
+
+
+class TreeCommitResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Your branch is at ``commit``. ``committed`` is false where there was nothing to commit."""
+
+    branch: str
+    commit: str
+    ahead: int
+    committed: bool
+
+
+async def diff(asked: DiffRequest, store: StoreAccess, files: ProjectFiles) -> DiffReport:
+    """Show what agents changed in their working trees, in the newest run of a space or in the one that is named."""
+    record = run_at(store, files, place_of(asked.space), asked.run)
+    found = await files.worktrees.diffs.report(record.id, asked.agent, patch=asked.patch)
+    if not found and asked.agent is not None:
+        hint = "it has one while its workflow runs, where that says workspace: {git: worktree}"
+        raise Refused("not_found", f"{asked.agent[:60]!r} has no working tree in {record.place}", hint)
+    return DiffReport(space=record.place, worktrees=found)
+
+
+def list_worktrees(conn: apsw.Connection, asked: OfRun) -> WorktreeList:
+    """List all working trees, or those of one run."""
+    found = _trees_of(conn, asked.run)
+    return WorktreeList(worktrees=tuple(map(_row_of, found)), total=len(found))
+
+
+async def remove_worktrees(asked: RemoveWorktrees, store: StoreAccess, files: ProjectFiles) -> RemovedWorktrees:
+    """Remove working trees with nothing to lose, or with ``force`` whatever is in them.
+
+    A run that has not ended keeps its trees: named, it is refused. Asked again it says what is left.
+    """
+    if asked.run is None and (asked.force or asked.agents):
+        raise Refused("bad_request", "force, and names of agents, are for one run", "say which: --run r12")
+    trees = store.reader.now(_trees_of, asked.run)
+    unknown = sorted(set(asked.agents) - {tree.name for tree in trees})
+    if unknown:
+        text = f"{unknown[0][:60]!r} has no working tree in {str(asked.run)[:20]}"
+        raise Refused("not_found", text, "awk worktree list")
+    ended = tuple(tree for tree in trees if not asked.agents or tree.name in asked.agents)
+    running = {record.id for record in store.reader.now(workflows.running)}
+    if asked.run is not None and any(tree.run in running for tree in ended):
+        raise Refused("conflict", f"{asked.run} has not ended: its agents work there", "stop its workflow first")
+    removed, kept = await files.worktrees.removal.remove(
+        tuple(tree for tree in ended if tree.run not in running), force=asked.force
+    )
+    return RemovedWorktrees(removed=tuple(map(_row_of, removed)), kept=tuple(map(_row_of, kept)))
+
+
+def _row_of(tree: Worktree) -> WorktreeRow:
+    assert tree.state != "gone", tree
+    return WorktreeRow(
+        run=run_id(tree.run),
+        workflow=place_of(tree.space),
+        agent=tree.name,
+        state=tree.state,
+        branch=tree.branch,
+        base=tree.base,
+        commit=tree.head,
+        ahead=tree.ahead,
+        path=tree.path,
+        kept_because=tree.why or None,
+    )
+
+
+def _trees_of(conn: apsw.Connection, run: str | None) -> tuple[Worktree, ...]:
+    if run is None:
+        return worktrees.all_(conn)
+    number = number_of(run, "r")
+    if number is None or workflows.by_id(conn, number) is None:
+        raise Refused("not_found", f"there is no run {run[:100]!r}", "awk runs lists them; they are called like r12")
+    return worktrees.of_run(conn, number)
+
+
+async def tree_status(actor: Actor, files: ProjectFiles) -> TreeStatusResult:
+    """See your git working tree: its commit, what is not committed, your colleagues' branches."""
+    tree, found = await files.worktrees.work.standing(actor.agent)
+    return TreeStatusResult(
+        path=tree.cwd,
+        branch=tree.branch,
+        base=tree.base,
+        commit=found.tip.commit,
+        ahead=found.tip.ahead,
+        changed=found.changed[:FILES],
+        changed_total=len(found.changed),
+        follows=tree.follows or None,
+        colleagues=tuple(
+            ColleagueBranch(
+                agent=one.tree.name, branch=one.tree.branch, commit=one.commit, theirs=one.theirs, yours=one.mine
+            )
+            for one in found.colleagues
+        ),
+    )
+
+
+async def tree_take(asked: TreeTakeRequest, actor: Actor, files: ProjectFiles) -> TreeTakeResult:
+    """Bring a colleague's commits into your working tree: merge them, or reset to them."""
+    tree, tip = await files.worktrees.work.take(actor.agent, asked.from_, asked.mode)
+    return TreeTakeResult(branch=tree.branch, commit=tip.commit, ahead=tip.ahead, left=tip.left or None)
+
+
+async def tree_commit(asked: TreeCommitRequest, actor: Actor, files: ProjectFiles) -> TreeCommitResult:
+    """Commit all that is not committed in your working tree."""
+    if "\0" in asked.message or not asked.message.strip():
+        raise Refused("bad_request", "a commit needs a message of words", "say in a line what was done")
+    tree, tip = await files.worktrees.work.commit(actor.agent, asked.message)
+    return TreeCommitResult(branch=tree.branch, commit=tip.commit, ahead=tip.ahead, committed=tip.made)
+
+
+OPERATIONS = (
+    operation(diff, "GET /spaces/<space>/diff", waits=True),
+    operation(list_worktrees, "GET /worktrees"),
+    operation(remove_worktrees, "POST /worktrees/remove", waits=True, scope="admin"),
+    operation(tree_status, team=ToolFront("tree_status")),
+    operation(tree_take, changes=True, team=ToolFront("tree_take")),
+    operation(tree_commit, changes=True, team=ToolFront("tree_commit")),
+)
