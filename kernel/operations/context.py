@@ -17,7 +17,7 @@ from kernel.operations.keyed_answers import KeyedAnswers
 from kernel.operations.node_door import NodeDoor
 from kernel.operations.page_keys import PageKeys
 from kernel.operations.resource_usage import ResourceSampler
-from kernel.policy.durations import Durations
+from kernel.policy.metrics import Durations
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
 from kernel.procs.peer import Wire

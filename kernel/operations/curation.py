@@ -8,6 +8,7 @@ from kernel.operations.context import MemoryAccess, StoreAccess
 from kernel.operations.operation import Actor
 from kernel.policy.curation import (
     NEAR,
+    Given,
     Summary,
     Verdict,
     ask_question,
@@ -17,7 +18,6 @@ from kernel.policy.curation import (
     verdict,
     write_question,
 )
-from kernel.policy.mediation import Given
 from kernel.store import audit
 from kernel.store.transitions.guarding import Question
 from protocol.agent_memory import Entry

@@ -21,8 +21,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from kernel.operations.context import KernelNumbers
-from kernel.policy.durations import Durations
-from kernel.policy.metrics import COUNTED, OTHER, SERIES, label
+from kernel.policy.metrics import COUNTED, OTHER, SERIES, Durations, label
 from kernel.store.metrics import Counted, Gauges, ModelSpending
 from protocol.standby import StandbyState
 

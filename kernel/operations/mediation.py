@@ -12,9 +12,8 @@ import trio
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.operations.curation import summary_of
 from kernel.operations.operation import Actor, ToolFront, operation
-from kernel.policy import mediation
-from kernel.policy.curation import Summary
-from kernel.policy.mediation import Given
+from kernel.policy import curation
+from kernel.policy.curation import Given, Summary
 from kernel.rule.assignment import check_recipient, no_channel
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, audit, run_outcomes
@@ -72,7 +71,7 @@ async def memory_ask(
 
     def found() -> tuple[Given, ...]:
         known = (one.entry for one in _memory(files, colleague.key, record).kept)
-        return mediation.answer(known, asked.query, place, now_ms)
+        return curation.answer(known, asked.query, place, now_ms)
 
     given = await trio.to_thread.run_sync(found)
     summary = await summary_of(actor, asked.query, given, memory) if given else None
@@ -90,7 +89,7 @@ async def share_with(asked: ShareWithRequest, actor: Actor, store: StoreAccess, 
     record = store.reader.now(agents.row, identity.agent)
     memory = await trio.to_thread.run_sync(_memory, files, identity.agent, record)
     here = place_of(identity.space)
-    shared, withheld = mediation.share(
+    shared, withheld = curation.share(
         lambda key: None if (one := memory.find(key)) is None else one.entry, asked.keys, here
     )
     return await store.writer.commit(

@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 
 from kernel.policy.agent_status import readiness
-from kernel.policy.need_parts import action, blocks_of, common, one_line, run_of, target_of
-from kernel.policy.open_items import BlockedWork, LimitedRun
+from kernel.policy.open_items import BlockedWork, LimitedRun, action, blocks_of, common, one_line, run_of, target_of
 from protocol.api.needs import Need, NeedKind
 from protocol.names import base_space, run_id, split_space
 from protocol.placement import PlaceNeeds

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from kernel.policy.blocked_needs import MAKERS, cause, limited_run
-from kernel.policy.need_parts import action, one_line, run_of, target_of
 from kernel.policy.open_items import (
     BlockedWork,
     DeadInstruction,
@@ -27,6 +26,10 @@ from kernel.policy.open_items import (
     StuckWebhook,
     SuggestedSoul,
     Untrusted,
+    action,
+    one_line,
+    run_of,
+    target_of,
 )
 from kernel.policy.voting import Decided, Undecided, tally
 from protocol.api.needs import Need, NeedAction, NeedKind

@@ -1,13 +1,17 @@
 """The things that stand still until a person does something, as the store finds them: needs are judged from these."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 
 from kernel.policy.agent_status import AgentState, Kind
 from kernel.policy.voting import Ballot
+from protocol.api.needs import NeedAction
 from protocol.instruction import Status, WaitReason
+from protocol.names import instruction_id, run_id, split_space
 from protocol.placement import PlaceNeeds
+from protocol.target import Target
 from protocol.tasks import TaskInfo
 
 
@@ -179,3 +183,40 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     dead_total: int = 0
     untrusted: tuple[Untrusted, ...] = ()
     webhooks: tuple[StuckWebhook, ...] = ()
+
+
+V = TypeVar("V")
+TEXT_CHARACTERS: Final = 200
+"""Of what agents wrote, in the text of a need: the whole of it is shown by the command that shows the thing."""
+
+
+def action(label: str, command: str) -> NeedAction:
+    """One way to settle a need: a command without its ``awk``."""
+    return NeedAction(label=label, command=f"awk {command}")
+
+
+def target_of(name: str, space: str | None) -> str:
+    """The spelling of an agent; one that lives inside a workflow is named with that."""
+    return name if space is None else str(Target(name, *split_space(space)))
+
+
+def run_of(number: int | None) -> str | None:
+    """The id of a run, where there is one."""
+    return None if number is None else run_id(number)
+
+
+def blocks_of(group: Sequence[BlockedWork]) -> tuple[str, ...]:
+    """The ids of all instructions of ``group``, in order."""
+    return tuple(instruction_id(number) for number in sorted(number for one in group for number in one.blocks))
+
+
+def common(values: Iterable[V]) -> V | None:
+    """The one value that all have; None where they differ."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else None
+
+
+def one_line(text: str) -> str:
+    """``text`` on one line, cut: it may be an agent's."""
+    line = " ".join(text.split())
+    return line if len(line) <= TEXT_CHARACTERS else f"{line[: TEXT_CHARACTERS - 1]}…"

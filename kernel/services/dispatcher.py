@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.policy.placement import HERE, Load, Machine, loads_of
-from kernel.policy.scheduling import Candidate, Limits, choose
+from kernel.policy.scheduling import HERE, Candidate, Limits, Load, Machine, choose, loads_of
 from kernel.rule.draft import Draft
 from kernel.services.attempts import Attempts
 from kernel.services.handed_attempt import HandedAttempt

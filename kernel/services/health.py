@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.policy.durations import Durations
+from kernel.policy.metrics import Durations
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import trio
 
 from kernel.policy.idle import kept_by
 from kernel.services.shutdown import ShutdownRequest
-from kernel.store.idleness import outstanding
+from kernel.store.checkup import outstanding
 from kernel.store.reader import Reader
 from protocol.errors import Refused
 from protocol.project import ProjectDefinition

@@ -14,8 +14,7 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.policy.placement import HERE
-from kernel.policy.scheduling import Candidate
+from kernel.policy.scheduling import HERE, Candidate
 from kernel.procs.handle import HandedHandle, Handle
 from kernel.procs.spec import Spec
 from kernel.services.start_frame import StartFrame

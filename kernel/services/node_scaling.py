@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from kernel.policy.node_scaling import Demand, wanted_nodes
+from kernel.policy.node_states import Demand, wanted_nodes
 from kernel.store import instructions
 from kernel.store.reader import Reader
 from kernel.store.transitions.placing import waiting_for_node

@@ -7,8 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from kernel.policy.placement import Machine
-from kernel.policy.scheduling import Candidate, homeless
+from kernel.policy.scheduling import Candidate, Machine, homeless
 from kernel.services.work_places import WorkPlaces
 from kernel.store.reader import Reader
 from kernel.store.transitions.placing import node_is_there, wait_for_node, waiting_for_node

@@ -19,8 +19,8 @@ from kernel.agents.providers import CauseError
 from kernel.fault_injection import fault_point
 from kernel.policy.budget import Allowance, Exhausted
 from kernel.policy.circuit_breaker import Endpoint, keys_of
-from kernel.policy.placement import HERE
 from kernel.policy.provenance import RECORDED
+from kernel.policy.scheduling import HERE
 from kernel.procs.handle import TERM_SECONDS, CannotHandOver, Handle, can_be_handed_over, stop
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import NodeLost, SpawnTransient

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from kernel.policy.node_states import NodeState
-from kernel.policy.placement import HERE, Machine
+from kernel.policy.scheduling import HERE, Machine
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import NodeLost, SpawnTransient, Spec
 from kernel.services.node_trees import FilesOnNodes

@@ -15,7 +15,7 @@ from kernel.policy.approvals import Decision, Rule, covering
 from kernel.store import rows, waits, workflows
 from kernel.store.attempts import Held
 from kernel.store.entries import store_body
-from kernel.store.rows import WHOLE, Page
+from kernel.store.rows import WHOLE, Page, Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Approval
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow, ApprovalRules, Pending
@@ -93,21 +93,11 @@ def _json(given: bytes | None) -> msgspec.Raw:
     return msgspec.Raw(given or b"null")
 
 
-OF_INSTRUCTION: Final = """
+of_instruction = Sql("""
 SELECT id, tool, state, told AS heard, requested_ms AS requested_at, decided_ms AS decided_at
 FROM approvals WHERE instruction = ? ORDER BY id
-"""
-
-
-def of_instruction(conn: apsw.Connection, number: int) -> tuple[AskedApproval, ...]:
-    """Everything an instruction asked for, the first first."""
-    found = conn.execute(OF_INSTRUCTION, (number,))
-    return tuple(
-        rows.each(
-            found, OF_INSTRUCTION, AskedApproval,
-            id=approval_id, heard=bool, requested_at=rfc3339, decided_at=optional_rfc3339,
-        )
-    )  # fmt: skip
+""").rows(AskedApproval, id=approval_id, heard=bool, requested_at=rfc3339, decided_at=optional_rfc3339)
+"""Everything an instruction asked for, the first first."""
 
 
 EXPIRES: Final = "SELECT expires_ms FROM approvals WHERE id = ?"
@@ -281,14 +271,10 @@ class Awaited(NamedTuple):
     waits_ms: int
 
 
-FIRST_OPEN: Final = """
+awaited = Sql("""
 SELECT id AS approval, waits_ms FROM approvals WHERE instruction = ? AND state = 'open' ORDER BY id LIMIT 1
-"""
-
-
-def awaited(tx: Transaction, number: int) -> Awaited | None:
-    """Return the first open request of an instruction that is put back into its lane."""
-    return rows.one(tx.conn.execute(FIRST_OPEN, (number,)), FIRST_OPEN, Awaited, approval=approval_id)
+""").row(Awaited, approval=approval_id)
+"""Return the first open request of an instruction that is put back into its lane."""
 
 
 OPEN_OF: Final = "SELECT id FROM approvals WHERE instruction = ? AND state = 'open' ORDER BY id"

@@ -13,6 +13,7 @@ import msgspec
 
 from kernel.store import rows
 from kernel.store.instructions import AgentInSpace
+from kernel.store.rows import Sql
 from kernel.store.spending import KEPT_MINUTES, MINUTE_MS
 from kernel.store.transaction import Transaction
 from kernel.store.trust import lower
@@ -68,7 +69,12 @@ class Identity(AgentInSpace, frozen=True):
     """It was given more than that, which may count no longer."""
 
 
-IDENTIFY: Final = """
+def scopes_in(stored: str | None) -> frozenset[Scope]:
+    """The scopes of an attempt, as its row has them."""
+    return SCOPES if stored is None else frozenset(cast("list[Scope]", stored.split()))
+
+
+identify = Sql("""
 SELECT i.agent, i.name, i.space, i.id AS instruction, a.epoch,
   a.ended_ms IS NULL AND i.epoch = a.epoch AND i.state IN ('leased', 'running') AS live,
   EXISTS (SELECT 1 FROM worktrees AS t
@@ -76,26 +82,8 @@ SELECT i.agent, i.name, i.space, i.id AS instruction, a.epoch,
   EXISTS (SELECT 1 FROM grants AS g WHERE g.agent = i.agent AND g.space = i.space
     AND g.revoked_ms IS NULL AND g.scope IS NOT NULL) AS has_grants
 FROM attempts AS a CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.token_hash = ?
-"""
-
-
-def identify(conn: apsw.Connection, token_hash: bytes) -> Identity | None:
-    """Return the attempt that a token belongs to; None: no live one."""
-    return rows.one(
-        conn.execute(IDENTIFY, (token_hash,)),
-        IDENTIFY,
-        Identity,
-        instruction=instruction_id,
-        live=bool,
-        has_tree=bool,
-        scopes=scopes_in,
-        has_grants=bool,
-    )
-
-
-def scopes_in(stored: str | None) -> frozenset[Scope]:
-    """The scopes of an attempt, as its row has them."""
-    return SCOPES if stored is None else frozenset(cast("list[Scope]", stored.split()))
+""").row(Identity, instruction=instruction_id, live=bool, has_tree=bool, scopes=scopes_in, has_grants=bool)
+"""Return the attempt that a token belongs to; None: no live one."""
 
 
 NARROW: Final = "UPDATE attempts SET scopes = ? WHERE instruction = ? AND epoch = ?"

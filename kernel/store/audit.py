@@ -10,9 +10,8 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from kernel.policy.curation import Verdict
+from kernel.policy.curation import Given, Verdict, given
 from kernel.policy.guard import NAME
-from kernel.policy.mediation import Given, given
 from kernel.rule.draft import Author
 from kernel.store import rows
 from kernel.store.attempts import Held, held

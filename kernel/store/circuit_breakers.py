@@ -13,27 +13,22 @@ import msgspec
 
 from kernel.policy import circuit_breaker as policy
 from kernel.policy.circuit_breaker import Breaker
-from kernel.store import rows, waits
+from kernel.store import waits
+from kernel.store.rows import Sql, select
 from kernel.store.transaction import Transaction
 from protocol.errors import Cause
 from protocol.names import AgentKey, InstructionId, instruction_id, name_of
 
-ONE: Final = "SELECT key, reason, state, open_until_ms, opens, failures, probe FROM breakers WHERE key = ?"
-
 _failures: Final = msgspec.json.Decoder(tuple[int, ...])
 
 
-def breaker(conn: apsw.Connection, key: str) -> Breaker | None:
-    """The breaker of ``key``, if it ever failed since it was last closed."""
-    return rows.one(conn.execute(ONE, (key,)), ONE, Breaker, failures=_failures.decode)
+_BREAKERS: Final = select(Breaker, "breakers")
+breaker = Sql(f"{_BREAKERS} WHERE key = ?").row(Breaker, failures=_failures.decode)
+"""The breaker of ``key``, if it ever failed since it was last closed."""
 
 
-ALL: Final = "SELECT key, reason, state, open_until_ms, opens, failures, probe FROM breakers ORDER BY key"
-
-
-def breakers(conn: apsw.Connection) -> tuple[Breaker, ...]:
-    """Every breaker that is not simply closed: a handful."""
-    return tuple(rows.all_(conn.execute(ALL), ALL, Breaker, failures=_failures.decode))
+breakers = Sql(f"{_BREAKERS} ORDER BY key").rows(Breaker, failures=_failures.decode)
+"""Every breaker that is not simply closed: a handful."""
 
 
 PROBER: Final = """
@@ -54,15 +49,11 @@ def closed_for(conn: apsw.Connection, keys: tuple[str, ...], agent: str) -> Brea
     return None
 
 
-PROBED_BY: Final = """
+probed_by = Sql("""
 SELECT b.key FROM breakers AS b CROSS JOIN instructions AS i ON i.id = b.probe
 WHERE b.state = 'half_open' AND i.agent = ?
-"""
-
-
-def probed_by(conn: apsw.Connection, agent: str) -> tuple[str, ...]:
-    """The breakers that ``agent`` is trying whether they can be closed."""
-    return tuple(str(key) for (key,) in conn.execute(PROBED_BY, (agent,)))
+""").column(str)
+"""The breakers that ``agent`` is trying whether they can be closed."""
 
 
 class ProviderFailure(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, cast
 import apsw
 import msgspec
 
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.api.instructions import CallInfo, EntryInfo, EntryList, PromptPart
 from protocol.instruction import Usage
@@ -32,8 +33,6 @@ INSERT INTO blobs (hash, body, part, put_ms) VALUES (:hash, :body, :part, :now)
 ON CONFLICT (hash) DO UPDATE SET put_ms = :now WHERE put_ms < :now - :touch
 """
 
-GET: Final = "SELECT body FROM blobs WHERE hash = ?"
-
 
 def put(tx: Transaction, body: bytes, *, part: bytes | None = None) -> bytes:
     """Keep ``body``; its hash. ``part`` is the hash of another blob that is needed as long as this one is."""
@@ -43,10 +42,8 @@ def put(tx: Transaction, body: bytes, *, part: bytes | None = None) -> bytes:
     return digest
 
 
-def get(conn: apsw.Connection, digest: bytes) -> bytes | None:
-    """The body of this hash, if it is kept."""
-    row = conn.execute(GET, (digest,)).fetchone()
-    return None if row is None else bytes(row[0])
+get = Sql("SELECT body FROM blobs WHERE hash = ?").optional(bytes)
+"""The body of this hash, if it is kept."""
 
 
 INLINE_BYTES: Final = 16 * 1024

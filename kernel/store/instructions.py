@@ -12,7 +12,7 @@ import msgspec
 from kernel.policy.agent_status import AgentState, Readiness, readiness, readiness_of
 from kernel.policy.scheduling import Candidate
 from kernel.store import rows
-from kernel.store.rows import WHOLE, Page, SpentColumns
+from kernel.store.rows import WHOLE, Page, SpentColumns, Sql
 from kernel.store.transaction import rfc3339
 from protocol.api.instructions import Dead, DeadRow
 from protocol.api.messages import InstructionResult
@@ -234,15 +234,11 @@ def counts(conn: apsw.Connection, run: int) -> RunCounts:
     return RunCounts(statuses, usage)
 
 
-ENDED: Final = """
+ended = Sql("""
 SELECT id AS instruction, name AS agent, state AS status, cause FROM instructions
 WHERE run = ? AND state NOT IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id
-"""
-
-
-def ended(conn: apsw.Connection, run: int) -> tuple[Ended, ...]:
-    """The instructions of a run that have ended, in order of arrival. Not limited: ask in a thread."""
-    return tuple(rows.all_(conn.execute(ENDED, (run,)), ENDED, Ended, instruction=instruction_id))
+""").rows(Ended, instruction=instruction_id)
+"""The instructions of a run that have ended, in order of arrival. Not limited: ask in a thread."""
 
 
 class Open(msgspec.Struct, frozen=True):
@@ -357,11 +353,6 @@ class Standing(Waiting, frozen=True):
     wait_key: str | None
 
 
-STANDING: Final = """
-SELECT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active') AS agent_state, a.hold_reason,
-  coalesce(a.hold_until_ms, 0) AS hold_until_ms, coalesce(a.resume_at_ms, 0) AS resume_at_ms, i.wait_key
-FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
-"""
 CHAIN: Final = 256
 """So far who waits for an answer is followed to who is to give it."""
 ASKS: Final = Readiness("person", "answer")
@@ -373,9 +364,12 @@ def of(conn: apsw.Connection, ids: Iterable[str], now_ms: int) -> dict[Instructi
     return {InstructionId(one): of_row(conn, row, now_ms) for one, row in found if row is not None}
 
 
-def standing(conn: apsw.Connection, number: int | None) -> Standing | None:
-    """Read the columns of one instruction."""
-    return rows.one(conn.execute(STANDING, (number,)), STANDING, Standing)
+standing = Sql("""
+SELECT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active') AS agent_state, a.hold_reason,
+  coalesce(a.hold_until_ms, 0) AS hold_until_ms, coalesce(a.resume_at_ms, 0) AS resume_at_ms, i.wait_key
+FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
+""").row(Standing)
+"""Read the columns of one instruction."""
 
 
 def of_row(conn: apsw.Connection, row: Standing, now_ms: int) -> Readiness:

@@ -13,9 +13,8 @@ from kernel.rule.draft import Author
 from kernel.store import rows
 from kernel.store.attempts import held
 from kernel.store.quotas import use
-from kernel.store.rows import WHOLE, Page
+from kernel.store.rows import WHOLE, Page, Sql, delivery_sql
 from kernel.store.transaction import Transaction, rfc3339
-from kernel.store.transition_sql import delivery_sql
 from protocol.api.messages import FeedbackList, FeedbackRow, InboxRow, MessageReport, Receipt
 from protocol.instruction import Status, WaitReason
 from protocol.message import USER, Message, MessageKind
@@ -169,12 +168,8 @@ def of_run(conn: apsw.Connection, run: int) -> tuple[Message, ...]:
     return tuple(message_of(row) for row in conn.execute(OF_RUN, (run,)))
 
 
-NEWEST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM messages"
-
-
-def newest_seq(conn: apsw.Connection) -> int:
-    """The sequence number of the last message; 0 when there is none."""
-    return int(conn.execute(NEWEST_SEQ).get)
+newest_seq = Sql("SELECT coalesce(max(seq), 0) FROM messages").scalar(int)
+"""The sequence number of the last message; 0 when there is none."""
 
 
 ACK: Final = delivery_sql("""
@@ -205,14 +200,10 @@ WHERE d.agent = ? AND d.space = ? AND d.state IN ('queued', 'leased', 'injected'
 """
 
 
-DELIVERIES_COUNT: Final = """
+count = Sql("""
 SELECT count(*) FROM deliveries WHERE agent = ? AND space = ? AND state IN ('queued', 'leased', 'injected')
-"""
-
-
-def count(conn: apsw.Connection, agent: str, space: str) -> int:
-    """Count the open deliveries in the inbox of ``agent`` (its key) in ``space``."""
-    return int(conn.execute(DELIVERIES_COUNT, (agent, space)).get)
+""").scalar(int)
+"""Count the open deliveries in the inbox of ``agent`` (its key) in ``space``."""
 
 
 def inbox(

@@ -11,6 +11,7 @@ import apsw
 
 from kernel.policy.documents import Mirrored
 from kernel.store.messages import Row, message_of, newest_seq
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction
 from protocol.message import Message
 from protocol.names import DM, is_personal, split_space
@@ -89,13 +90,8 @@ def _line(row: object) -> Line:
     return Line(Place(folder=cast(str, folder)), message)
 
 
-WRITTEN: Final = "SELECT seq FROM mirrors WHERE space = ''"
-
-
-def written(conn: apsw.Connection) -> int:
-    """Up to where everything is in its files; a later message may be there too."""
-    row = conn.execute(WRITTEN).fetchone()
-    return 0 if row is None else int(row[0])
+written = Sql("SELECT seq FROM mirrors WHERE space = ''").scalar(int, 0)
+"""Up to where everything is in its files; a later message may be there too."""
 
 
 TO_REDO: Final = "SELECT space FROM mirrors WHERE space <> '' ORDER BY space"
@@ -173,7 +169,6 @@ def names(conn: apsw.Connection, folder: str) -> tuple[str, ...]:
 PUT: Final = """
 INSERT INTO mirrors (space, seq) VALUES (?, ?) ON CONFLICT (space) DO UPDATE SET seq = excluded.seq
 """
-DONE: Final = "DELETE FROM mirrors WHERE space = ?"
 
 
 def set_written(tx: Transaction, seq: int) -> None:
@@ -186,9 +181,8 @@ def mark_redo(tx: Transaction, space: str) -> None:
     tx.conn.execute(PUT, (space, 0))
 
 
-def redone(tx: Transaction, space: str) -> None:
-    """They are made anew."""
-    tx.conn.execute(DONE, (space,))
+redone = Sql("DELETE FROM mirrors WHERE space = ?").change()
+"""They are made anew."""
 
 
 class DocumentFolder(NamedTuple):

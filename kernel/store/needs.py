@@ -8,8 +8,8 @@ import apsw
 import msgspec
 
 from kernel.policy.agent_status import AgentState, Kind, readiness
-from kernel.policy.need_parts import TEXT_CHARACTERS
 from kernel.policy.open_items import (
+    TEXT_CHARACTERS,
     BlockedWork,
     DeadInstruction,
     Elector,

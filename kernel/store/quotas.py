@@ -13,6 +13,7 @@ import msgspec
 
 from kernel.rule.draft import Author
 from kernel.store.attempts import Held, held
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction
 from protocol.agent import AgentLimits
 from protocol.errors import Refused
@@ -116,9 +117,5 @@ def tell_reached(tx: Transaction, author: Author, quota: Quota, limit: int) -> N
         tx.emit("quota.reached", space=holder.space, agent=holder.name, instruction=holder.number, data=data)
 
 
-FORGET: Final = "DELETE FROM quotas WHERE instruction = ?"
-
-
-def forget_quotas(tx: Transaction, number: int) -> None:
-    """The instruction has ended."""
-    tx.write(FORGET, (number,))
+forget_quotas = Sql("DELETE FROM quotas WHERE instruction = ?").change()
+"""The instruction has ended."""

@@ -1,13 +1,22 @@
-"""Rows of a query by the names of their columns; pages of lists, and the count of what is left out."""
+"""Named queries, rows by the names of their columns, and pages of lists.
 
+A function that would only run one statement is a query: ``names = Sql("SELECT name FROM members").column(str)`` is
+called as ``names(conn)``, with values for ``?`` and keywords for ``:name``. The string below it documents it.
+"""
+
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 import apsw
 import msgspec
 
+from kernel.policy import instruction_states
+from kernel.policy.instruction_states import DeliveryStep, Step
+from kernel.store.transaction import Transaction
 from protocol.instruction import Usage
 
 T = TypeVar("T")
@@ -78,6 +87,114 @@ def _call_by_name(
 
 def _call(type_: Callable[..., Any], row: tuple[Any, ...]) -> Any:
     return type_(*row)
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Generic[T]):
+    """A statement, and what reads its answer."""
+
+    sql: str
+    read: Callable[[apsw.Cursor], T]
+
+    def __call__(self, conn: apsw.Connection, *values: Any, **named: Any) -> T:
+        """Execute the statement with ``values`` for its ``?``, or with ``named`` for its ``:name``."""
+        return self.read(conn.execute(self.sql, named or values))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A statement that changes rows and answers with none."""
+
+    sql: str
+
+    def __call__(self, tx: Transaction, *values: Any, **named: Any) -> None:
+        """Execute the statement with ``values`` for its ``?``, or with ``named`` for its ``:name``."""
+        tx.write(self.sql, named or values)
+
+
+class Sql(str):
+    """A statement that makes queries."""
+
+    __slots__ = ()
+
+    def scalar(self, make: Callable[[Any], T], default: T | None = None) -> Query[T]:
+        """The one value; ``default`` is that of no row and of NULL."""
+
+        def read(cursor: apsw.Cursor) -> T:
+            row = cursor.fetchone()
+            return cast("T", default) if row is None or row[0] is None else make(row[0])
+
+        return Query(self, read)
+
+    def optional(self, make: Callable[[Any], T]) -> Query[T | None]:
+        """The one value; None where there is no row, or NULL."""
+        return self.scalar(cast("Callable[[Any], T | None]", make))
+
+    def exists(self) -> Query[bool]:
+        """Whether there is a row."""
+        return Query(self, lambda cursor: cursor.fetchone() is not None)
+
+    def column(self, make: Callable[[Any], T]) -> Query[tuple[T, ...]]:
+        """The first column of all rows."""
+        return Query(self, lambda cursor: tuple(make(row[0]) for row in cursor))
+
+    def row(self, type_: Callable[..., T], **made: Callable[[Any], Any]) -> Query[T | None]:
+        """The first row, as the function ``one`` makes it."""
+        return Query(self, lambda cursor: one(cursor, self, type_, **made))
+
+    def rows(self, type_: Callable[..., T], **made: Callable[[Any], Any]) -> Query[tuple[T, ...]]:
+        """All rows, as the function ``one`` makes them."""
+        return Query(self, lambda cursor: tuple(each(cursor, self, type_, **made)))
+
+    def change(self) -> Change:
+        """No answer."""
+        return Change(self)
+
+
+FRAGMENTS: Final = {
+    "{wait}": "waits_for = :waits_for, wait_key = :wait_key, not_before_ms = :not_before, parked_ms = :now",
+    "{no_wait}": "waits_for = NULL, wait_key = NULL, not_before_ms = 0",
+}
+"""Assignments of a wait, for statements that change the state in the same breath; all others are in
+kernel.store.waits."""
+
+STEP: Final = re.compile(r"\{(before )?(\w+)\}")
+
+
+def instruction_sql(template: str) -> Sql:
+    """Render a statement on instructions: ``{lease}`` is the state that the step leads to, ``state {before lease}``
+    the condition that it may be made, ``{wait}`` and ``{no_wait}`` are assignments of FRAGMENTS."""
+    for name, text in FRAGMENTS.items():
+        template = template.replace(name, text)
+
+    def rendered(found: re.Match[str]) -> str:
+        step = cast(Step, found[2])
+        return _among(instruction_states.sources(step)) if found[1] else f"'{instruction_states.target(step)}'"
+
+    return Sql(STEP.sub(rendered, template))
+
+
+def delivery_sql(template: str) -> Sql:
+    """Render a statement on deliveries, as instruction_sql does."""
+
+    def rendered(found: re.Match[str]) -> str:
+        step = cast(DeliveryStep, found[2])
+        if found[1]:
+            return _among(instruction_states.delivery_sources(step))
+        return f"'{instruction_states.delivery_target(step)}'"
+
+    return Sql(STEP.sub(rendered, template))
+
+
+def _among(states: Sequence[str]) -> str:
+    literals = ", ".join(f"'{state}'" for state in states)
+    return f"= {literals}" if len(states) == 1 else f"IN ({literals})"
+
+
+def select(type_: type[msgspec.Struct], source: str, **made: str) -> str:
+    """Write the SELECT of the fields of ``type_``; ``made`` has the expressions of those that are no column."""
+    fields = (f"{made[name]} AS {name}" if name in made else name for name in type_.__struct_fields__)
+    return " ".join(("SELECT", ", ".join(fields), "FROM", source))
 
 
 LONGEST: Final = 1000

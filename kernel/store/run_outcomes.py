@@ -8,7 +8,7 @@ import apsw
 import msgspec
 
 from kernel.policy.run_completion import ExitChoice
-from kernel.store import rows
+from kernel.store.rows import Sql
 from protocol.agent import Scope
 from protocol.names import base_space, is_below
 from protocol.voting import BallotType, Binds
@@ -40,22 +40,17 @@ class BindingOutcome(NamedTuple):
     binds: Binds
 
 
-BINDING: Final = """
+def _bound(binds: bytes | None) -> Binds:
+    return Binds() if binds is None else _binds.decode(binds)
+
+
+binding_outcome = Sql("""
 SELECT type, CASE state WHEN 'resolved' THEN winner END AS winner, binds FROM ballots
 WHERE name = :name AND space = :space AND binding AND state <> 'open'
   AND run = coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
     (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
-"""
-
-
-def binding_outcome(conn: apsw.Connection, space: str, name: str) -> BindingOutcome | None:
-    """Return the outcome of the proposal called ``name``, if it is binding and has ended."""
-    values = {"space": space, "name": name}
-    return rows.one(conn.execute(BINDING, values), BINDING, BindingOutcome, binds=_bound)
-
-
-def _bound(binds: bytes | None) -> Binds:
-    return Binds() if binds is None else _binds.decode(binds)
+""").row(BindingOutcome, binds=_bound)
+"""Return the outcome of the proposal called ``name``, if it is binding and has ended."""
 
 
 class Reply(NamedTuple):

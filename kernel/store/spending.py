@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from kernel.store import rows
-from kernel.store.rows import SpentColumns
+from kernel.store.rows import SpentColumns, Sql
 from protocol.api.kernel import GROUPED_BY, GroupedBy, UsageGroup, UsageReport, UsageRow
 from protocol.errors import Refused
 from protocol.instruction import ENDED, LARGEST, Status, Usage
@@ -87,14 +87,10 @@ class RunMoney(msgspec.Struct, frozen=True):
     wall_time_ms: int | None
 
 
-OF_RUN: Final = """
+of_run = Sql("""
 SELECT mode, budget_tokens, budget_usd, spent_tokens, spent_usd, deadline_ms, wall_time_ms FROM workflows WHERE id = ?
-"""
-
-
-def of_run(conn: apsw.Connection, run: int) -> RunMoney | None:
-    """One run, by its number."""
-    return rows.one(conn.execute(OF_RUN, (run,)), OF_RUN, RunMoney)
+""").row(RunMoney)
+"""One run, by its number."""
 
 
 # One pass over what was asked for. Rows are few: agents, workspaces and models, and how work of them ended.

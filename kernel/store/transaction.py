@@ -1,6 +1,6 @@
 """A write transaction as its jobs see it: its connection, its time, and the events they emit."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -27,8 +27,8 @@ def optional_rfc3339(at_ms: int | None) -> str | None:
     return rfc3339(at_ms) if at_ms else None
 
 
-Bindings = tuple[str | int | bytes | None, ...]
-"""Of a statement, by place."""
+Bindings = Sequence[Any] | Mapping[str, Any]
+"""Of a statement, by place or by name."""
 _NO_DATA: Final[dict[str, Any]] = {}
 
 

@@ -10,10 +10,8 @@ own.
 from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
 
-import apsw
-
+from kernel.store.rows import Sql, instruction_sql
 from kernel.store.transaction import Transaction, optional_rfc3339
-from kernel.store.transition_sql import instruction_sql
 from protocol.instruction import LANES, WaitReason
 from protocol.names import AgentKey, InstructionId, instruction_id, name_of
 
@@ -59,24 +57,20 @@ def wait_if_paused(tx: Transaction, number: int) -> bool:
 
 
 # A workflow may have somebody else in the place of what an agent's file says.
-PERSON: Final = """
-SELECT coalesce(m.answer_ms, a.answer_ms) FROM agents AS a
-LEFT JOIN members AS m ON m.space = :space AND m.name = :name AND m.agent = a.key
-WHERE a.key = :agent AND coalesce(m.backend, a.backend) = 'human'
-"""
 PERSONS: Final = "person"
 """The key of all that waits for the person behind its agent: what wakes it is an answer."""
 
 
-def person(conn: apsw.Connection, agent: str, name: str, space: str) -> int | None:
-    """Return how long the person behind ``agent`` may take to answer in ``space``, 0 for as long as he likes; None: no
-    person is behind it.
-    """
-    row = conn.execute(PERSON, {"agent": agent, "name": name, "space": space}).fetchone()
-    return None if row is None else int(row[0])
+person = Sql("""
+SELECT coalesce(m.answer_ms, a.answer_ms) FROM agents AS a
+LEFT JOIN members AS m ON m.space = :space AND m.name = :name AND m.agent = a.key
+WHERE a.key = :agent AND coalesce(m.backend, a.backend) = 'human'
+""").optional(int)
+"""Return how long the person behind ``agent`` may take to answer in ``space``, 0 for as long as he likes; None: no
+person is behind it."""
 
 
-WHOSE: Final = "SELECT agent, name, space FROM instructions WHERE id = ?"
+WHOSE: Final = "SELECT space, name, agent FROM instructions WHERE id = ?"
 WAIT_FOR_PERSON: Final = instruction_sql("""
 UPDATE instructions SET state = {pause}, waits_for = 'person', wait_key = 'person', not_before_ms = 0,
   parked_ms = :now, answer_by_ms = CASE :within WHEN 0 THEN 0 ELSE :now + :within END
@@ -117,16 +111,12 @@ def follow_backend(tx: Transaction, agent: AgentKey) -> None:
             wake(tx, (number,))
 
 
-WAIT_WHERE_PAUSED: Final = instruction_sql("""
+wait_where_paused = instruction_sql("""
 UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL
 WHERE state {before pause}
   AND run IN (SELECT w.id FROM workflows AS w WHERE w.paused AND w.state = 'running')
-""")
-
-
-def wait_where_paused(tx: Transaction) -> None:
-    """Have the queues of all paused workflows wait. Nobody is told: for those who look on, they never went on."""
-    tx.conn.execute(WAIT_WHERE_PAUSED)
+""").change()
+"""Have the queues of all paused workflows wait. Nobody is told: for those who look on, they never went on."""
 
 
 WAIT_IN_SPACE: Final = instruction_sql("""
@@ -209,12 +199,8 @@ def wake_limited(tx: Transaction, *, space: str | None = None, agent: str | None
     return tuple(instruction_id(number) for number, *_rest in released)
 
 
-MAKE_DUE: Final = "UPDATE instructions SET not_before_ms = 0 WHERE agent = ? AND state IN ('queued', 'yielded')"
-
-
-def make_due(tx: Transaction, agent: AgentKey) -> None:
-    """Forget the times that the queue of ``agent`` was to be tried again at."""
-    tx.conn.execute(MAKE_DUE, (agent,))
+make_due = Sql("UPDATE instructions SET not_before_ms = 0 WHERE agent = ? AND state IN ('queued', 'yielded')").change()
+"""Forget the times that the queue of ``agent`` was to be tried again at."""
 
 
 SET_KEY: Final = "UPDATE instructions SET wait_key = ? WHERE id = ?"
@@ -235,14 +221,10 @@ def mark_live(tx: Transaction, number: int, reason: WaitReason, key: str, until_
     tx.conn.execute(MARK_LIVE, (reason, key, until_ms, number))
 
 
-UNMARK_LIVE: Final = instruction_sql("""
+unmark_live = instruction_sql("""
 UPDATE instructions SET {no_wait} WHERE id = ? AND state IN ('leased', 'running') AND waits_for = ?
-""")
-
-
-def unmark_live(tx: Transaction, number: int, reason: WaitReason) -> None:
-    """Say that an attempt goes on that had done nothing but wait for ``reason``."""
-    tx.conn.execute(UNMARK_LIVE, (number, reason))
+""").change()
+"""Say that an attempt goes on that had done nothing but wait for ``reason``."""
 
 
 FOLLOW: Final = (

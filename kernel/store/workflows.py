@@ -11,6 +11,7 @@ from kernel.rule.effects import StartRun
 from kernel.rule.view import Workspace
 from kernel.store import rows, spaces, voting
 from kernel.store.instructions import Waiting
+from kernel.store.rows import Sql, select
 from kernel.store.transaction import Transaction
 from protocol.agent import Approval
 from protocol.api.runs import RunOptions
@@ -138,19 +139,9 @@ def _workspace(
     return Workspace(**columns, options=options)
 
 
-RECORDS: Final = """
-SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
-  limited_by
-FROM workflows
-"""
-RUNNING: Final = f"""
-{RECORDS} WHERE state = 'running' ORDER BY space
-"""
-
-
-def running(conn: apsw.Connection) -> tuple[WorkflowRecord, ...]:
-    """Every workflow that runs."""
-    return tuple(rows.all_(conn.execute(RUNNING), RUNNING, WorkflowRecord))
+RECORDS: Final = select(WorkflowRecord, "workflows")
+running = Sql(f"{RECORDS} WHERE state = 'running' ORDER BY space").rows(WorkflowRecord)
+"""Every workflow that runs."""
 
 
 # Used up for all: what a vote comes to is told one hop after what was put to the vote, and wakes whoever did that.
@@ -310,22 +301,12 @@ def spaces_at(conn: apsw.Connection, place: str) -> tuple[SpaceId, ...]:
     return tuple(SpaceId(str(space)) for (space,) in conn.execute(SPACES_AT, split_space(place)))
 
 
-NEXT: Final = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'workflows'), 0) + 1"
+next_run = Sql("SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'workflows'), 0) + 1").scalar(int)
+"""The number that the next run gets, if it starts in the same transaction."""
 
 
-def next_run(conn: apsw.Connection) -> int:
-    """The number that the next run gets, if it starts in the same transaction."""
-    return int(conn.execute(NEXT).get)
-
-
-BY_ID: Final = f"""
-{RECORDS} WHERE id = ?
-"""
-
-
-def by_id(conn: apsw.Connection, run: int) -> WorkflowRecord | None:
-    """One run."""
-    return rows.one(conn.execute(BY_ID, (run,)), BY_ID, WorkflowRecord)
+by_id = Sql(f"{RECORDS} WHERE id = ?").row(WorkflowRecord)
+"""One run."""
 
 
 class RunFilter(NamedTuple):
@@ -374,22 +355,12 @@ def cost_usd(conn: apsw.Connection, run: int) -> float | None:
     return cast("float | None", conn.execute(COST, (run,)).get)
 
 
-PAUSED: Final = "SELECT paused FROM workflows WHERE id = ?"
+paused = Sql("SELECT paused FROM workflows WHERE id = ?").scalar(bool, False)
+"""Return whether somebody holds its work back."""
 
 
-def paused(conn: apsw.Connection, run: int) -> bool:
-    """Return whether somebody holds its work back."""
-    row = conn.execute(PAUSED, (run,)).fetchone()
-    return row is not None and bool(row[0])
-
-
-BOUND: Final = "SELECT bound FROM workflows WHERE id = ?"
-
-
-def bound(conn: apsw.Connection, run: int) -> bool:
-    """Return whether what is said in it is kept for the runs that come."""
-    row = conn.execute(BOUND, (run,)).fetchone()
-    return row is not None and bool(row[0])
+bound = Sql("SELECT bound FROM workflows WHERE id = ?").scalar(bool, False)
+"""Return whether what is said in it is kept for the runs that come."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -399,9 +370,5 @@ class Source(msgspec.Struct, frozen=True):
     params: bytes
 
 
-SOURCE: Final = "SELECT definition, params FROM workflows WHERE id = ?"
-
-
-def source(conn: apsw.Connection, run: int) -> Source | None:
-    """Return the definition and the parameters of the run."""
-    return rows.one(conn.execute(SOURCE, (run,)), SOURCE, Source)
+source = Sql("SELECT definition, params FROM workflows WHERE id = ?").row(Source)
+"""Return the definition and the parameters of the run."""

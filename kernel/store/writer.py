@@ -24,7 +24,7 @@ import trio
 from msgspec import UNSET
 
 from kernel.fault_injection import fault_point
-from kernel.policy.durations import Durations
+from kernel.policy.metrics import Durations
 from kernel.rule.evaluate import CORE_TABLE, Table
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed

@@ -38,7 +38,7 @@ from kernel.operations.context import (
 from kernel.operations.node_door import NodeDoor
 from kernel.operations.page_keys import PageKeys
 from kernel.operations.resource_usage import ResourceSampler
-from kernel.policy.durations import Durations
+from kernel.policy.metrics import Durations
 from kernel.policy.node_states import NodeState
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher

@@ -161,7 +161,7 @@ class EffectWriter:
 
     def _insert(self, seq: int, fact: Fact, run: _Run, assign: Assign, waits_for: WaitReason | None) -> int:
         tx = self._tx
-        within_ms = waits.person(tx.conn, assign.agent, assign.name, fact.draft.space) if waits_for is None else None
+        within_ms = waits.person(tx.conn, fact.draft.space, assign.name, assign.agent) if waits_for is None else None
         if within_ms is not None:
             waits_for = "person"
         status = "waiting" if waits_for else "queued"

@@ -21,9 +21,8 @@ from kernel.store.circuit_breakers import ProviderFailure, record_failure, relea
 from kernel.store.entries import store_body
 from kernel.store.instructions import find
 from kernel.store.quotas import forget_quotas
-from kernel.store.rows import SpentColumns
+from kernel.store.rows import SpentColumns, delivery_sql, instruction_sql
 from kernel.store.transaction import Transaction
-from kernel.store.transition_sql import delivery_sql, instruction_sql
 from kernel.store.transitions import tasks
 from kernel.store.transitions.apply_effects import apply_fact
 from kernel.store.transitions.journal import INSERT_ENTRY

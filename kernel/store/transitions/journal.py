@@ -11,8 +11,8 @@ from kernel.policy.provenance import class_of_entry
 from kernel.store.attempts import Beginning, held, stale, started, tell_started
 from kernel.store.entries import FrozenPrompt, put, store_body
 from kernel.store.quotas import use
+from kernel.store.rows import delivery_sql, instruction_sql
 from kernel.store.transaction import Transaction
-from kernel.store.transition_sql import delivery_sql, instruction_sql
 from kernel.store.transitions.limits import spend
 from kernel.store.transitions.threads import ASK_AGENT
 from protocol.agent_memory import CLASSES

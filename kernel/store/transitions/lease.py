@@ -2,13 +2,12 @@
 
 from typing import Final, cast
 
-import apsw
 import msgspec
 
 from kernel.store import rows, tasks
 from kernel.store.instructions import AgentInSpace
+from kernel.store.rows import Sql, delivery_sql, instruction_sql
 from kernel.store.transaction import Transaction
-from kernel.store.transition_sql import delivery_sql, instruction_sql
 from protocol.agent import Approval
 from protocol.instruction import LANES, Lane
 from protocol.names import (
@@ -171,11 +170,7 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes, node: str = "") 
     return leased
 
 
-SOME_QUEUED: Final = """
+some_queued = Sql("""
 SELECT 1 FROM instructions INDEXED BY instructions_queue WHERE state IN ('queued', 'yielded') LIMIT 1
-"""
-
-
-def some_queued(conn: apsw.Connection) -> bool:
-    """Return whether any instruction is queued, ready or not."""
-    return conn.execute(SOME_QUEUED).fetchone() is not None
+""").exists()
+"""Return whether any instruction is queued, ready or not."""

@@ -10,9 +10,9 @@ from kernel.rule.assignment import not_running
 from kernel.rule.draft import Draft, Fact
 from kernel.store import tasks, waits
 from kernel.store.instructions import Found, find
+from kernel.store.rows import delivery_sql
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
-from kernel.store.transition_sql import delivery_sql
 from kernel.store.transitions.apply_effects import apply_fact
 from kernel.store.transitions.close import WAITS_FOR_PERSON, close_incomplete
 from protocol.errors import Refused

@@ -13,12 +13,13 @@ import apsw
 import msgspec
 
 from kernel.fault_injection import fault_point
-from kernel.policy.placement import FENCE_SECONDS
 from kernel.policy.restart import LOOP_BOOTS, BootFailures, PastBoot, in_boot_loop, with_failure
+from kernel.policy.scheduling import FENCE_SECONDS
 from kernel.store import circuit_breakers, waits
 from kernel.store.attempts import end_left_behind
 from kernel.store.database import write_anew
 from kernel.store.entries import of
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import close as transitions_close
 from kernel.store.transitions.clock_correction import HostClock, correct_clock, skipped
@@ -40,13 +41,8 @@ def died(tx: Transaction) -> bool:
     return row is not None and not row[1]
 
 
-PREDECESSOR: Final = "SELECT stopped_ms IS NULL FROM boots ORDER BY id DESC LIMIT 1 OFFSET 1"
-
-
-def predecessor_died(conn: apsw.Connection) -> bool:
-    """Return whether the kernel before the one that runs ended without being asked to."""
-    row = conn.execute(PREDECESSOR).fetchone()
-    return row is not None and bool(row[0])
+predecessor_died = Sql("SELECT stopped_ms IS NULL FROM boots ORDER BY id DESC LIMIT 1 OFFSET 1").scalar(bool, False)
+"""Return whether the kernel before the one that runs ended without being asked to."""
 
 
 def in_a_loop(tx: Transaction) -> bool:

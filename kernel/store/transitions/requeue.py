@@ -10,8 +10,8 @@ from kernel.store.agents import charge_crash
 from kernel.store.approvals import awaited
 from kernel.store.attempts import Ending, end_attempt, stale
 from kernel.store.circuit_breakers import ProviderFailure, breaker, record_failure, release_probe
+from kernel.store.rows import instruction_sql
 from kernel.store.transaction import Transaction, optional_rfc3339
-from kernel.store.transition_sql import instruction_sql
 from kernel.store.transitions import tasks
 from kernel.store.transitions.threads import compact, take_answers
 from protocol.errors import CLASS_OF_CAUSE, Cause
@@ -177,7 +177,7 @@ def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:
             parking, status="waiting", waits_for="answer", wait_key=still_open, not_before_ms=0
         )
     # Until an approval is decided it holds no worker; one that is tried again later looks then.
-    if parking.status != "waiting" and not parking.not_before_ms and (request := awaited(tx, number)) is not None:
+    if parking.status != "waiting" and not parking.not_before_ms and (request := awaited(tx.conn, number)) is not None:
         parking = msgspec.structs.replace(
             parking,
             status="waiting",

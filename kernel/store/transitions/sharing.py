@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from kernel.policy.mediation import Given
+from kernel.policy.curation import Given
 from kernel.rule.draft import Author, Draft
 from kernel.store import audit
 from kernel.store.transaction import Transaction

@@ -10,8 +10,8 @@ from kernel.store.circuit_breakers import release_agent
 from kernel.store.holdings import RENAMING
 from kernel.store.instructions import find
 from kernel.store.mirrors import mark_redo
+from kernel.store.rows import delivery_sql, instruction_sql
 from kernel.store.transaction import Transaction
-from kernel.store.transition_sql import delivery_sql, instruction_sql
 from kernel.store.transitions.append import continue_work
 from kernel.store.transitions.limits import grant, grant_agent
 from kernel.store.transitions.threads import forget_questions, wait_for_answers

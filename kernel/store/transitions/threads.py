@@ -12,6 +12,7 @@ import msgspec
 
 from kernel.store import waits
 from kernel.store.entries import of, store_body
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction
 from kernel.store.trust import lower, of_work
 from protocol.agent_memory import least
@@ -152,12 +153,8 @@ def inherit_questions(tx: Transaction, new: int, old: int) -> None:
     wait_for_answers(tx, new)
 
 
-FORGET: Final = "UPDATE instructions SET told = 1 WHERE asked_by = ? AND told = 0"
-
-
-def forget_questions(tx: Transaction, asker: int) -> None:
-    """The work begins afresh: what it had asked is answered to nobody."""
-    tx.conn.execute(FORGET, (asker,))
+forget_questions = Sql("UPDATE instructions SET told = 1 WHERE asked_by = ? AND told = 0").change()
+"""The work begins afresh: what it had asked is answered to nobody."""
 
 
 NOTICE: Final = (

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kernel.policy.mediation import quoted
+from kernel.policy.curation import quoted
 from kernel.rule.draft import Draft
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append

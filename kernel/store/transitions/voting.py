@@ -290,7 +290,7 @@ def elect_owner(tx: Transaction, space: str, kickoff: HeldKickoff) -> None:
 
 def _settle(tx: Transaction, space: str, name: str, *, quietly: bool = False) -> None:
     """Do what follows from a binding proposal that has ended. ``quietly``: nobody begins anything after it."""
-    ended = run_outcomes.binding_outcome(tx.conn, space, name)
+    ended = run_outcomes.binding_outcome(tx.conn, name, space)
     if ended is None:
         return
     if ended.type == "election" and ended.winner is not None:

@@ -7,8 +7,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from kernel.policy.durations import BOUNDS_SECONDS, Durations
-from kernel.policy.metrics import COUNTED, LABEL_CHARACTERS, OTHER, SERIES, CounterKey, count
+from kernel.policy.metrics import BOUNDS_SECONDS, COUNTED, LABEL_CHARACTERS, OTHER, SERIES, CounterKey, Durations, count
 from kernel.services.metrics import EventCounters
 from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions.close import close

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kernel.policy.curation import (
     JUDGED_CHARACTERS,
     SUMMARY_CHARACTERS,
+    Given,
     ask_question,
     may_judge,
     summable,
@@ -18,7 +19,6 @@ from kernel.policy.curation import (
     write_question,
 )
 from kernel.policy.guard import TEXT_BYTES
-from kernel.policy.mediation import Given
 from protocol.agent_memory import CLASSES, Entry, Source, SourceClass, Tier, least
 
 pytestmark = pytest.mark.promise("P67")

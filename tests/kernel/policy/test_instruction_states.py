@@ -23,7 +23,7 @@ from kernel.policy.instruction_states import (
     sources,
     target,
 )
-from kernel.store.transition_sql import delivery_sql, instruction_sql
+from kernel.store.rows import delivery_sql, instruction_sql
 from kernel.store.transitions import close
 from kernel.store.transitions.close import ENDS, EndStatus
 from kernel.store.transitions.requeue import Requeue

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy import mediation
+from kernel.policy import curation
 from kernel.policy.recall import CUT
 from protocol.agent_memory import TIERS, VISIBILITIES, Entry, Source
 
@@ -36,18 +36,18 @@ def visible(entry: Entry) -> bool:
 @pytest.mark.promise("P51")
 @given(entries, texts)
 def test_what_may_not_be_given_makes_no_difference(known: list[Entry], query: str) -> None:
-    told = mediation.answer(known, query, PLACE, NOW_MS)
-    assert told == mediation.answer([one for one in known if visible(one)], query, PLACE, NOW_MS)
-    assert len(told) <= mediation.MOST_GIVEN
+    told = curation.answer(known, query, PLACE, NOW_MS)
+    assert told == curation.answer([one for one in known if visible(one)], query, PLACE, NOW_MS)
+    assert len(told) <= curation.MOST_GIVEN
     for one in told:
         assert any(visible(entry) and entry.key == one.key and entry.trust == one.trust for entry in known)
 
 
 @given(entries, texts)
 def test_what_is_given_is_quoted_bounded_and_has_its_source(known: list[Entry], query: str) -> None:
-    for one in mediation.answer(known, query, PLACE, NOW_MS):
+    for one in curation.answer(known, query, PLACE, NOW_MS):
         assert all(line.startswith(">") for line in one.text.splitlines())
-        limit = mediation.WHOLE_CHARACTERS if one.visibility == "public" else mediation.EXCERPT_CHARACTERS
+        limit = curation.WHOLE_CHARACTERS if one.visibility == "public" else curation.EXCERPT_CHARACTERS
         assert len(one.text) <= limit + 2 * len(CUT) + 2 * one.text.count(">")
         assert one.trust == one.source.class_
 
@@ -55,7 +55,7 @@ def test_what_is_given_is_quoted_bounded_and_has_its_source(known: list[Entry], 
 @given(entries, st.lists(st.text("abcd", min_size=1, max_size=3), max_size=6))
 def test_what_is_shared_is_what_may_be_given_and_the_rest_is_withheld(known: list[Entry], keys: list[str]) -> None:
     by_key = {one.key: one for one in reversed(known)}
-    shared, withheld = mediation.share(by_key.get, keys, PLACE)
+    shared, withheld = curation.share(by_key.get, keys, PLACE)
     assert [one.key for one in shared] == [key for key in dict.fromkeys(keys) if key in by_key and visible(by_key[key])]
     assert {*withheld, *(one.key for one in shared)} == set(keys)
 
@@ -64,15 +64,15 @@ def test_the_entry_with_the_rarer_word_comes_first_and_words_are_found_without_t
     texts = ("how to deploy", "who may deploy at night", "deploy by the button in the lift")
     known = [Entry(f"k{n}", text, visibility="public") for n, text in enumerate(texts)]
     known.append(Entry("parser", "we deploy the parser on Fridays", visibility="public"))
-    told = mediation.answer(known, "What do you know about deployments of the parser?", PLACE, NOW_MS)
+    told = curation.answer(known, "What do you know about deployments of the parser?", PLACE, NOW_MS)
     assert [one.key for one in told] == ["parser", "k0", "k1", "k2"]
-    assert mediation.answer(known, "what do you know?", PLACE, NOW_MS) == ()
+    assert curation.answer(known, "what do you know?", PLACE, NOW_MS) == ()
 
 
 def test_a_shareable_entry_is_given_as_an_excerpt_around_the_word_and_a_public_one_whole() -> None:
     value = "x " * 600 + "the staging cluster" + " y" * 600
-    (part,) = mediation.answer([Entry("a", value, visibility="shareable")], "staging", PLACE, NOW_MS)
-    (whole,) = mediation.answer([Entry("a", value, visibility="public")], "staging", PLACE, NOW_MS)
+    (part,) = curation.answer([Entry("a", value, visibility="shareable")], "staging", PLACE, NOW_MS)
+    (whole,) = curation.answer([Entry("a", value, visibility="public")], "staging", PLACE, NOW_MS)
     assert "staging cluster" in part.text
     assert (part.cut, len(part.text) < 420) == (True, True)
     assert (whole.cut, whole.text) == (False, f"> {value}")

@@ -11,9 +11,9 @@ import pytest
 from interface.cli.command_parser import parser_for
 from interface.cli.command_table import BY_WORD
 from kernel.policy.agent_status import AgentState, readiness
-from kernel.policy.need_parts import TEXT_CHARACTERS
 from kernel.policy.needs import count, needs
 from kernel.policy.open_items import (
+    TEXT_CHARACTERS,
     BlockedWork,
     DeadInstruction,
     Elector,

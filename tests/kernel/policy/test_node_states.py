@@ -5,12 +5,13 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy.node_scaling import SHRINK_SECONDS, Demand, wanted_nodes
 from kernel.policy.node_states import (
     LONGEST_PAUSE_SECONDS,
     LONGEST_REFUSED_SECONDS,
+    SHRINK_SECONDS,
     STEADY_SECONDS,
     TRANSITIONS,
+    Demand,
     NodeEvent,
     Reach,
     after,
@@ -18,6 +19,7 @@ from kernel.policy.node_states import (
     pause_seconds,
     refused_seconds,
     standing,
+    wanted_nodes,
 )
 
 REACHES = st.sampled_from(get_args(Reach))

@@ -12,8 +12,7 @@ from kernel import adoption
 from kernel.boot.replacement import Held
 from kernel.policy.budget import Allowance
 from kernel.policy.circuit_breaker import Endpoint
-from kernel.policy.placement import HERE
-from kernel.policy.scheduling import Limits
+from kernel.policy.scheduling import HERE, Limits
 from kernel.procs.handle import HandedHandle
 from kernel.procs.procfs import ProcessId
 from kernel.services.budgets import HandedBudget

@@ -9,7 +9,7 @@ import pytest
 from kernel.policy.idle import Outstanding, kept_by
 from kernel.services.idle_exit import IdleExit
 from kernel.services.shutdown import ShutdownRequest
-from kernel.store.idleness import outstanding
+from kernel.store.checkup import outstanding
 from kernel.store.transitions.close import close
 from protocol.project import IncomingHook, ProjectDefinition
 from tests.kernel.store.running_store import Store, open_store

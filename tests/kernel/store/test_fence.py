@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from kernel.policy.placement import FENCE_SECONDS
+from kernel.policy.scheduling import FENCE_SECONDS
 from kernel.store import instructions
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.snapshot import AWAY

@@ -15,7 +15,7 @@ from tests.kernel.store.running_store import Store, token_hash
 STORE = Path(kernel.store.__path__[0])
 ASSIGNMENT = re.compile(r"\b(waits_for|wait_key|hold_key|hold_reason) = |\{wait\}|\{no_wait\}")
 ENDINGS = {"close.END", "requeue.PARK", "steering.RETRY"}
-"""Statements that end an attempt or begin anew, and set the wait in the same breath, by transition_sql.FRAGMENTS."""
+"""Statements that end an attempt or begin anew, and set the wait in the same breath, by rows.FRAGMENTS."""
 
 
 def test_waits_alone_writes_for_what_and_by_whom_work_is_kept_back() -> None:
