@@ -10,13 +10,13 @@ from protocol.agent import Approval
 from protocol.ipc import Entry, Go, Json, Limits, Refusal, Result, ToolCall
 from protocol.tools import AUTH_REQUEST
 from tests.worker.fake_kernel import script
-from worker.attempt import Permission, ToolAccess
+from worker.attempt import ToolAccess
 from worker.conversation import Conversation
 from worker.io.trio_io import TrioIO
 from worker.loop import run
 from worker.models.mock import MockModel
 from worker.models.model import BLANK
-from worker.tool import INTERRUPTED, BuiltinTool, Outcome, ToolRunners, ToolSpec
+from worker.tool import INTERRUPTED, BuiltinTool, Outcome, Permission, ToolRunners, ToolSpec
 
 CALL = ToolCall(id="c", name="bash", args=Json(b'{"command":"ls"}'))
 KEY = "0.0:c"
