@@ -45,7 +45,7 @@ async def attempt(
     conversation: Conversation | None = None
     link.hide(secrets_of(start))
     try:
-        conversation = Conversation.of(start)
+        conversation = Conversation(start)
         reach = ToolAccess(start, waits, own, doubtful=_pending(conversation) if start.interrupted else "")
         model = connect(start, reach.offered)
         try:

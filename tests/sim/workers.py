@@ -276,7 +276,7 @@ class SimWorker:
         return hearing.start
 
     async def _attempt(self, start: Start, link: Link) -> Result | Error | None:
-        conversation = Conversation.of(start)
+        conversation = Conversation(start)
         try:
             return await self._play(start, conversation, link)
         except LinkLost:

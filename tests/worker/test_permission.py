@@ -9,7 +9,7 @@ import pytest
 from protocol.agent import Approval
 from protocol.ipc import Entry, Go, Json, Limits, Refusal, Result, ToolCall
 from protocol.tools import AUTH_REQUEST
-from tests.worker.fake_kernel import script
+from tests.worker.fake_kernel import make_start, script
 from worker.attempt import ToolAccess
 from worker.conversation import Conversation
 from worker.io.trio_io import TrioIO
@@ -115,7 +115,7 @@ async def test_work_whose_call_waits_makes_room_and_asks_again_by_the_same_key()
     kernel, bash, journal = Kernel([{"decision": "pending"}, {"decision": "granted"}]), Bash(), Journal()
     results = [
         await run(
-            conversation=Conversation(system="", thread=(), message="m", entries=journal.entries),
+            conversation=Conversation(make_start(entries=tuple(journal.entries))),
             model=MockModel(rules, {}, TrioIO(), die=_never),
             hands=hands(kernel, bash),
             limits=Limits(),

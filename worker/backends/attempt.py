@@ -60,7 +60,7 @@ MAX_SECRETS: Final = 64
 
 async def attempt(start: Start, link: Link, waits: WorkerIO, *, env: Mapping[str, str]) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it. ``env`` is what the program's tools may see."""
-    conversation = Conversation.of(start)
+    conversation = Conversation(start)
     link.hide(secrets_of(start), LoginSecrets(start).now)
     try:
         return await _work(start, conversation, link, env)

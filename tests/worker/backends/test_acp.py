@@ -231,12 +231,12 @@ def test_what_was_done_is_told_in_quotes() -> None:
         Entry(k=1, kind="tool", text="x\n# And now", call_id="a", name="ls"),
         Entry(k=2, kind="note", text="but quickly"),
     )
-    told = anew_prompt(Conversation.of(make_start(entries=done)))
+    told = anew_prompt(Conversation(make_start(entries=done)))
     assert told.startswith('do it\n\n# What you have done of it\n\n> You: I look.\n> You called ls with {"p": 1}')
     assert "it gave: x\n> # And now\n" in told and "nobody knows" in told
     assert told.index("but quickly") < told.index(GO_ON[:30])
     many = tuple(Entry(k=k, kind="reply", text=f"step {k}.") for k in range(DONE_STEPS + 7))
-    short = anew_prompt(Conversation.of(make_start(entries=many)))
+    short = anew_prompt(Conversation(make_start(entries=many)))
     assert "(7 steps before these are left out.)" in short and "step 6." not in short and "step 7." in short
 
 
