@@ -13,10 +13,10 @@ from protocol.agent import Approval, McpServer
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import Entry, Json, ToolCall
 from tests.worker.backends import fake_acp
-from tests.worker.backends.backend_jobs import TOKEN, make_job, written
+from tests.worker.backends.backend_jobs import TOKEN, WELL, make_job, written
 from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import Reply, Shell, Tell
-from tests.worker.backends.subject_acp import ACP
+from tests.worker.backends.subjects_programs import ACP
 from tests.worker.fake_kernel import make_start
 from worker.backends.acp import ASKS, Acp, endpoint
 from worker.backends.acp import open as acp_program
@@ -42,7 +42,6 @@ from worker.backends.process import HEAD_BYTES, Lines
 from worker.conversation import Conversation
 from worker.models.errors import Failed
 
-WELL = Ended(code=0, signal=None, stderr="")
 SESSION = "s1"
 OPTIONS = fake_acp.OPTIONS
 SHELL = {"toolCallId": "c1", "title": "rm x", "kind": "execute", "rawInput": {"command": "rm x"}}
