@@ -7,13 +7,9 @@ What an answer means is read here, what it is decided there.
 
 import traceback
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Final
+from typing import Any
 
-import msgspec
-
-from protocol.agent import Approval
-from protocol.ipc import Error, Refusal, Result, Start, ToolCall
+from protocol.ipc import Error, Result, Start, ToolCall
 from protocol.names import is_personal
 from protocol.tools import AUTH_REQUEST, ON_DEMAND
 from worker.conversation import Conversation
@@ -24,52 +20,7 @@ from worker.kernel_link import Link, LinkLost, Stopped, secrets_of
 from worker.loop import run
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Model
-from worker.tool import BuiltinTool, FileClaims, Outcome, Permit, ToolRunner, ToolRunners, ToolSpec
-
-_REFUSED: Final[Mapping[str, tuple[Refusal, str]]] = {
-    "denied": ("denied", "it was denied"),
-    "expired": ("expired", "it was not approved"),
-}
-"""What is kept of a call that may not be made, and what a model reads of it."""
-
-
-class PermissionAnswer(msgspec.Struct, frozen=True):
-    """The answer of ``auth_request``."""
-
-    decision: str = ""
-    reason: str = ""
-    first: bool = False
-
-
-_decode: Final = msgspec.json.Decoder(PermissionAnswer).decode
-
-
-class Permission(msgspec.Struct, frozen=True):
-    """Asks ``kernel`` about calls, as far as ``policy`` wants that."""
-
-    policy: Approval
-    kernel: ToolRunner
-
-    def wanted(self, *, read_only: bool) -> bool:
-        """Return whether a call has to be asked about first."""
-        return self.policy == "all" or (self.policy != "auto" and not read_only)
-
-    async def ask(self, name: str, args: dict[str, Any], key: str) -> Permit | Outcome:
-        """Ask whether a call may run; return the outcome in its place if not. Raises Failed.
-
-        Bound to exactly this call: its key, the tool, its arguments.
-        """
-        asked = await self.kernel.run(AUTH_REQUEST, {"tool": name, "input": args, "wait_seconds": 0}, key)
-        if asked.is_error:
-            return asked
-        answer = _decode(asked.text)
-        if answer.decision == "pending":
-            return Outcome(asked.text, pending=True)
-        if answer.decision == "granted":
-            return Permit(first=answer.first)
-        refused, why = _REFUSED.get(answer.decision, (None, answer.decision))
-        words = f"{name} was not run: {why}"
-        return Outcome(f"{words}: {answer.reason}" if answer.reason else words, is_error=True, refused=refused)
+from worker.tool import BuiltinTool, FileClaims, Outcome, Permission, ToolRunners, ToolSpec
 
 
 class UnknownTool:
@@ -94,9 +45,9 @@ async def attempt(
     conversation: Conversation | None = None
     link.hide(secrets_of(start))
     try:
-        conversation = Conversation.of(start)
+        conversation = Conversation(start)
         reach = ToolAccess(start, waits, own, doubtful=_pending(conversation) if start.interrupted else "")
-        model = connect(start, partial(offered_tools, reach, own, frozenset(start.tools)))
+        model = connect(start, reach.offered)
         try:
             return await run(
                 conversation=conversation,
@@ -134,9 +85,11 @@ class ToolAccess:
         self._kernel: DaemonMcp | None = None
         self._hands: ToolRunners | None = None
 
-    async def tools(self) -> tuple[ToolSpec, ...]:
-        """The kernel's tools. Raises Failed."""
-        return await self._connection().tools()
+    async def offered(self) -> tuple[ToolSpec, ...]:
+        """The tools for a model: the kernel's, without those that are not switched on, then ours. Raises Failed."""
+        switched_on = {"", *self._start.tools}
+        theirs = (one for one in await self._connection().tools() if ON_DEMAND.get(one.name, "") in switched_on)
+        return *theirs, *(tool.spec for tool in self._own.values() if tool.spec is not None)
 
     async def run(self, call: ToolCall, key: str) -> Outcome:
         """Run ``call``. Raises Failed."""
@@ -167,14 +120,6 @@ class ToolAccess:
 def _pending(conversation: Conversation) -> str:
     last = conversation.last
     return last.pending_key if last is not None and last.pending is not None else ""
-
-
-async def offered_tools(
-    kernel: ToolAccess, own: Mapping[str, BuiltinTool], switched_on: frozenset[str]
-) -> tuple[ToolSpec, ...]:
-    """List the tools for a model: the kernel's, without those that are not switched on, then ours. Raises Failed."""
-    mine = tuple(tool.spec for tool in own.values() if tool.spec is not None)
-    return (*(spec for spec in await kernel.tools() if ON_DEMAND.get(spec.name, "") in {"", *switched_on}), *mine)
 
 
 def error_frame(error: Failed | TooLarge, conversation: Conversation | None) -> Error:

@@ -1,6 +1,6 @@
 """An attempt with tools of the worker's own, put together from what the start frame switches on."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from typing import Final
@@ -34,7 +34,7 @@ async def attempt_with_tools(
 
 @asynccontextmanager
 async def _opened(start: Start, programs: Subprocesses, link: Link) -> AsyncGenerator[Mapping[str, BuiltinTool]]:
-    own = dict(tool for kind in _KINDS for tool in kind(start, programs))
+    own = dict(_own_tools(start, programs))
     if not start.mcp_servers:
         yield own
         return
@@ -54,69 +54,38 @@ async def _opened(start: Start, programs: Subprocesses, link: Link) -> AsyncGene
         yield own
 
 
-Tools = Iterable[tuple[str, BuiltinTool]]
+def _own_tools(start: Start, programs: Subprocesses) -> Iterator[tuple[str, BuiltinTool]]:
+    """Yield the tools that are switched on. Each worker imports what it is to have."""
+    key, seconds = start.idempotency_key, start.limits.tool_seconds
+    longest = seconds * _LONGEST_PART
+    if "bash" in start.tools:
+        from worker.tools.bash import bash  # noqa: PLC0415
 
+        yield "bash", bash(programs, idempotency_key=key, longest_seconds=longest)
+    if "files" in start.tools:
+        from worker.tools.confined_files import ConfinedDir  # noqa: PLC0415
+        from worker.tools.files import FILES  # noqa: PLC0415
 
-def _bash(start: Start, programs: Subprocesses) -> Tools:
-    if "bash" not in start.tools:
-        return []
-    from worker.tools.bash import bash  # noqa: PLC0415  (each worker imports what it is to have)
+        closed = (*start.closed, *(start.sandbox.readable if start.sandbox else ()))
+        place, rules = ConfinedDir(start.cwd, start.hidden, closed), None
+        if start.nested_rules is not None:
+            from worker.tools.nested_rules import NestedRules  # noqa: PLC0415
 
-    longest = start.limits.tool_seconds * _LONGEST_PART
-    return [("bash", bash(programs, idempotency_key=start.idempotency_key, longest_seconds=longest))]
+            # A conversation that is shown shortened has lost what it was told.
+            rules = NestedRules(place, start.nested_rules, () if start.compact else start.entries)
+        for tool in FILES:
+            yield tool.name, tool.on(place, rules)
+    if start.skills:
+        from worker.tools.skill import skill  # noqa: PLC0415
 
+        yield "skill", skill(start.skills)
+    if start.project_tools:
+        from worker.tools.project_tool import project_tool  # noqa: PLC0415
 
-def _script_shell(start: Start, programs: Subprocesses) -> Tools:
-    if not is_script(start):
-        return []  # a script beside a real model is not played, and gives that no shell
-    from worker.tools.bash import Bash  # noqa: PLC0415  (as above)
+        for name, own in start.project_tools.items():
+            yield name, project_tool(name, own, programs, idempotency_key=key, longest_seconds=longest)
+    if is_script(start):  # a script beside a real model is not played, and gives that no shell
+        from worker.tools.bash import Bash  # noqa: PLC0415
 
-    seconds = start.limits.tool_seconds
-    hand = Bash(programs, idempotency_key=start.idempotency_key, longest_seconds=seconds, seconds=seconds)
-    return [(SHELL, BuiltinTool(hand=hand))]
-
-
-def _files(start: Start, _programs: Subprocesses) -> Tools:
-    if "files" not in start.tools:
-        return []
-    from worker.tools.confined_files import ConfinedDir  # noqa: PLC0415  (as above)
-    from worker.tools.files import FILES  # noqa: PLC0415  (as above)
-
-    place = ConfinedDir(start.cwd, start.hidden, (*start.closed, *(start.sandbox.readable if start.sandbox else ())))
-    rules = None
-    if start.nested_rules is not None:
-        from worker.tools.nested_rules import NestedRules  # noqa: PLC0415  (as above)
-
-        # A conversation that is shown shortened has lost what it was told.
-        rules = NestedRules(place, start.nested_rules, () if start.compact else start.entries)
-    return [(tool.name, tool.on(place, rules)) for tool in FILES]
-
-
-def _skills(start: Start, _programs: Subprocesses) -> Tools:
-    if not start.skills:
-        return []
-    from worker.tools.skill import skill  # noqa: PLC0415  (as above)
-
-    return [("skill", skill(start.skills))]
-
-
-def _project_tools(start: Start, programs: Subprocesses) -> Tools:
-    if not start.project_tools:
-        return []
-    from worker.tools.project_tool import project_tool  # noqa: PLC0415  (as above)
-
-    longest = start.limits.tool_seconds * _LONGEST_PART
-    key = start.idempotency_key
-    return [
-        (name, project_tool(name, tool, programs, idempotency_key=key, longest_seconds=longest))
-        for name, tool in start.project_tools.items()
-    ]
-
-
-_KINDS: Final[tuple[Callable[[Start, Subprocesses], Tools], ...]] = (
-    _bash,
-    _files,
-    _skills,
-    _project_tools,
-    _script_shell,
-)
+        hand = Bash(programs, idempotency_key=key, longest_seconds=seconds, seconds=seconds)
+        yield SHELL, BuiltinTool(hand=hand)

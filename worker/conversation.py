@@ -45,53 +45,22 @@ class Step(msgspec.Struct):
 
 
 class Conversation:
-    """A conversation as a model is shown it: the frozen prompt, then the steps.
+    """A conversation as a model is shown it: the frozen prompt, then the steps."""
 
-    ``first_k`` is the number of the first entry, ``earlier_steps`` how many of the steps do not count as this work's.
-    ``compact``: show it without the thread, and what older tool calls gave in a few words.
-    """
-
-    def __init__(
-        self,
-        *,
-        system: str,
-        thread: tuple[Turn, ...],
-        message: str,
-        source_text: str = "",
-        entries: Iterable[Entry],
-        first_k: int = 0,
-        earlier_steps: int = 0,
-        compact: bool = False,
-        system_stable: int = 0,
-    ) -> None:
-        self.system = system
-        self.system_stable = system_stable
-        """So many characters of it are the same for other work of the agent."""
-        self.thread_turns = 0 if compact else len(thread)
+    def __init__(self, start: Start) -> None:
+        """Take in what ``start`` describes, entries of earlier attempts included."""
+        self.system = start.system
+        self.system_stable = start.system_stable
+        self.thread_turns = 0 if start.compact else len(start.messages)
         """How many turns of ``opening`` were said before the instruction."""
-        self.opening = (*thread[: self.thread_turns], Turn(role="user", text=message))
-        self.source_text = source_text or message
+        self.opening = (*start.messages[: self.thread_turns], Turn(role="user", text=start.message))
+        self.source_text = start.source_text or start.message
         self.steps: list[Step] = []
-        self.next_k = first_k
-        self._earlier_steps = earlier_steps
-        self._compact = compact
-        for entry in entries:
+        self.next_k = start.first_k
+        self._earlier_steps = start.earlier_steps
+        self._compact = start.compact
+        for entry in start.entries:
             self.add(entry)
-
-    @classmethod
-    def of(cls, start: Start) -> "Conversation":
-        """The conversation a start frame describes, entries of earlier attempts included."""
-        return cls(
-            system=start.system,
-            thread=start.messages,
-            message=start.message,
-            source_text=start.source_text,
-            entries=start.entries,
-            first_k=start.first_k,
-            earlier_steps=start.earlier_steps,
-            compact=start.compact,
-            system_stable=start.system_stable,
-        )
 
     def add(self, entry: Entry) -> None:
         """Take in one durable entry."""

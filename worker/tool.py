@@ -9,9 +9,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from protocol.agent import Approval
 from protocol.ipc import Json, Refusal, ToolCall
 from protocol.text import decoded
-from protocol.tools import CONTEXT_FAMILIES
+from protocol.tools import AUTH_REQUEST, CONTEXT_FAMILIES
 from worker.entry_limits import TOOL_RESULT_LIMIT_BYTES, shorten
 from worker.io.base import WorkerIO
 
@@ -107,16 +108,47 @@ class FileClaims(msgspec.Struct, frozen=True):
         return Outcome(text, True)
 
 
-class Permits(Protocol):
-    """Knows which calls of the worker's own tools may be run."""
+_REFUSED: Final[Mapping[str, tuple[Refusal, str]]] = {
+    "denied": ("denied", "it was denied"),
+    "expired": ("expired", "it was not approved"),
+}
+"""What is kept of a call that may not be made, and what a model reads of it."""
+
+
+class PermissionAnswer(msgspec.Struct, frozen=True):
+    """The answer of ``auth_request``."""
+
+    decision: str = ""
+    reason: str = ""
+    first: bool = False
+
+
+class Permission(msgspec.Struct, frozen=True):
+    """Asks ``kernel`` about calls, as far as ``policy`` wants that."""
+
+    policy: Approval
+    kernel: ToolRunner
 
     def wanted(self, *, read_only: bool) -> bool:
         """Return whether a call has to be asked about first."""
-        ...
+        return self.policy == "all" or (self.policy != "auto" and not read_only)
 
-    def ask(self, name: str, args: dict[str, Any], key: str) -> Coroutine[Any, Any, Permit | Outcome]:
-        """Ask whether a call may be run; return the outcome in its place if not."""
-        ...
+    async def ask(self, name: str, args: dict[str, Any], key: str) -> Permit | Outcome:
+        """Ask whether a call may run; return the outcome in its place if not. Raises Failed.
+
+        Bound to exactly this call: its key, the tool, its arguments.
+        """
+        asked = await self.kernel.run(AUTH_REQUEST, {"tool": name, "input": args, "wait_seconds": 0}, key)
+        if asked.is_error:
+            return asked
+        answer = msgspec.json.decode(asked.text, type=PermissionAnswer)
+        if answer.decision == "pending":
+            return Outcome(asked.text, pending=True)
+        if answer.decision == "granted":
+            return Permit(first=answer.first)
+        refused, why = _REFUSED.get(answer.decision, (None, answer.decision))
+        words = f"{name} was not run: {why}"
+        return Outcome(f"{words}: {answer.reason}" if answer.reason else words, is_error=True, refused=refused)
 
 
 class Caller(Protocol):
@@ -138,7 +170,7 @@ class ToolRunners(msgspec.Struct, frozen=True):
     seconds: float
     waits: WorkerIO
     doubtful: str = ""
-    permits: Permits | None = None
+    permits: Permission | None = None
     """None: nobody is asked about anything."""
     claims: FileClaims | None = None
     """None: there is nobody else who could hold a file."""

@@ -83,7 +83,7 @@ class BaseCopy:
         self.needs: int | None = None
         self._folder = folder
         self.chunks = self._copy(source)
-        """Each copies a little more, may raise OSError, and says whether that was all. Closed, it leaves nothing else."""
+        """Each copies a little more, may raise OSError, and says whether that was all. Closed, it leaves no part."""
 
     def _copy(self, source: str) -> Generator[bool]:
         digest, size = hashlib.sha256(), 0

@@ -102,7 +102,7 @@ class Nodes:
         kept = self._links.get(name)
         if kept is None or kept.session is None:
             raise SpawnTransient(f"there is no node {name} now")
-        return kept.session.launcher
+        return kept.session
 
     def facts(self, name: str) -> NodeFacts | None:
         """Its own account of itself; None until it was connected once."""

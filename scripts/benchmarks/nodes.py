@@ -63,7 +63,7 @@ async def _idle(session: NodeSession, node: psutil.Process) -> tuple[float, floa
 
     async def start(number: int) -> None:
         async with at_once:
-            handle = await session.launcher.spawn(Spec(attempt=f"idle-{number}"))
+            handle = await session.spawn(Spec(attempt=f"idle-{number}"))
             handles.append(handle)
             await handle.stdout.receive_some()
 
@@ -85,7 +85,7 @@ async def _measure() -> list[Figure]:
         own, over = [], []
         for number in range(ROUNDS):
             own += await _answers(local, f"own-{number}")
-            over += await _answers(session.launcher, f"over-{number}")
+            over += await _answers(session, f"over-{number}")
         size, share = await _idle(session, node)
     return [
         Figure("entry and go over a node, more than here, p50", p50(over) - p50(own), 1, "ms"),

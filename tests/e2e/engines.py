@@ -10,10 +10,7 @@ from typing import Final
 
 from tests.project import Project
 from tests.worker.backends.subject import ProgramSubject
-from tests.worker.backends.subject_claude import CLAUDE
-from tests.worker.backends.subject_codex import CODEX
-from tests.worker.backends.subject_cursor import CURSOR
-from tests.worker.backends.subject_opencode import OPENCODE
+from tests.worker.backends.subjects_programs import CLAUDE, CODEX, CURSOR, OPENCODE
 from tests.worker.scripted_api import Call, Say, ScriptedApi
 
 KEY: Final = "sk-canary-4711"

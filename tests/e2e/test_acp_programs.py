@@ -15,7 +15,7 @@ from tests.e2e.test_approvals import asked_by, pending
 from tests.e2e.test_backends import has_spent
 from tests.project import Project
 from tests.worker.backends.subject import ProgramSubject
-from tests.worker.backends.subject_acp import CLAUDE_ACP, GEMINI, OPENCODE_ACP
+from tests.worker.backends.subjects_programs import CLAUDE_ACP, GEMINI, OPENCODE_ACP
 from tests.worker.scripted_api import Call, Say, ScriptedApi
 
 PROGRAMS = (GEMINI, OPENCODE_ACP, CLAUDE_ACP)

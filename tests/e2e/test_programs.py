@@ -17,7 +17,7 @@ from tests.e2e.engines import SPEAKS
 from tests.e2e.processes import survivors, wait_for_mark, wait_until
 from tests.project import TRUST, Project
 from tests.worker.backends.fake_cli_install import Place
-from tests.worker.backends.subject_claude import CLAUDE
+from tests.worker.backends.subjects_programs import CLAUDE
 from tests.worker.scripted_api import Call, Say, ScriptedApi, Silence
 
 KEY = "sk-canary-4712"

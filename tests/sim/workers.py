@@ -26,7 +26,6 @@ from tests.sim.polls import choice_of, name_of_poll
 from tests.sim.provider import Caller, Providers
 from tests.sim.script import Script, read_script
 from tests.sim.witness import Witness
-from worker.attempt import Permission
 from worker.conversation import Conversation
 from worker.entry_limits import TooLarge
 from worker.io.trio_io import TrioIO, TrioPipe
@@ -34,7 +33,7 @@ from worker.kernel_link import ControlChannel, Link, LinkLost
 from worker.loop import run
 from worker.models.errors import Failed
 from worker.models.model import StreamSink
-from worker.tool import BuiltinTool, Outcome, ToolRunners, ToolSpec
+from worker.tool import BuiltinTool, Outcome, Permission, ToolRunners, ToolSpec
 
 FORKING_SECONDS: Final = 0.003
 BURIAL_SECONDS: Final = 2.0
@@ -277,7 +276,7 @@ class SimWorker:
         return hearing.start
 
     async def _attempt(self, start: Start, link: Link) -> Result | Error | None:
-        conversation = Conversation.of(start)
+        conversation = Conversation(start)
         try:
             return await self._play(start, conversation, link)
         except LinkLost:

@@ -39,7 +39,7 @@ def note(k: int, text: str = "continue") -> Entry:
 
 
 def conversation(*entries: Entry, **more: Any) -> Conversation:
-    return Conversation(system="S", thread=more.pop("thread", ()), message="go", entries=entries, **more)
+    return Conversation(make_start(system="S", messages=more.pop("thread", ()), message="go", entries=entries, **more))
 
 
 BETWEEN = (reply(0, "one", "a", "b"), result(1, "a0"), note(2), result(3, "b0", "late"), reply(4, "two"))

@@ -244,7 +244,7 @@ async def _to_the_end(rules: tuple[Rule, ...], store: _Store) -> Result:
         kernel=_Counting(store), own={"shell": BuiltinTool(hand=_Counting(store))}, seconds=5, waits=TrioIO()
     )
     for _ in range(100):
-        talk = Conversation(system="", thread=(), message="m", entries=store.entries)
+        talk = Conversation(make_start(message="m", entries=tuple(store.entries)))
         try:
             return await run(
                 conversation=talk,
@@ -278,7 +278,7 @@ def test_a_script_resumes_after_any_entry(actions: list[dict[str, Any]], data: s
 @pytest.mark.promise("P4")
 def test_calls_of_one_reply_are_told_apart_by_place() -> None:
     calls = (ToolCall(id="same", name="t"), ToolCall(id="same", name="t"))
-    talk = Conversation(system="", thread=(), message="m", entries=[Entry(k=0, kind="reply", calls=calls)])
+    talk = Conversation(make_start(message="m", entries=(Entry(k=0, kind="reply", calls=calls),)))
     keys = []
     for k in (1, 2):
         assert talk.last is not None

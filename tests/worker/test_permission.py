@@ -9,14 +9,14 @@ import pytest
 from protocol.agent import Approval
 from protocol.ipc import Entry, Go, Json, Limits, Refusal, Result, ToolCall
 from protocol.tools import AUTH_REQUEST
-from tests.worker.fake_kernel import script
-from worker.attempt import Permission, ToolAccess
+from tests.worker.fake_kernel import make_start, script
+from worker.attempt import ToolAccess
 from worker.conversation import Conversation
 from worker.io.trio_io import TrioIO
 from worker.loop import run
 from worker.models.mock import MockModel
 from worker.models.model import BLANK
-from worker.tool import INTERRUPTED, BuiltinTool, Outcome, ToolRunners, ToolSpec
+from worker.tool import INTERRUPTED, BuiltinTool, Outcome, Permission, ToolRunners, ToolSpec
 
 CALL = ToolCall(id="c", name="bash", args=Json(b'{"command":"ls"}'))
 KEY = "0.0:c"
@@ -115,7 +115,7 @@ async def test_work_whose_call_waits_makes_room_and_asks_again_by_the_same_key()
     kernel, bash, journal = Kernel([{"decision": "pending"}, {"decision": "granted"}]), Bash(), Journal()
     results = [
         await run(
-            conversation=Conversation(system="", thread=(), message="m", entries=journal.entries),
+            conversation=Conversation(make_start(entries=tuple(journal.entries))),
             model=MockModel(rules, {}, TrioIO(), die=_never),
             hands=hands(kernel, bash),
             limits=Limits(),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Json, ToolCall, Turn
+from tests.worker.fake_kernel import make_start
 from worker.conversation import Conversation
 from worker.models import anthropic_wire, openai_wire
 from worker.models.errors import Failed
@@ -20,7 +21,7 @@ USE: dict[str, Any] = {"type": "tool_use", "id": "u", "name": "t", "input": {}}
 
 def conversation(*entries: Entry, thread: tuple[Turn, ...] = (), system: str = "S") -> Conversation:
     """A conversation that begins with ``go``."""
-    return Conversation(system=system, thread=thread, message="go", entries=entries)
+    return Conversation(make_start(system=system, messages=thread, message="go", entries=entries))
 
 
 def heard(events: Iterable[Mapping[str, Any]]) -> Entry:
@@ -125,7 +126,7 @@ def test_system_and_newest_block_are_marked_for_the_cache() -> None:
 @pytest.mark.parametrize(("stable", "texts"), [(0, ["base\n\nnow"]), (4, ["base", "now"]), (9, ["base\n\nnow"])])
 def test_what_other_work_of_the_agent_begins_with_too_is_a_block_of_its_own(stable: int, texts: list[str]) -> None:
     """So that the cache of it holds from one instruction to the next; never more than the four marks allowed."""
-    talk = Conversation(system="base\n\nnow", thread=(), message="go", entries=(), system_stable=stable)
+    talk = Conversation(make_start(system="base\n\nnow", message="go", system_stable=stable))
     parts = anthropic_wire.system(talk)
     assert [part["text"] for part in parts] == texts
     blocks = [*parts, *(part for turn in anthropic_wire.messages(talk) for part in turn["content"])]

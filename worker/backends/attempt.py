@@ -23,7 +23,7 @@ from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, BackendSpec
 from protocol.errors import UNREACHED
 from protocol.ipc import Entry, Error, Go, Result, Start
 from protocol.tools import AUTH_REQUEST, SENDING
-from worker.attempt import PermissionAnswer, error_frame
+from worker.attempt import error_frame
 from worker.backends import backend
 from worker.backends.backend import (
     Ask,
@@ -48,6 +48,7 @@ from worker.io.base import WorkerIO
 from worker.io.trio_io import TrioIO
 from worker.kernel_link import Link, LinkLost, Stopped, secrets_of
 from worker.models.errors import Failed
+from worker.tool import PermissionAnswer
 
 SECRET_CHARACTERS: Final = 8
 """What stands in a login is taken for a secret from this length on."""
@@ -59,7 +60,7 @@ MAX_SECRETS: Final = 64
 
 async def attempt(start: Start, link: Link, waits: WorkerIO, *, env: Mapping[str, str]) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it. ``env`` is what the program's tools may see."""
-    conversation = Conversation.of(start)
+    conversation = Conversation(start)
     link.hide(secrets_of(start), LoginSecrets(start).now)
     try:
         return await _work(start, conversation, link, env)

@@ -46,7 +46,7 @@ async def one_tool() -> tuple[ToolSpec, ...]:
 
 async def ask_once(model: Model) -> None:
     """Ask ``model`` once, and close it."""
-    await model.reply(Conversation.of(START), None, _Discard())
+    await model.reply(Conversation(START), None, _Discard())
     await model.aclose()
 
 

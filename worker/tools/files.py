@@ -43,11 +43,13 @@ class FileArguments(Arguments, frozen=True, kw_only=True):
 A = TypeVar("A", bound=FileArguments)
 
 
-class FileTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
-    """One of them. ``act`` may raise NotAllowed, BadPattern and OSError, which the model is told."""
+class FileTool(msgspec.Struct, Generic[A], frozen=True):
+    """One of them, described to models by the docstring of its arguments.
+
+    ``act`` may raise NotAllowed, BadPattern and OSError, which the model is told.
+    """
 
     name: str
-    about: str
     asks: type[A]
     act: Callable[[ConfinedDir, A], str]
 
@@ -57,7 +59,7 @@ class FileTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
         hand = _FileToolRunner(self, place, rules, leaves=read_only)
         return BuiltinTool(
             hand=hand,
-            spec=tool_spec(self.name, self.about, self.asks),
+            spec=tool_spec(self.name, str(self.asks.__doc__), self.asks),
             read_only=read_only,
             changes=None if read_only else partial(_changed, place),
         )
@@ -109,6 +111,8 @@ _COMPARED_BYTES: Final = 1024 * 1024
 
 
 class _EditArguments(FileArguments, frozen=True, kw_only=True):
+    """Replace a passage of a text file of the working directory. It must be there exactly as given, and once."""
+
     path: Annotated[str, msgspec.Meta(min_length=1, description="The file, as seen from the working directory.")]
     old: Annotated[str, msgspec.Meta(min_length=1, description="The passage, exactly as it is in the file.")]
     new: Annotated[str, msgspec.Meta(description="What stands there afterwards.")]
@@ -139,14 +143,6 @@ def _edit_file(place: ConfinedDir, asked: _EditArguments) -> str:
     return f"replaced {count} passages in {shown(parts)}" if count > 1 else f"replaced line {line} of {shown(parts)}"
 
 
-EDIT: Final = FileTool(
-    name="edit",
-    about="Replace a passage of a text file of the working directory. It must be there exactly as given, and once.",
-    asks=_EditArguments,
-    act=_edit_file,
-)
-
-
 MATCHES: Final = 200
 LINE_LIMIT: Final = 300
 """Characters of a line that are shown."""
@@ -155,6 +151,8 @@ Limit = Annotated[int, msgspec.Meta(ge=1, le=MATCHES, description="At most so ma
 
 
 class _GrepArguments(FileArguments, frozen=True, kw_only=True):
+    """Find lines in the text files of the working directory, by a regular expression."""
+
     pattern: Annotated[str, msgspec.Meta(min_length=1, description="A regular expression (RE2), within a line.")]
     path: Annotated[str, msgspec.Meta(description="A folder, or one file.")] = "."
     glob: Annotated[str, msgspec.Meta(min_length=1, description="Only such files: *.py or src/**/*.py.")] | None = None
@@ -208,19 +206,13 @@ def _hits(path: str, data: bytes, lines: Lines, limit: int) -> list[str]:
     return found
 
 
-GREP: Final = FileTool(
-    name="grep",
-    about="Find lines in the text files of the working directory, by a regular expression.",
-    asks=_GrepArguments,
-    act=_grep,
-)
-
-
 LIMIT: Final = 1000
 """Lines of one answer."""
 
 
 class _ListArguments(FileArguments, frozen=True, kw_only=True):
+    """List a folder of the working directory, or find files below it by a glob."""
+
     path: Annotated[str, msgspec.Meta(description="The folder, as seen from the working directory.")] = "."
     glob: Annotated[str, msgspec.Meta(min_length=1, description="Files below it: *.py or src/**/*.py.")] | None = None
 
@@ -261,14 +253,6 @@ def _line(folder: int, name: str) -> str:
     return f"{shown((name,))}  {found.st_size} bytes" if stat.S_ISREG(found.st_mode) else f"{shown((name,))}  [no file]"
 
 
-LIST: Final = FileTool(
-    name="list",
-    about="List a folder of the working directory, or find files below it by a glob.",
-    asks=_ListArguments,
-    act=_list_directory,
-)
-
-
 LINES: Final = 2000
 TEXT_LIMIT: Final = 64 * 1024
 """Characters of one answer."""
@@ -282,6 +266,8 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=LINES, description="At most so many
 
 
 class _ReadArguments(FileArguments, frozen=True, kw_only=True):
+    """Read a text file of the working directory: its lines, numbered, 2000 at most in one call."""
+
     path: Annotated[str, msgspec.Meta(min_length=1, description="The file, as seen from the working directory.")]
     offset: LineNumber = 1
     limit: Count = LINES
@@ -318,15 +304,9 @@ def _cut(line: str) -> str:
     )
 
 
-READ: Final = FileTool(
-    name="read",
-    about=f"Read a text file of the working directory: its lines, numbered, {LINES} at most in one call.",
-    asks=_ReadArguments,
-    act=_read_file,
-)
-
-
 class _WriteArguments(FileArguments, frozen=True, kw_only=True):
+    """Write a file of the working directory, in place of what is there; folders above it are made."""
+
     path: Annotated[str, msgspec.Meta(min_length=1, description="The file, as seen from the working directory.")]
     content: Annotated[str, msgspec.Meta(description="All of its text.")]
 
@@ -338,12 +318,10 @@ def _write_file(place: ConfinedDir, asked: _WriteArguments) -> str:
     return f"{'made' if new else 'wrote'} {shown(parts)}, {len(data)} bytes"
 
 
-WRITE: Final = FileTool(
-    name="write",
-    about="Write a file of the working directory, in place of what is there; folders above it are made.",
-    asks=_WriteArguments,
-    act=_write_file,
+FILES: Final[tuple[FileTool[Any], ...]] = (
+    FileTool("read", _ReadArguments, _read_file),
+    FileTool("write", _WriteArguments, _write_file),
+    FileTool("edit", _EditArguments, _edit_file),
+    FileTool("list", _ListArguments, _list_directory),
+    FileTool("grep", _GrepArguments, _grep),
 )
-
-
-FILES: Final[tuple[FileTool[Any], ...]] = (READ, WRITE, EDIT, LIST, GREP)

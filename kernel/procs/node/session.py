@@ -10,15 +10,44 @@ from typing import Final
 
 import trio
 
+from kernel.procs.handle import Handle
 from kernel.procs.node.fence import boot_seconds, wait_past
-from kernel.procs.node.launcher import NodeLauncher
+from kernel.procs.node.remote_process import NodeHandle, RemoteProcess
 from kernel.procs.node.wire import BROKEN, Channel, Garbled, Unpacker, Wire, describe, pack, read_greeting
-from protocol.node import PREAMBLE, SPOKEN, Beat, Echo, KernelHello, LeaseTimes, NodeFacts, NodeHello, NodeSays, Refusal
+from kernel.procs.spawn import TAKE_BACK_SECONDS
+from kernel.procs.spec import NodeLost, SpawnTransient, Spec
+from protocol.node import (
+    CONNECTION,
+    MOST_CONNECTIONS,
+    MOST_PROCESSES,
+    PREAMBLE,
+    SPOKEN,
+    Beat,
+    Close,
+    Credit,
+    Data,
+    Echo,
+    End,
+    KernelHello,
+    LeaseTimes,
+    Need,
+    NodeFacts,
+    NodeHello,
+    NodeSays,
+    NotSpawned,
+    Opened,
+    Refusal,
+    Released,
+    Spawn,
+    channel_of,
+)
 from protocol.text import shown_name
 from protocol.version import VERSION
 
 logger = logging.getLogger(__name__)
 
+ANSWER_SECONDS: Final = 90.0
+"""For a node to start something: longer than it waits itself for a keeper."""
 HELLO_SECONDS: Final = 60.0
 """For a node to answer: a far machine may have to start Python first."""
 _BANNER_BYTES = 64 * 1024
@@ -33,7 +62,11 @@ class NodeRefused(Exception):
 
 
 class NodeSession:
-    """The kernel's side: ``speak`` over its transport, then ``fence``; at last ``end``."""
+    """The kernel's side: ``speak`` over its transport, then ``fence``; at last ``end``. Meanwhile it is a launcher.
+
+    A node may speak of what it was given, and of nothing else: a report of a process that it does not have, an answer
+    that nobody asked for, or bytes beyond its credit end the session.
+    """
 
     def __init__(
         self,
@@ -57,13 +90,10 @@ class NodeSession:
         self._hello_seconds = hello_seconds
         self._serve_mcp = serve_mcp
         self._wire = Wire(NodeSays)
-        self.launcher = NodeLauncher(
-            name,
-            self._wire,
-            lambda: self.facts if self.connected.is_set() and not self._wire.over else None,
-            self._abandon,
-            self._serve,
-        )
+        self._processes: dict[int, RemoteProcess] = {}
+        self._numbered = 0
+        self._connections: dict[int, Channel] = {}
+        self._connected = 0
         self._nursery: trio.Nursery | None = None
         self._tell_connected: Callable[[], None] = lambda: None
         self._until = 0.0
@@ -102,7 +132,53 @@ class NodeSession:
     def end(self) -> None:
         """Have all that was leased be lost."""
         self._wire.end()
-        self.launcher.fail()
+        for process in self._processes.values():
+            process.fail()
+        self._processes.clear()
+        for connection in self._connections.values():
+            connection.fail()
+        self._connections.clear()
+
+    def need(self, modules: frozenset[str]) -> None:
+        """Have workers that import ``modules`` start sooner there."""
+        self._wire.say(Need(modules=tuple(sorted(modules))))
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Wait until cancelled: it is the session that is run."""
+        task_status.started()
+        await trio.sleep_forever()
+
+    async def spawn(self, spec: Spec) -> Handle:
+        """Start a worker or a command there. Raises SpawnTransient; NodeLost where the node is not there, or goes."""
+        facts = self.facts
+        if facts is None or not self.connected.is_set() or self._wire.over:
+            raise NodeLost(f"cannot start {spec.attempt}: node {self.name} is not connected")
+        if len(self._processes) >= MOST_PROCESSES:
+            raise SpawnTransient(f"the node has {MOST_PROCESSES} processes, and takes no more")
+        self._numbered += 1
+        process = self._processes[self._numbered] = RemoteProcess(self._numbered, self._wire)
+        try:
+            self._wire.say(Spawn(process=process.number, **spec.order))
+            with trio.fail_after(ANSWER_SECONDS):
+                while process.answer is None and process.exited is None:
+                    await process.heard.park()
+        except trio.TooSlowError as error:
+            process.close()
+            raise SpawnTransient(f"cannot start {spec.attempt}: no answer from node {self.name}") from error
+        except BaseException:
+            process.close()
+            with trio.move_on_after(TAKE_BACK_SECONDS, shield=True):
+                await process.gone.wait()
+            raise
+        answer = process.answer
+        if answer is None:
+            raise NodeLost(f"cannot start {spec.attempt}: node {self.name} was lost")
+        if isinstance(answer, NotSpawned):
+            if answer.in_use:
+                raise FileExistsError(f"{spec.attempt} is in use on node {self.name}")
+            raise SpawnTransient(f"cannot start {spec.attempt} on node {self.name}: {shown_name(answer.why)}")
+        directory = f"{facts.state_dir}/run/{spec.attempt}"
+        return NodeHandle(process, answer, spec.attempt, directory, self._abandon)
 
     def _renew(self) -> None:
         self._until = boot_seconds() + self._times.lease_seconds + self._times.margin_seconds
@@ -116,7 +192,10 @@ class NodeSession:
         self._wire.end(why)
 
     def _take(self, frame: NodeSays) -> None:
-        """Have a frame take effect. The lease that a beat renews is counted from now, which is later than the beat."""
+        """Have a frame take effect. Raises Garbled, and then it has none.
+
+        The lease that a beat renews is counted from now, which is later than the beat.
+        """
         if isinstance(frame, Beat):
             self._renew()
             self._wire.say_now(Echo(at_ms=frame.at_ms))
@@ -124,8 +203,41 @@ class NodeSession:
                 logger.info("node.connected %s", self.name)
                 self.connected.set()
                 self._tell_connected()
+        elif isinstance(frame, Data | End | Close | Credit):
+            number, role = divmod(frame.channel, 4)
+            if role != CONNECTION:
+                self._process(number).take_bytes(role, frame)
+            elif (connection := self._connections.get(number)) is None:
+                raise Garbled(f"connection {number} is not open")
+            else:
+                connection.take(frame)
+        elif isinstance(frame, Opened):
+            self._open(frame.connection)
+        elif isinstance(frame, Released):
+            if not self._process(frame.process).released:
+                raise Garbled(f"process {frame.process} is given back, and nobody asked for that")
+            self._processes.pop(frame.process).gone.set()
         else:
-            self.launcher.take(frame)
+            self._process(frame.process).take(frame)
+            if isinstance(frame, NotSpawned):
+                self._processes.pop(frame.process).gone.set()
+
+    def _process(self, number: int) -> RemoteProcess:
+        process = self._processes.get(number)
+        if process is None:
+            raise Garbled(f"process {number} is not leased to it")
+        return process
+
+    def _open(self, number: int) -> None:
+        self._connections = {one: channel for one, channel in self._connections.items() if not channel.is_over}
+        if number != self._connected + 1 or len(self._connections) >= MOST_CONNECTIONS:
+            raise Garbled(f"connection {number} is opened after {self._connected}, beside {len(self._connections)}")
+        self._connected = number
+        channel = self._connections[number] = Channel(channel_of(number, CONNECTION), self._wire)
+        if self._nursery is None:
+            channel.close()
+        else:
+            self._nursery.start_soon(self._serve_connection, channel)
 
     async def _introduce(self, transport: trio.abc.Stream, unpacker: Unpacker) -> NodeFacts:
         """Return what the node says of itself. Raises NodeRefused, Garbled."""
@@ -144,12 +256,6 @@ class NodeSession:
         if not SPOKEN[0] <= answer.protocol <= SPOKEN[1]:
             raise NodeRefused(f"node {self.name} speaks protocol {answer.protocol}, this kernel {SPOKEN[1]}")
         return answer.facts
-
-    def _serve(self, connection: Channel) -> None:
-        if self._nursery is None:
-            connection.close()
-        else:
-            self._nursery.start_soon(self._serve_connection, connection)
 
     async def _serve_connection(self, connection: Channel) -> None:
         try:

@@ -17,7 +17,6 @@ from kernel.agents.nodes import node_units
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.policy import node_states
 from kernel.policy.node_states import NodeState
-from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeRefused, NodeSession
 from kernel.procs.spec import SpawnTransient
 from kernel.services import node_listener
@@ -48,7 +47,6 @@ class FakeSession:
     def __init__(self, name: str) -> None:
         self.name = name
         self.facts: NodeFacts | None = None
-        self.launcher: Launcher = None  # type: ignore[assignment]
         self.connected = trio.Event()
         self.ended = False
         self.runs = 0

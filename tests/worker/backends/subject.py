@@ -1,5 +1,6 @@
 """What the contract suite is run against: one backend each, and how its model is made to do things."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -124,9 +125,12 @@ class ProgramSubject:
     version: str
     binary: str
     daemon_prefix: str
-    shell_call: Callable[[str], Call]
     fields: Callable[[str], dict[str, Any]]
     """Fields of its start frame (model and provider), given where the scripted provider listens."""
+    shell_tool: str = "shell"
+    shell_word: str = "command"
+    described: bool = False
+    """A call of ``shell_tool`` needs a description beside ``shell_word``."""
     real: str | None = None
     """The real program below CLIS; None: ``node_modules/.bin/<binary>``."""
     fake: Path | None = None
@@ -161,7 +165,8 @@ class ProgramSubject:
 
     def shell(self, command: str) -> Call:
         """The call by which its model runs a command."""
-        return self.shell_call(command)
+        words = {self.shell_word: command} | ({"description": "a test"} if self.described else {})
+        return Call(self.shell_tool, json.dumps(words), id="call_shell")
 
     def installed(self) -> list[str] | None:
         """The command that is the real program, where it is installed for tests, or what stands for it."""

@@ -42,26 +42,14 @@ class Sdk:
 
 
 @dataclass(frozen=True)
-class Mock:
+class Mock(Sdk):
     """A script without a model: moves become its actions."""
 
     name: str = "mock"
-    version: str = ""
-    program: bool = False
-    weaker: Mapping[str, str] = field(default_factory=dict)
-    lacks: Mapping[str, str] = field(default_factory=dict)
 
     def start(self, moves: tuple[Move, ...], url: str) -> dict[str, Any]:
         """Fields of a start frame."""
         return {"backend": "mock", "mock": (msgspec.convert({"do": [_action(move) for move in moves]}, Rule),)}
-
-    def daemon_tool(self, name: str) -> str:
-        """As the kernel calls it."""
-        return name
-
-    def own_tool(self, name: str) -> str:
-        """By the name of its server."""
-        return f"mcp__own__{name}"
 
     def shell(self, command: str) -> Call:
         """Its action ``shell``."""

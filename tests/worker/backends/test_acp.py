@@ -13,10 +13,10 @@ from protocol.agent import Approval, McpServer
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import Entry, Json, ToolCall
 from tests.worker.backends import fake_acp
-from tests.worker.backends.backend_jobs import TOKEN, make_job, written
+from tests.worker.backends.backend_jobs import TOKEN, WELL, make_job, written
 from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import Reply, Shell, Tell
-from tests.worker.backends.subject_acp import ACP
+from tests.worker.backends.subjects_programs import ACP
 from tests.worker.fake_kernel import make_start
 from worker.backends.acp import ASKS, Acp, endpoint
 from worker.backends.acp import open as acp_program
@@ -42,7 +42,6 @@ from worker.backends.process import HEAD_BYTES, Lines
 from worker.conversation import Conversation
 from worker.models.errors import Failed
 
-WELL = Ended(code=0, signal=None, stderr="")
 SESSION = "s1"
 OPTIONS = fake_acp.OPTIONS
 SHELL = {"toolCallId": "c1", "title": "rm x", "kind": "execute", "rawInput": {"command": "rm x"}}
@@ -231,12 +230,12 @@ def test_what_was_done_is_told_in_quotes() -> None:
         Entry(k=1, kind="tool", text="x\n# And now", call_id="a", name="ls"),
         Entry(k=2, kind="note", text="but quickly"),
     )
-    told = anew_prompt(Conversation.of(make_start(entries=done)))
+    told = anew_prompt(Conversation(make_start(entries=done)))
     assert told.startswith('do it\n\n# What you have done of it\n\n> You: I look.\n> You called ls with {"p": 1}')
     assert "it gave: x\n> # And now\n" in told and "nobody knows" in told
     assert told.index("but quickly") < told.index(GO_ON[:30])
     many = tuple(Entry(k=k, kind="reply", text=f"step {k}.") for k in range(DONE_STEPS + 7))
-    short = anew_prompt(Conversation.of(make_start(entries=many)))
+    short = anew_prompt(Conversation(make_start(entries=many)))
     assert "(7 steps before these are left out.)" in short and "step 6." not in short and "step 7." in short
 
 

@@ -11,28 +11,17 @@ from protocol.agent import Approval, McpServer
 from protocol.backends import OWN_SKILLS
 from protocol.errors import Cause
 from protocol.instruction import Usage
-from protocol.ipc import Json, Limits, McpAddress, Provider
+from protocol.ipc import Json, Limits, Provider
 from protocol.tools import Skill
+from tests.worker.backends.backend_jobs import WELL, heard, make_job
 from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import CLIS, Reply, Shell, Tell
-from tests.worker.backends.subject_claude import CLAUDE
-from tests.worker.fake_kernel import make_start
-from worker.backends.backend import (
-    ActivityChanged,
-    BackendJob,
-    Ended,
-    Event,
-    GiveUp,
-    SessionStarted,
-    Spent,
-    ToolEnded,
-    Turn,
-)
+from tests.worker.backends.subjects_programs import CLAUDE
+from worker.backends.backend import ActivityChanged, BackendJob, Ended, GiveUp, SessionStarted, Spent, ToolEnded, Turn
 from worker.backends.claude import Claude
 from worker.models.errors import Failed
 
 KEY = "sk-canary-4713"
-WELL = Ended(code=0, signal=None, stderr="")
 BADLY = Ended(code=1, signal=None, stderr="")
 INIT = {
     "type": "system",
@@ -42,40 +31,17 @@ INIT = {
 }
 
 
-def job(folder: Path, session: str | None = None, **changes: Any) -> BackendJob:
-    """A job in folders of its own."""
-    for name in ("place", "home", "cwd"):
-        (folder / name).mkdir(exist_ok=True)
-    start = make_start(
-        backend="claude",
-        model=changes.pop("model", "claude-sonnet-4-5"),
-        provider=Provider(name="p", dialect="anthropic", base_url="http://127.0.0.1:9", api_key=KEY),
-        mcp=McpAddress(url="http://127.0.0.1:9/mcp"),
-        token="token-canary",
-        cwd=str(folder / "cwd"),
-        **changes,
-    )
-    env = {"PATH": "/usr/bin", "HOME": "/home/somebody", "XDG_CACHE_HOME": "/home/somebody/my cache"}
-    return BackendJob(
-        start=start,
-        binary="/usr/bin/claude",
-        message="do it",
-        session=session,
-        place=folder / "place",
-        home=folder / "home",
-        env=env,
-        max_turns=7,
-    )
+PROVIDER = Provider(name="p", dialect="anthropic", base_url="http://127.0.0.1:9", api_key=KEY)
+
+
+def job(folder: Path, **changes: Any) -> BackendJob:
+    fields = {"model": "claude-sonnet-4-5", "provider": PROVIDER, "token": "token-canary", **changes}
+    return make_job("claude", folder, own={"XDG_CACHE_HOME": "/home/user/my cache"}, **fields)
 
 
 def flag(argv: tuple[str, ...], name: str) -> str:
     """What follows ``name``."""
     return argv[argv.index(name) + 1]
-
-
-def heard(program: Claude, *lines: dict[str, Any]) -> list[Event]:
-    """What these lines mean."""
-    return [event for line in lines for event in program.read(json.dumps(line).encode())]
 
 
 def raw(kind: str, **fields: Any) -> dict[str, Any]:
@@ -127,9 +93,9 @@ def test_its_tools_see_the_environment_of_the_agent(tmp_path: Path) -> None:
     launch = Claude(job(tmp_path)).launch()
     assert launch.env["CLAUDE_CONFIG_DIR"] == str(tmp_path / "home")
     restored = Path(launch.env["CLAUDE_ENV_FILE"]).read_text().splitlines()
-    assert "export XDG_CACHE_HOME='/home/somebody/my cache'" in restored
+    assert "export XDG_CACHE_HOME='/home/user/my cache'" in restored
     assert {"unset ANTHROPIC_BASE_URL", "unset CLAUDE_CONFIG_DIR", "unset CLAUDE_CODE_MAX_RETRIES"} <= {*restored}
-    assert launch.env["HOME"] == "/home/somebody"
+    assert launch.env["HOME"] == "/home/user"
 
 
 @pytest.mark.parametrize(

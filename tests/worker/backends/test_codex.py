@@ -15,7 +15,7 @@ from protocol.agent import Approval, McpServer
 from protocol.backends import MAX_LOGIN_BYTES
 from protocol.instruction import Usage
 from protocol.ipc import Delta, Entry, Log, Provider
-from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, make_job, written
+from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, WELL, make_job, written
 from tests.worker.backends.codex_lines import completed, turns
 from worker.backends.attempt import MAX_SECRETS, LoginSecrets
 from worker.backends.backend import BackendJob, Ended
@@ -24,8 +24,6 @@ from worker.backends.codex import TOKEN as TOKEN_VARIABLE
 from worker.backends.codex import open as codex
 from worker.kernel_link import ControlChannel, Link
 from worker.models.errors import Failed
-
-WELL = Ended(code=0, signal=None, stderr="")
 
 
 def settings(job: BackendJob) -> dict[str, Any]:

@@ -10,11 +10,16 @@ from tests.contracts.check_backend import SCENARIOS, Scenario
 from tests.worker.backends import measured
 from tests.worker.backends.scenario import RECORD, made
 from tests.worker.backends.subject import ProgramSubject, Subject, Where
-from tests.worker.backends.subject_acp import ACP, CLAUDE_ACP, GEMINI, OPENCODE_ACP
-from tests.worker.backends.subject_claude import CLAUDE
-from tests.worker.backends.subject_codex import CODEX
-from tests.worker.backends.subject_cursor import CURSOR
-from tests.worker.backends.subject_opencode import OPENCODE
+from tests.worker.backends.subjects_programs import (
+    ACP,
+    CLAUDE,
+    CLAUDE_ACP,
+    CODEX,
+    CURSOR,
+    GEMINI,
+    OPENCODE,
+    OPENCODE_ACP,
+)
 from tests.worker.backends.subjects_within import MOCK, SDK
 from worker import daemon_mcp
 from worker.backends import process

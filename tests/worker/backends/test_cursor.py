@@ -10,13 +10,12 @@ import pytest
 from protocol.agent import Approval, McpServer
 from protocol.instruction import Usage
 from protocol.ipc import Json, Provider, ToolCall
-from tests.worker.fake_kernel import make_start
+from tests.worker.backends.backend_jobs import WELL, heard, make_job
 from worker.backends.backend import (
     ActivityChanged,
     BackendJob,
     DaemonConnected,
     Ended,
-    Event,
     LastEvent,
     ReplyText,
     SessionStarted,
@@ -29,40 +28,18 @@ from worker.backends.cursor import open as cursor_program
 from worker.models.errors import Failed
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s1", "model": "Composer"}
-WELL = Ended(code=0, signal=None, stderr="")
+PROVIDER = Provider(name="cursor", dialect="cursor", api_key="key_secret")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name in ("place", "home"):
-        (tmp_path / name).mkdir()
-    return tmp_path
-
-
-def cursor(folder: Path, *, session: str | None = None, **start: Any) -> Cursor:
-    """One attempt, not started."""
-    return Cursor(cursor_job(folder, session=session, **start))
-
-
-def cursor_job(folder: Path, *, session: str | None = None, **start: Any) -> BackendJob:
+def cursor_job(folder: Path, **start: Any) -> BackendJob:
     """What one attempt is made of."""
-    fields = {"backend": "cursor", "model": "composer-2", "system": "You are Alice.", "cwd": str(folder)} | start
-    provider = Provider(name="cursor", dialect="cursor", api_key="key_secret")
-    return BackendJob(
-        start=make_start(provider=provider, **fields),
-        binary="/bin/cursor-agent",
-        message="do it",
-        session=session,
-        place=folder / "place",
-        home=folder / "home",
-        env={"PATH": "/bin", "HOME": "/home/user", "XDG_CONFIG_HOME": "/home/user/.config"},
-        max_turns=5,
-    )
+    fields = {"model": "composer-2", "system": "You are Alice.", "provider": PROVIDER, **start}
+    return make_job("cursor", folder, own={"XDG_CONFIG_HOME": "/home/user/.config"}, **fields)
 
 
-def heard(program: Cursor, *lines: dict[str, Any]) -> list[Event]:
-    """What these lines mean."""
-    return [event for line in lines for event in program.read(json.dumps(line).encode())]
+def cursor(folder: Path, **start: Any) -> Cursor:
+    """One attempt, not started."""
+    return Cursor(cursor_job(folder, **start))
 
 
 def call(subtype: str, body: dict[str, Any], kind: str = "mcp", **more: Any) -> dict[str, Any]:
@@ -73,32 +50,33 @@ def said(text: str) -> dict[str, Any]:
     return {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": text}]}}
 
 
-def test_all_it_needs_lies_in_folders_of_ours(folder: Path) -> None:
-    launch = cursor(folder, token="tok_secret").launch()
-    config = folder / "home/.cursor/mcp.json"
-    assert (config.resolve(), stat.S_IMODE(config.stat().st_mode)) == (folder / "place/mcp.json", 0o600)
+def test_all_it_needs_lies_in_folders_of_ours(tmp_path: Path) -> None:
+    launch = cursor(tmp_path, token="tok_secret").launch()
+    config = tmp_path / "home/.cursor/mcp.json"
+    assert (config.resolve(), stat.S_IMODE(config.stat().st_mode)) == (tmp_path / "place/mcp.json", 0o600)
     headers = json.loads(config.read_text())["mcpServers"]["daemon"]["headers"]
     assert headers == {"Authorization": "Bearer tok_secret", "X-Offered-To": "model"}
     assert "secret" not in " ".join(launch.argv)
     assert "tok_secret" not in str(launch.env)
-    assert (launch.env["HOME"], launch.env["CURSOR_API_KEY"]) == (str(folder / "home"), "key_secret")
+    assert (launch.env["HOME"], launch.env["CURSOR_API_KEY"]) == (str(tmp_path / "home"), "key_secret")
     assert launch.env["XDG_CONFIG_HOME"].startswith(launch.env["HOME"])
     assert (launch.stdin, {"--trust", "--approve-mcps"} <= set(launch.argv)) == (b"You are Alice.\n\ndo it", True)
 
 
 @pytest.mark.promise("P15")
-def test_a_link_in_its_home_leads_us_nowhere(folder: Path) -> None:
-    theirs = folder / "theirs"
+def test_a_link_in_its_home_leads_us_nowhere(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "cli-config.json").write_text("mine", "utf-8")
-    (folder / "home/.cursor").symlink_to(theirs)
-    cursor(folder).launch()
+    program = cursor(tmp_path)
+    (tmp_path / "home/.cursor").symlink_to(theirs)
+    program.launch()
     assert {path.name: path.read_text("utf-8") for path in theirs.iterdir()} == {"cli-config.json": "mine"}
-    assert (folder / "home/.cursor/cli-config.json").is_file()
+    assert (tmp_path / "home/.cursor/cli-config.json").is_file()
 
 
-def test_a_session_is_told_its_prompt_once(folder: Path) -> None:
-    launch = cursor(folder, session="s1").launch()
+def test_a_session_is_told_its_prompt_once(tmp_path: Path) -> None:
+    launch = cursor(tmp_path, session="s1").launch()
     assert (launch.stdin, launch.argv[-1]) == (b"do it", "--resume=s1")
 
 
@@ -112,16 +90,16 @@ def test_a_session_is_told_its_prompt_once(folder: Path) -> None:
     ],
 )
 def test_nobody_can_be_asked_so_it_is_refused(
-    folder: Path, approval: Approval, force: bool, allow: list[str], deny: list[str]
+    tmp_path: Path, approval: Approval, force: bool, allow: list[str], deny: list[str]
 ) -> None:
-    program = cursor(folder, approval=approval, mcp_servers={"own": McpServer(command="mine")})
+    program = cursor(tmp_path, approval=approval, mcp_servers={"own": McpServer(command="mine")})
     assert ("--force" in program.launch().argv) is force
-    rules = json.loads((folder / "home/.cursor/cli-config.json").read_text())["permissions"]
+    rules = json.loads((tmp_path / "home/.cursor/cli-config.json").read_text())["permissions"]
     assert (rules["allow"], rules["deny"]) == (["Mcp(daemon:*)", *allow], deny)
 
 
-def test_a_run_is_replies_and_what_came_back(folder: Path) -> None:
-    program = cursor(folder)
+def test_a_run_is_replies_and_what_came_back(tmp_path: Path) -> None:
+    program = cursor(tmp_path)
     args = {"name": "daemon-channel_send", "providerIdentifier": "daemon", "toolName": "channel_send", "args": {"m": 1}}
     success = {"success": {"content": [{"text": {"text": "said"}}], "isError": False}}
     shell = {"args": {"command": "ls"}}
@@ -159,11 +137,11 @@ def test_a_run_is_replies_and_what_came_back(folder: Path) -> None:
     assert program.conclude(WELL).text == "Done."
 
 
-def test_older_and_newer_spellings_are_read(folder: Path) -> None:
+def test_older_and_newer_spellings_are_read(tmp_path: Path) -> None:
     body = {"args": {"toolName": "ping", "serverIdentifier": "plugin:daemon"}, "result": {"success": {"content": []}}}
     named = {"tool_call": {"toolCallId": "c9", "mcpToolCall": body}}
     function = {"tool_call": {"toolCallId": "c8", "function": {"name": "grep", "arguments": '{"x":1}'}}}
-    program = cursor(folder)
+    program = cursor(tmp_path)
     events = heard(
         program,
         {"type": "tool_call", "subtype": "completed", **named},
@@ -177,16 +155,16 @@ def test_older_and_newer_spellings_are_read(folder: Path) -> None:
     assert events[-2:] == [Turn(text="ok", usage=Usage(input_tokens=3, output_tokens=2)), LastEvent()]
 
 
-def test_a_session_that_it_replaced_is_lost(folder: Path) -> None:
+def test_a_session_that_it_replaced_is_lost(tmp_path: Path) -> None:
     with pytest.raises(Failed) as caught:
-        heard(cursor(folder, session="s0"), INIT)
+        heard(cursor(tmp_path, session="s0"), INIT)
     assert caught.value.cause == "session_lost"
-    assert heard(cursor(folder, session="s1"), INIT) == [SessionStarted("s1")]
+    assert heard(cursor(tmp_path, session="s1"), INIT) == [SessionStarted("s1")]
 
 
-def test_a_directory_that_is_not_trusted_is_no_success(folder: Path) -> None:
+def test_a_directory_that_is_not_trusted_is_no_success(tmp_path: Path) -> None:
     """It says so in prose, and exits with 0."""
-    program = cursor(folder)
+    program = cursor(tmp_path)
     assert list(program.read("⚠ Workspace Trust Required".encode())) == []
     with pytest.raises(Failed) as caught:
         program.conclude(WELL)
@@ -203,18 +181,18 @@ def test_a_directory_that_is_not_trusted_is_no_success(folder: Path) -> None:
     ],
 )
 def test_a_failure_is_no_success_whatever_says_so(
-    folder: Path, lines: list[dict[str, Any]], ended: Ended, cause: str
+    tmp_path: Path, lines: list[dict[str, Any]], ended: Ended, cause: str
 ) -> None:
-    program = cursor(folder)
+    program = cursor(tmp_path)
     heard(program, *lines)
     with pytest.raises(Failed) as caught:
         program.conclude(ended)
     assert caught.value.cause == cause
 
 
-def test_what_a_failed_run_cost_is_booked(folder: Path) -> None:
+def test_what_a_failed_run_cost_is_booked(tmp_path: Path) -> None:
     end = {"type": "result", "subtype": "error", "is_error": True, "usage": {"inputTokens": 4}}
-    assert heard(cursor(folder), end) == [Spent(Usage(input_tokens=4)), LastEvent()]
+    assert heard(cursor(tmp_path), end) == [Spent(Usage(input_tokens=4)), LastEvent()]
 
 
 @pytest.mark.promise("P19")

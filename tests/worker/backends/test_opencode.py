@@ -14,10 +14,10 @@ from protocol.errors import Cause
 from protocol.instruction import Usage
 from protocol.text import decoded
 from protocol.tools import Skill
-from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, make_job, written
+from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, WELL, make_job, written
 from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import Refuse
-from tests.worker.backends.subject_opencode import OPENCODE
+from tests.worker.backends.subjects_programs import OPENCODE
 from worker.backends import opencode_stream
 from worker.backends.backend import (
     ActivityChanged,
@@ -38,8 +38,6 @@ from worker.backends.opencode import open as opencode
 from worker.backends.opencode_stream import LOG, Line, Replies, failed
 from worker.mcp_bridge import BridgeConfig
 from worker.models.errors import Failed
-
-WELL = Ended(code=0, signal=None, stderr="")
 
 
 def settings(job: BackendJob) -> dict[str, Any]:

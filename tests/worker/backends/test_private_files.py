@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from tests.worker.backends.scenario import ScenarioRun, made
 from tests.worker.backends.subject import ProgramSubject, Reply, Shell
-from tests.worker.backends.subject_codex import CODEX
-from tests.worker.backends.subject_opencode import OPENCODE
+from tests.worker.backends.subjects_programs import CODEX, OPENCODE
 from worker.backends.private_files import document
 
 

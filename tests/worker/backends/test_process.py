@@ -289,7 +289,7 @@ def test_lines_are_cut_where_they_are_too_long() -> None:
 
 def conversation(*entries: Entry, **changes: object) -> Conversation:
     """What was asked, and these entries."""
-    return Conversation.of(make_start(entries=entries, **changes))
+    return Conversation(make_start(entries=entries, **changes))
 
 
 SIDE_BY_SIDE = Entry(k=0, kind="reply", calls=(ToolCall(id="a", name="one"), ToolCall(id="b", name="two")))
@@ -367,7 +367,7 @@ async def test_a_call_that_was_cut_by_a_kill_has_an_outcome_that_nobody_knows() 
     calls = tuple(ToolCall(id=name, name=name) for name in ("back", "cut", "never"))
     entries = (Entry(k=0, kind="reply", calls=calls), Entry(k=1, kind="tool", call_id="back", name="back", text="ok"))
     start, link = make_start(entries=entries), Records()
-    conversation = Conversation.of(start)
+    conversation = Conversation(start)
     await EntryRecorder(conversation, link, start, "s").tell_interrupted()
     assert [(one.k, one.call_id, one.is_error) for one in link.entries] == [(2, "cut", True), (3, "never", True)]
     assert all("unknown" in one.text for one in link.entries) and not conversation.pending
@@ -384,7 +384,7 @@ async def test_a_call_that_was_cut_by_a_kill_has_an_outcome_that_nobody_knows() 
 async def test_a_tool_has_one_name_whatever_a_program_calls_it(told: str, kept: str) -> None:
     servers = {name: McpServer(command="true") for name in ("own", "own-files")}
     start, link = make_start(mcp_servers=servers), Records()
-    recorder = EntryRecorder(Conversation.of(start), link, start, None)
+    recorder = EntryRecorder(Conversation(start), link, start, None)
     await recorder.tell(backend.Turn(calls=(ToolCall(id="a", name=told),)))
     await recorder.tell(ToolEnded(call_id="a", name=told, text="ok"))
     assert [link.entries[0].calls[0].name, link.entries[1].name] == [kept, kept]

@@ -125,7 +125,7 @@ class Session:
 
     def __init__(self, session: NodeSession, way: Way) -> None:
         self.session = session
-        self.launcher = session.launcher
+        self.launcher = session
         self.way = way
         self.broke = trio.Event()
         """The transport is not used any more."""

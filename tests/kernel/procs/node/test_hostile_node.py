@@ -111,7 +111,7 @@ class World:
         handles: list[Handle] = []
 
         async def spawn() -> None:
-            handles.append(await self.session.launcher.spawn(SPEC))
+            handles.append(await self.session.spawn(SPEC))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(spawn)
@@ -246,13 +246,13 @@ def test_a_length_that_is_announced_is_not_believed() -> None:
 
 @pytest.mark.promise("P86")
 async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernel.procs.node.launcher.DESTROY_SECONDS", 0.01)
+    monkeypatch.setattr("kernel.procs.node.remote_process.DESTROY_SECONDS", 0.01)
     async with world(SHORT) as there:
         handle = await there.start()
         with trio.fail_after(PATIENCE):
             assert (await handle.destroy()).lost
         with pytest.raises(SpawnTransient):
-            await there.session.launcher.spawn(SPEC)
+            await there.session.spawn(SPEC)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,23 @@
-"""The ACP backend, as the contract suite sees it: a small agent of our own, gemini-cli, and opencode's ACP mode."""
+"""The programs as the contract suite sees them: CLIs, a small ACP agent of our own, and programs that speak ACP."""
 
 import json
 from pathlib import Path
 from typing import Any, Final
 
-from tests.worker.backends import fake_acp
+from protocol.ipc import Provider
+from tests.worker.backends import fake_acp, fake_cursor
 from tests.worker.backends.subject import ProgramSubject
-from tests.worker.scripted_api import Call
+
+
+def _provider(model: str, dialect: Any, path: str = "") -> Any:
+    """Fields of a start frame for a model that is asked at the scripted provider."""
+
+    def fields(url: str) -> dict[str, Any]:
+        provider = Provider(name="scripted", dialect=dialect, base_url=f"{url}{path}", api_key="sk-secret")
+        return {"model": model, "provider": provider}
+
+    return fields
+
 
 _BY_END: Final = "tokens are told once, at the end of its work"
 _NOT_METERED: Final = "nobody knows where its requests go, so a budget of tokens with it is refused"
@@ -14,15 +25,74 @@ _NO_CAUSE: Final = "it names no cause: it is tried again, and fails in the end"
 _ANEW: Final = "it writes over a session that it takes up, so it gets a new one, and is told what was done"
 _NO_WORD: Final = "it does not say so; its model is not offered the tools"
 _LAZY: Final = "it may connect only when it needs a tool, so that nobody can tell"
+_LATE: Final = "its requests go to its vendor alone, and what they cost is told when all is over"
 
+CLAUDE: Final = ProgramSubject(
+    name="claude",
+    version="2.1.329",
+    binary="claude",
+    daemon_prefix="mcp__daemon__",
+    shell_tool="Bash",
+    described=True,
+    fields=_provider("claude-sonnet-4-5", "anthropic"),
+)
 
-def _shell(command: str) -> Call:
-    return Call("shell", json.dumps({"command": command}), id="call_shell")
+CODEX: Final = ProgramSubject(
+    name="codex",
+    version="0.169.0",
+    binary="codex",
+    daemon_prefix="mcp__daemon__",
+    shell_tool="exec_command",
+    shell_word="cmd",
+    fields=_provider("scripted", "openai", "/v1"),
+    real="node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
+    keeps={"session/sessions/*/*/*/rollout-*.jsonl": '"task_complete"'},
+    unrecorded=frozenset({"budget", "budget_held"}),
+    weaker={
+        "usage": "in a recording the tokens of a reply come with it or with the next one; at work it is metered",
+        "resume": "a reply that was cut before its end is booked by nobody, for its provider has not said what it cost",
+        "refused_permission": "what its sandbox refuses is told to the model alone",
+    },
+)
 
+OPENCODE: Final = ProgramSubject(
+    name="opencode",
+    version="1.18.33",
+    binary="opencode",
+    daemon_prefix="daemon_",
+    shell_tool="bash",
+    described=True,
+    fields=_provider("scripted", "openai", "/v1"),
+    real="node_modules/opencode-linux-x64/bin/opencode",
+    keeps={"run-*/opencode.listed": ""},
+    weaker={"throttled": "it asks again by itself, five times, before it tells"},
+)
 
-def _fields(url: str) -> dict[str, Any]:
-    return {"model": "acp", "provider": None, "env": {"FAKE_ACP_KEY": f"key@{url}"}}
-
+CURSOR: Final = ProgramSubject(
+    name="cursor",
+    version=fake_cursor.VERSION,
+    binary="cursor-agent",
+    daemon_prefix="daemon-",
+    fields=lambda url: {
+        "model": "composer-2",
+        "provider": Provider(name="cursor", dialect="cursor", api_key=f"key@{url}"),
+    },
+    fake=Path(fake_cursor.__file__),
+    lacks={
+        "own_server_missing": "it does not say so; its model is not offered the tools",
+        "budget": _LATE,
+        "budget_held": _LATE,
+    },
+    weaker={
+        "usage": "tokens are told once, at the end of its work; what a cut attempt spent is never told",
+        "bad_key": _NO_CAUSE,
+        "throttled": _NO_CAUSE,
+        "overloaded_twice": _NO_CAUSE,
+        "unknown_model": _NO_CAUSE,
+        "daemon_unreachable": "it does not say so; the kernel sees that nobody came",
+        "session_lost": "it begins a new one without a word; that is ended, and one call may have been paid for",
+    },
+)
 
 ACP: Final = ProgramSubject(
     name="acp",
@@ -30,8 +100,7 @@ ACP: Final = ProgramSubject(
     binary="agent",
     arguments=("--load",),
     daemon_prefix="daemon-",
-    shell_call=_shell,
-    fields=_fields,
+    fields=lambda url: {"model": "acp", "provider": None, "env": {"FAKE_ACP_KEY": f"key@{url}"}},
     fake=Path(fake_acp.__file__),
     talks=True,
     lacks={
@@ -42,10 +111,6 @@ ACP: Final = ProgramSubject(
     },
     weaker={"usage": _BY_END},
 )
-
-
-def _gemini_shell(command: str) -> Call:
-    return Call("run_shell_command", json.dumps({"command": command, "description": "a test"}), id="call_shell")
 
 
 def _gemini_fields(url: str) -> dict[str, Any]:
@@ -60,7 +125,8 @@ GEMINI: Final = ProgramSubject(
     arguments=("--acp",),
     package="@google/gemini-cli",
     daemon_prefix="mcp_daemon_",
-    shell_call=_gemini_shell,
+    shell_tool="run_shell_command",
+    described=True,
     fields=_gemini_fields,
     real="node_modules/@google/gemini-cli/bundle/gemini.js",
     talks=True,
@@ -72,10 +138,6 @@ GEMINI: Final = ProgramSubject(
     },
     weaker={"resume": _ANEW, "continued": _ANEW, "preempted": _ANEW},
 )
-
-
-def _opencode_shell(command: str) -> Call:
-    return Call("bash", json.dumps({"command": command, "description": "a test"}), id="call_shell")
 
 
 def _opencode_fields(url: str) -> dict[str, Any]:
@@ -100,17 +162,14 @@ OPENCODE_ACP: Final = ProgramSubject(
     arguments=("acp",),
     folder="opencode",
     daemon_prefix="daemon_",
-    shell_call=_opencode_shell,
+    shell_tool="bash",
+    described=True,
     fields=_opencode_fields,
     real="node_modules/opencode-linux-x64/bin/opencode",
     talks=True,
     lacks={"own_server_missing": _NO_WORD, "daemon_unreachable": _LAZY},
     weaker={"bad_key": _NO_CAUSE, "throttled": _NO_CAUSE, "unknown_model": _NO_CAUSE},
 )
-
-
-def _claude_shell(command: str) -> Call:
-    return Call("Bash", json.dumps({"command": command, "description": "a test"}), id="call_shell")
 
 
 def _claude_fields(url: str) -> dict[str, Any]:
@@ -124,7 +183,8 @@ CLAUDE_ACP: Final = ProgramSubject(
     binary="claude-agent-acp",
     package="@agentclientprotocol/claude-agent-acp",
     daemon_prefix="mcp__daemon__",
-    shell_call=_claude_shell,
+    shell_tool="Bash",
+    described=True,
     fields=_claude_fields,
     talks=True,
     lacks={
