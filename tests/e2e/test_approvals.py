@@ -88,3 +88,20 @@ def test_three_approvals_are_granted_denied_and_expired_by_nobody_but_a_person(s
     assert [(one["state"], one["decided_by"], one["decision_reason"]) for one in decided] == [
         ("granted", "user", ""), ("denied", "user", "not today"), ("expired", "system", "nobody approved it in time"),
     ]  # fmt: skip
+
+
+@pytest.mark.long("tests/kernel/policy/test_run_completion.py")
+def test_a_run_without_anybody_to_ask_ends_where_only_approvals_are_left(shared_kernel: Project) -> None:
+    """Headless: exit 7 at once; --approve auto runs it, --approve deny tells the agent."""
+    project = shared_kernel
+    coder(project, "lone")
+    project.write(".workflows/go.yaml", 'agents: { alice: { ref: lone } }\nkickoff: "@alice go"\n')
+    stopped = project.awk("run", "go", "--trust")
+    assert stopped.code == 7
+    assert "alice needs an approval to call bash" in stopped.err
+    assert "--approve auto or deny" in stopped.out
+    assert pending(project, "alice", "lone") == []
+    assert project.awk("run", "go", "--trust", "--approve", "deny").code == 0
+    assert ran(project, "lone") == 0
+    assert project.awk("run", "go", "--trust", "--approve", "auto").code == 0
+    assert ran(project, "lone") == 1

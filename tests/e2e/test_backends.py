@@ -1,5 +1,6 @@
 """Other engines in a real kernel: their work counts like any other, and nothing of them stays behind."""
 
+import json
 import os
 from functools import partial
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.e2e.engines import NO_MIRROR, PROGRAMS, SPEAKS, Engine, environ, fingerprint
+from tests.e2e.engines import NO_MIRROR, PROGRAMS, SPEAKS, Engine, environ, fingerprint, place
 from tests.e2e.processes import marked, wait_until
 from tests.project import Project
 from tests.worker.scripted_api import Say, ScriptedApi
@@ -69,3 +70,17 @@ def has_spent(project: Project, tokens: int) -> bool:
     """Whether all work together has cost so many tokens."""
     usage = project.awk("stats", "--json").json()["total"]["usage"]
     return int(usage["input_tokens"] + usage["output_tokens"]) == tokens
+
+
+def test_a_program_that_never_came_for_its_tools_has_failed(project: Project, tmp_path: Path) -> None:
+    """Exit code 0 and "success" are not success without Daemon MCP; some programs say nothing of it."""
+    (tmp_path / "bin").mkdir()
+    ends = {"type": "result", "subtype": "success", "is_error": False, "result": "all is well", "session_id": "s1"}
+    events = ({"type": "system", "subtype": "init", "session_id": "s1"}, ends)
+    place(tmp_path / "bin/cursor-agent", "\n".join(f"echo '{json.dumps(event)}'" for event in events))
+    keys = "prompt: { system: hi }\nretry: { attempts: 1 }\nbackend: cursor\nmodel: cursor/auto\n"
+    project.write(".agents/claims.yaml", keys)
+    env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "CURSOR_API_KEY": "k"}
+    assert project.awk("start", "--trust", env=env).code == 0
+    failed = project.ended(project.send("claims"))
+    assert ("never connected to Daemon MCP" in failed["text"], failed["cause"]) == (True, "network")

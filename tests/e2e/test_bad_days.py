@@ -180,3 +180,20 @@ def test_a_client_may_hang_up_at_any_time(shared_kernel: Project) -> None:
         with socket.create_connection((record["host"], record["port"])) as client:
             client.sendall(fragment)
     assert shared_kernel.awk("status").code == 0
+
+
+@pytest.mark.long("tests/kernel/policy/test_retry.py")
+def test_a_network_failure_is_told_with_its_attempts_and_the_way_on(shared_kernel: Project) -> None:
+    for name in ("sent", "asked", "ran"):
+        failing = "error: { http_status: 408, text: no way out }"
+        shared_kernel.agent(name, failing, more="retry: { attempts: 3, backoff: 1s, multiplier: 1 }")
+    workflow = 'agents: { alice: { ref: ran } }\nkickoff: "@alice hi"\n'
+    shared_kernel.write(".workflows/talk.yaml", workflow)
+    commands = ("send", "sent", "hi", "--wait"), ("ask", "asked", "hi"), ("run", "talk")
+    running = [shared_kernel.spawn(*words) for words in commands]
+    sent, asked, ran = (process.communicate(timeout=60)[1] for process in running)
+    assert running[0].returncode == 1, sent
+    assert "attempt 2 of 3 follows\n" in asked
+    for told in (sent, asked, ran):
+        assert ": network: no way out (HTTP 408); attempt 3 of 3 follows\n" in told and "attempt 4" not in told, told
+        assert " after 3 attempts" in told and "\n  hint: awk retry i" in told, told

@@ -176,3 +176,22 @@ def test_its_program_is_given_what_was_let_in(project: Project, tmp_path: Path) 
     assert list(json.loads((notes / "settings.json").read_text())["hooks"]) == ["PreToolUse"]
     assert [path.name for path in (notes / OWN_SKILLS).iterdir()] == ["deploy"]
     assert "the project has a server own too" in refused["text"]
+
+
+@pytest.mark.promise("P19")
+@pytest.mark.long("tests/kernel/agents/test_cli_extras.py")
+def test_without_consent_nothing_of_it_is_opened(project: Project, tmp_path: Path) -> None:
+    """Exit 7, with each thing in its own words."""
+    furnish(project.home, tmp_path)
+    project.write(
+        ".agents/alice.yaml",
+        ALICE,
+    )
+    with opened(project.home) as found:
+        assert project.awk("start", env={"ANTHROPIC_API_KEY": KEY}).code == 0
+        asked = project.awk("send", "alice", "go")
+        assert project.awk("stop", "--yes").code == 0
+    assert asked.code == 7
+    for words in ("reads your skill deploy", "runs your hooks of Claude Code", "uses your MCP server own"):
+        assert words in asked.err
+    assert found == set()

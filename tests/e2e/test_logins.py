@@ -193,3 +193,17 @@ def test_the_real_ones_work_with_a_login(
     assert json.dumps(api.requests[0].body).count("says the canary") == 1
     assert found == ({FILES[name]} if token is None else set())
     assert fingerprint(project.home) == before
+
+
+@pytest.mark.promise("P18", "P35")
+@pytest.mark.long("test_without_consent_no_login_is_opened_and_nothing_runs")
+def test_without_the_key_no_login_is_opened(desk: Desk) -> None:
+    desk.project.write(".agents/alice.yaml", AGENT.replace("login: true\n", ""))
+    before = fingerprint(desk.project.home)
+    with opened(desk.project.home) as found:
+        desk.start()
+        assert desk.project.awk("send", "alice", "go", "--wait").code == 0
+        assert desk.project.awk("stop", "--yes").code == 0
+    assert found == set()
+    assert [word["held"] for word in desk.words()] == [None]
+    assert fingerprint(desk.project.home) == before

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from tests.e2e.processes import wait_until
 from tests.project import Project
 
 TEAM = """\
@@ -146,3 +147,28 @@ def test_trees_are_listed_and_work_in_them_goes_only_by_force(project: Project) 
     assert (forced.code, forced.out) == (0, "removed awk/team/r1/shared of r1\n")
     assert project.awk("worktree", "list").out == "no working trees\n"
     assert project.git("branch", "--list", "awk/*") == ""
+
+
+KILLED = """\
+agents:
+  coder:
+    backend: mock
+    mock: [{shell: "date +%N > stamp"}, {text: done}]
+workspace: {git: worktree}
+kickoff: "@coder go"
+"""
+
+
+@pytest.mark.promise("P1", "P32")
+@pytest.mark.long("tests/kernel/services/test_tree_work.py")
+def test_a_kernel_that_dies_behind_the_commit_does_not_make_it_twice(project: Project) -> None:
+    repository(project, KILLED)
+    begun = project.awk("start", "team", "--trust", env={"AGENT_WORKER_CRASH_AT": "tree.committed:1"})
+    assert begun.code in (0, 1, 3), begun.err
+    wait_until(lambda: project.git("log", "--format=%s", "--all").count("work of i1") == 1)
+    assert project.awk("start").code == 0
+    project.until("instruction.ended")
+    tip = project.git("rev-parse", "awk/team/r1/coder")
+    [row] = project.awk("worktree", "list", "--json").json()["worktrees"]
+    assert (row["commit"], row["ahead"]) == (tip, 1)
+    assert project.git("log", "--format=%s", "main..awk/team/r1/coder") == "coder: work of i1 (r1)"

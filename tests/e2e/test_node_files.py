@@ -1,6 +1,7 @@
 """Agents that work on a node, as their users see it: their files go there, and what they did is where it always is."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -107,3 +108,16 @@ def test_a_confined_agent_on_a_node_sees_its_clone_and_is_not_let_out_by_git(pro
     assert project.git("show", "awk/w/r1/alice:ok.txt") == "ok"
     assert project.git("show", "awk/w/r1/alice:stolen") == ""
     assert not proof.exists()
+
+
+def test_no_repository_is_refused_with_what_to_do(project: Project) -> None:
+    project.agent("bob", "text: done", more="needs: {labels: [gpu]}")
+    commit(project)
+    workflow(project, "true", workspace="git: shared")
+    ran = project.awk("run", "w", env=TRUST)
+    assert (ran.code != 0, "write git: worktree" in ran.err) == (True, True), ran.err
+    shutil.rmtree(project.root / ".git")
+    workflow(project, "true", workspace="git: none")
+    for words in (("run", "w"), ("send", "bob", "go", "--wait")):
+        ran = project.awk(*words, env=TRUST)
+        assert (ran.code != 0, "git init, and commit" in ran.out + ran.err) == (True, True), ran.err

@@ -76,3 +76,18 @@ def test_the_files_of_a_run_are_there_when_it_returns(project: Project) -> None:
         assert project.awk("run", "f", "--tag", tag, "--trust").code == 0
         lines = (project.root / f".workspace/f/{tag}/channel.jsonl").read_text().splitlines()
         assert "ended: nothing is left to do" in lines[-1]
+
+
+@pytest.mark.long("tests/kernel/store")
+def test_a_run_that_continues_knows_what_was_said(shared_kernel: Project) -> None:
+    project = shared_kernel
+    project.agent("alice", "text: fine")
+    project.write(".workflows/talk.yaml", 'agents: {alice: {ref: alice}}\nkickoff: "@alice go"\n')
+    assert project.awk("run", "talk").code == 0
+    second = project.awk("run", "talk", "--continue", "--json").json()["id"]
+    assert project.awk("start", "talk", "--continue").code == 0
+    said = project.awk("channel", "@talk", "--json").json()["messages"]
+    assert [one["text"] for one in said].count("@alice go") == 3
+    only = project.awk("channel", "@talk", "--run", second, "--json").json()["messages"]
+    assert [one["text"] for one in only].count("@alice go") == 1
+    assert project.awk("run", "talk").code == 2

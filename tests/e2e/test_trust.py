@@ -51,3 +51,31 @@ def test_a_workflow_with_trees_or_schedules_asks_before_it_starts(shared_kernel:
         assert said in refused.err
         assert "hint: repeat with --trust" in refused.err
     assert project.awk("run", "s", "--trust").code == 0
+
+
+@pytest.mark.promise("P19")
+@pytest.mark.long("tests/kernel/services/test_timers.py")
+def test_a_schedule_spends_nothing_until_somebody_agreed_to_it(project: Project) -> None:
+    ticker = "backend: mock\nmock: [{{text: hi}}]\nschedule: {{wakeup: {}, prompt: look around}}\n"
+    project.write(".agents/ticker.yaml", ticker.format("1s"))
+    project.agent("alice", "text: ok")
+    warned = project.awk("validate")
+    assert (warned.code, "it does not run until you trust it" in warned.err) == (0, True)
+    refused = project.awk("trust")
+    assert refused.code == 7
+    assert "ticker wakes by itself every 1s, and is told: look around" in refused.out
+    assert "ticker has no budget: nothing bounds what it spends when it wakes" in refused.out
+    assert "this is not trusted, and nobody here can be asked or agreed: keep it with awk trust --yes" in refused.err
+    assert project.awk("send", "alice", "x", "--wait").code == 0
+    told = project.until("schedule.untrusted")
+    assert (told["agent"], told["data"]["wakeup"]) == ("ticker", "1s")
+    notice = "1 schedule does not run until you trust it (look at it and keep it: awk trust ticker)"
+    assert project.ask("GET", "/status")["notice"] == notice
+    assert notice in project.awk("ps").err
+    assert project.awk("send", "ticker", "asked", "--wait").code == 0, "who asks needs no schedule"
+    assert project.awk("trust", "ticker", "--yes").code == 0
+    project.until("instruction.queued", holds=lambda event: bool(event["data"]["lane"] == "background"))
+    assert project.ask("GET", "/status")["notice"] is None
+    project.write(".agents/ticker.yaml", ticker.format("2s"))
+    wait_until(lambda: bool(project.ask("GET", "/status")["notice"] == notice))
+    assert project.awk("trust").code == 7

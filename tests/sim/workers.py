@@ -6,7 +6,6 @@ its tree is gone when ``wait`` says so. What becomes of it is in the plan.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +14,6 @@ import trio.testing
 
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import SpawnTransient, Spec
-from kernel.store.transitions.threads import ASK_AGENT
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Exited, Go, Ready, Result, Start, ToolCall, Yield
 from protocol.ndjson import encode
@@ -39,12 +37,8 @@ FORKING_SECONDS: Final = 0.003
 BURIAL_SECONDS: Final = 2.0
 """Within which a keeper ends the tree of a kernel that is gone (promise P7)."""
 
-KernelTool = Callable[[Start, str, str | None, str], Awaitable[Outcome]]
-"""(start, text, whom to ask, call key): say something in the attempt's space, through the kernel that lives then."""
-Allow = Callable[[Start, dict[str, Any], str], Awaitable[Outcome]]
-"""(start, arguments of auth_request, call key): whether somebody lets a call be made, as far as that is decided."""
-Ballot = Callable[[Start, str, dict[str, Any], str], Awaitable[Outcome]]
-"""(start, tool, arguments, call key): put something to the vote, or vote, through the kernel that lives then."""
+KernelTool = Callable[[Start, str, dict[str, Any], str], Awaitable[Outcome]]
+"""(start, tool, arguments, call key): what a tool of the kernel gives, of the kernel that lives then."""
 RISK: Final = "risk"
 HOLD: Final = "hold"
 """Tools that somebody has to approve: the worker's own, and one of a program that asks by itself."""
@@ -56,9 +50,7 @@ class Desk:
 
     witness: Witness
     providers: Providers
-    say: KernelTool
-    allow: Allow
-    ballot: Ballot
+    tool: KernelTool
     granted: Callable[[str, str], int]
     """How many calls of the tool a person, or a rule of one, has granted to the instruction."""
     durable: Callable[[str, int], bool]
@@ -293,17 +285,18 @@ class SimWorker:
             return Error(cause="resource", text=str(error), partial=conversation.text)
 
     async def _play(self, start: Start, conversation: Conversation, link: Link) -> Result:
+        tools = _Tools(start, self._desk, self)
         hands = ToolRunners(
-            kernel=_KernelHand(start, self._desk, self),
+            kernel=_Hand(tools.kernel),
             own={
-                "touch": BuiltinTool(hand=_Touch(start, self._desk, self)),
-                RISK: BuiltinTool(hand=_Risk(start, self._desk, self), spec=ToolSpec(name=RISK)),
-                HOLD: BuiltinTool(hand=_Held(start, self._desk, self)),
+                "touch": BuiltinTool(hand=_Hand(tools.touch)),
+                RISK: BuiltinTool(hand=_Hand(tools.risk), spec=ToolSpec(name=RISK)),
+                HOLD: BuiltinTool(hand=_Hand(tools.hold)),
             },
             seconds=start.limits.tool_seconds,
             waits=TrioIO(),
             doubtful=_doubtful(start, conversation),
-            permits=Permission(start.approval, _Counter(start, self._desk)),
+            permits=Permission(start.approval, _Hand(tools.allow)),
         )
         provider = start.provider.name if start.provider else "mock"
         caller = Caller(start.instruction, start.attempt, provider, start.model, self._born)
@@ -441,24 +434,14 @@ def _call(id: str, name: str, args: dict[str, str]) -> ToolCall:
     return ToolCall(id=id, name=name, args=msgspec.Raw(msgspec.json.encode(args)))
 
 
-class _KernelHand:
-    """The kernel's tools, over no wire."""
+class _Hand:
+    """A tool, by a function: see worker.tool.Hand."""
 
-    def __init__(self, start: Start, desk: Desk, worker: SimWorker) -> None:
-        self._say = partial(desk.say, start)
-        self._ballot = partial(desk.ballot, start)
-        self._worker = worker
+    def __init__(self, run: Callable[[str, dict[str, Any], str], Awaitable[Outcome]]) -> None:
+        self._run = run
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
-        """See worker.tool.Hand."""
-        whom = args.get("agent") if name == ASK_AGENT else None
-        if name.startswith("team_"):
-            outcome = await self._ballot(name, args, key)
-        else:
-            outcome = await self._say(str(args["text"] if whom is None else args["query"]), whom, key)
-        if self._worker.fated("killed in tool"):
-            await self._worker.killed()
-        return outcome
+        return await self._run(name, args, key)
 
 
 def _doubtful(start: Start, conversation: Conversation) -> str:
@@ -468,59 +451,45 @@ def _doubtful(start: Start, conversation: Conversation) -> str:
     return last.pending_key if pending and last is not None else ""
 
 
-class _Counter:
-    """Where approvals are asked for."""
-
-    def __init__(self, start: Start, desk: Desk) -> None:
-        self._allow = partial(desk.allow, start)
-
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
-        """See worker.tool.Hand."""
-        return await self._allow(args, key)
-
-
-class _Risk:
-    """A tool that must not run before somebody approves, nor twice."""
+class _Tools:
+    """What a worker's calls do: at the kernel, over no wire, or here."""
 
     def __init__(self, start: Start, desk: Desk, worker: SimWorker) -> None:
         self._start = start
         self._desk = desk
         self._worker = worker
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
-        """See worker.tool.Hand."""
+    async def kernel(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        """A tool of the kernel's."""
+        return await self._done(await self._desk.tool(self._start, name, args, key))
+
+    async def allow(self, _name: str, args: dict[str, Any], key: str) -> Outcome:
+        """Ask for an approval."""
+        return await self._desk.tool(self._start, "auth_request", args, key)
+
+    async def risk(self, name: str, _args: dict[str, Any], key: str) -> Outcome:
+        """A tool that must not run before somebody approves, nor twice."""
         self._desk.risk(self._start.instruction, name, key)
         await pass_seconds(0.2)
-        if self._worker.fated("killed in tool"):
-            await self._worker.killed()
-        return Outcome(f"risked {key}")
+        return await self._done(Outcome(f"risked {key}"))
 
-
-class _Held(_Risk):
-    """The same of a program that asks by itself: its call waits for the answer, and has another name each time."""
-
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
-        """See worker.tool.Hand."""
+    async def hold(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        """The same of a program that asks by itself: its call waits for the answer, and has another name each time."""
         call = f"{self._start.attempt} {key}"
-        answer = await self._desk.allow(self._start, {"tool_name": name, "input": args, "tool_use_id": call}, key)
+        answer = await self.allow(name, {"tool_name": name, "input": args, "tool_use_id": call}, key)
         if answer.is_error or '"allow"' not in answer.text:
             return Outcome(answer.text, is_error=True)
-        return await super().run(name, args, call)
+        return await self.risk(name, args, call)
 
-
-class _Touch:
-    """A tool that is no business of the kernel: at least once, and never again once its result is durable."""
-
-    def __init__(self, start: Start, desk: Desk, worker: SimWorker) -> None:
-        self._start = start
-        self._desk = desk
-        self._worker = worker
-
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
-        """See worker.tool.Hand."""
+    async def touch(self, _name: str, _args: dict[str, Any], key: str) -> Outcome:
+        """A tool that is no business of the kernel: at least once, and never again once its result is durable."""
         mark = f"{self._start.instruction} {key}"
         self._desk.touched[mark] = self._desk.touched.get(mark, 0) + 1
         await pass_seconds(0.2)
+        return await self._done(Outcome(f"touched {key}"))
+
+    async def _done(self, outcome: Outcome) -> Outcome:
+        """What was done, where the worker lives to hear of it."""
         if self._worker.fated("killed in tool"):
             await self._worker.killed()
-        return Outcome(f"touched {key}")
+        return outcome

@@ -93,8 +93,7 @@ class World:
         self.chance = random.Random(self.plan.seed)
         self.providers = Providers(self.witness, random.Random(self.plan.seed + 1), self.plan.weather)
         self.inspector = Inspector(self.witness, self.providers)
-        tools = (self._say, self._allow, self._ballot)
-        self.desk = Desk(self.witness, self.providers, *tools, self._granted, self._durable)
+        self.desk = Desk(self.witness, self.providers, self._tool, self._granted, self._durable)
         self.launcher = SimLauncher(
             machine=self.machine, desk=self.desk, dooms=self.plan.dooms, agent_of=self._agent_of
         )
@@ -196,62 +195,46 @@ class World:
                     raise
             await pass_seconds(AGAIN_SECONDS)
 
-    async def _say(self, start: Start, text: str, whom: str | None, key: str) -> Outcome:
-        """channel_send of an attempt, or ask_agent: once, to the kernel that lives."""
-        author = Author(InstructionId(start.instruction), start.epoch)
-        draft = Draft(kind="said", space=start.space, sender=start.agent, text=text, author=author)
-        if whom is not None:
-            draft = msgspec.structs.replace(draft, to=(whom,), mentions=(), asks=True)
+    async def _tool(self, start: Start, name: str, args: dict[str, Any], key: str) -> Outcome:
+        """A tool of an attempt, called at the kernel that lives: once, and without an end where that dies meanwhile."""
         if self.kernel is None:
             await trio.sleep_forever()
+        assert self.kernel is not None
         try:
-            assert self.kernel is not None
-            appended = await self.kernel.writer.commit(append, draft, call_key=key)
+            told = await self._carried_out(self.kernel, start, name, args, key)
         except Refused as refused:
             return Outcome(refused.text, is_error=True)
         except StorageFailed:
             await trio.sleep_forever()
         except Exception as broke:  # noqa: BLE001  (the wire: whatever else comes is a bug of the kernel)
-            self.witness.blame(trio.current_time(), "P9", f"channel_send of {start.attempt} broke: {broke!r}")
+            self.witness.blame(trio.current_time(), "P9", f"{name} of {start.attempt} broke: {broke!r}")
             return Outcome("internal", is_error=True)
-        return Outcome(f"sent as {appended.message_id}")
+        return Outcome(told)
 
-    async def _allow(self, start: Start, args: dict[str, Any], key: str) -> Outcome:
-        """auth_request of an attempt, to the kernel that lives."""
-        if self.kernel is None:
-            await trio.sleep_forever()
-        assert self.kernel is not None
-        agent = AgentKey(start.agent)
-        instruction = InstructionId(start.instruction)
-        asks = Identity(agent, AgentName(start.agent), SpaceId(start.space), instruction, start.epoch, live=True)
-        try:
-            actor, asked = Actor(identity=asks, call_key=key), msgspec.convert(args, AuthRequest)
-            services = self.kernel.services
-            answer = await auth_request(asked, actor, services.store, services.files, services.processes)
-        except Refused as refused:
-            return Outcome(refused.text, is_error=True)
-        except StorageFailed:
-            await trio.sleep_forever()
-        return Outcome(msgspec.json.encode(answer).decode())
-
-    async def _ballot(self, start: Start, tool: str, args: dict[str, Any], key: str) -> Outcome:
-        """team_proposal_create or team_vote of an attempt: as kernel.operations.proposals."""
-        if self.kernel is None:
-            await trio.sleep_forever()
-        assert self.kernel is not None
-        commit = self.kernel.writer.commit
-        author = Author(InstructionId(start.instruction), start.epoch)
-        try:
-            if tool == "team_vote":
+    async def _carried_out(self, kernel: Kernel, start: Start, name: str, args: dict[str, Any], key: str) -> str:
+        """What a tool gives: channel_send, ask_agent, votes as kernel.operations.proposals, auth_request."""
+        commit, author = kernel.writer.commit, Author(InstructionId(start.instruction), start.epoch)
+        match name:
+            case "team_vote":
                 voted = await commit(vote, start.space, args["proposal"], args["choice"], author=author, call_key=key)
-                return Outcome(f"{voted.ballot.id} is {voted.ballot.state} {voted.message_id}")
-            asked = msgspec.structs.replace(POLLS[int(args["kind"])], id=args["id"])
-            put = await commit(create, start.space, asked, author=author, call_key=key)
-        except Refused as refused:
-            return Outcome(refused.text, is_error=True)
-        except StorageFailed:
-            await trio.sleep_forever()
-        return Outcome(f"{put.ballot.id} is open {put.message_id}")
+                return f"{voted.ballot.id} is {voted.ballot.state} {voted.message_id}"
+            case "team_proposal_create":
+                asked = msgspec.structs.replace(POLLS[int(args["kind"])], id=args["id"])
+                put = await commit(create, start.space, asked, author=author, call_key=key)
+                return f"{put.ballot.id} is open {put.message_id}"
+            case "ask_agent" | "channel_send":
+                text = str(args["query"] if name == "ask_agent" else args["text"])
+                draft = Draft(kind="said", space=start.space, sender=start.agent, text=text, author=author)
+                if name == "ask_agent":
+                    draft = msgspec.structs.replace(draft, to=(args["agent"],), mentions=(), asks=True)
+                return f"sent as {(await commit(append, draft, call_key=key)).message_id}"
+            case _:
+                place = AgentKey(start.agent), AgentName(start.agent), SpaceId(start.space)
+                asks = Identity(*place, InstructionId(start.instruction), start.epoch, live=True)
+                actor, request = Actor(identity=asks, call_key=key), msgspec.convert(args, AuthRequest)
+                services = kernel.services
+                answer = await auth_request(request, actor, services.store, services.files, services.processes)
+                return msgspec.json.encode(answer).decode()
 
     def _granted(self, instruction: str, tool: str) -> int:
         return int(str(self.eyes.execute(GRANTED, (number_of(instruction, "i"), tool)).get))
