@@ -34,6 +34,8 @@ from protocol.errors import Refused
 from protocol.ndjson import reject_duplicate_keys
 from protocol.text import encode_json
 
+ASKED: Final = "agent_worker.asked"
+"""Key of an ASGI scope: the header fields, the body and the access of a request that Quart routes."""
 KEY_LIMIT: Final = 200
 QUERY_FIELDS: Final = 32
 NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})

@@ -10,7 +10,7 @@ import resource
 import socket
 from collections.abc import Iterable
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import trio
 from hypercorn.config import Config
@@ -21,7 +21,7 @@ from kernel.api.connection import Connection
 from kernel.api.entry import ApiApp, OriginGuard
 from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.endpoint import Endpoint
-from kernel.api.requests import Authenticator
+from kernel.api.requests import App, Authenticator, Receive, Scope, Send
 from kernel.operations.context import Services
 from kernel.operations.events import goodbye
 from kernel.operations.node_door import as_socket
@@ -198,6 +198,7 @@ async def serve(
         services=services,
         calls=calls,
         mcp=endpoint,
+        quart=LazyQuart(services),
     )
     server = HttpServer(app, shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
     async with endpoint.run(), trio.open_nursery() as serving:
@@ -221,3 +222,25 @@ async def serve(
             serving.cancel_scope.cancel()
         finally:
             server.abort()
+
+
+class LazyQuart:
+    """The Quart application, imported and built when the first request needs it: that takes a fifth of a second."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._building = trio.Lock()
+        self._app: App | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. The first has the application built, in a thread; the others wait for the same."""
+        if self._app is None:
+            async with self._building:
+                if self._app is None:
+                    self._app = await trio.to_thread.run_sync(self._build)
+        await self._app(scope, receive, send)
+
+    def _build(self) -> App:
+        from kernel.api.quart_app import build_app  # noqa: PLC0415  (takes a fifth of a second)
+
+        return cast(App, build_app(self._services))

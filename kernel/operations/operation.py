@@ -264,6 +264,11 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return self.open or self.signed or self.keyed
 
     @property
+    def direct(self) -> bool:
+        """Return whether its path is fixed and its answer one piece: nothing has to match or stream it."""
+        return "<" not in self.path and (self.answers is not None or self.file)
+
+    @property
     def needs(self) -> RouteScope:
         """The scope of the token that it needs."""
         return self.scope or ("read" if self.method == "GET" else "operate")

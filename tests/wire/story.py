@@ -28,7 +28,7 @@ import msgspec
 import trio
 
 from kernel.api.responses import COMMON
-from kernel.api.routes import find_route
+from kernel.api.routes import route_of
 from kernel.store.attempts import narrow
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
@@ -135,8 +135,8 @@ class Teller:
         fields |= signature(sent) if name == "signed" else {}
         self.headers = {}
         answer = await self.kernel.ask(method, path, sent, headers=fields)
-        found = find_route(method, path.partition("?")[0])
-        row = f"{method} {path.partition('?')[0]}" if found is None else f"{found[0].method} {found[0].path}"
+        route = route_of(method, path.partition("?")[0])
+        row = f"{method} {path.partition('?')[0]}" if route is None else f"{route.method} {route.path}"
         shown = {key: value for key, value in fields.items() if key not in ("Host", "Authorization")}
         self._write(f"{name or 'user'}: {method} {path}", shown, sent, answer, "" if row.endswith(path) else row)
 

@@ -13,7 +13,7 @@ import trio
 from interface.cli.command_parser import parser_for
 from interface.cli.command_table import COMMANDS
 from interface.cli.commands.help import TOPICS
-from kernel.api.routes import ROUTES, find_route
+from kernel.api.routes import ROUTES, route_of
 from kernel.operations.operation import Operation
 from tests.builders.api import ServedKernel, serve_kernel
 from tests.interface.conftest import Cli
@@ -114,8 +114,8 @@ def _bodies() -> dict[Operation, Any]:
     for file in sorted(FOLDER.iterdir()):
         for line in file.read_text("utf-8").splitlines():
             match = REQUEST.fullmatch(line)
-            if match and match[4] and (route := find_route(match[2], match[3])) is not None:
-                found.setdefault(route[0], json.loads(match[4]))
+            if match and match[4] and (route := route_of(match[2], match[3])) is not None:
+                found.setdefault(route, json.loads(match[4]))
     return found
 
 

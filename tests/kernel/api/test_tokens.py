@@ -6,7 +6,7 @@ import h11
 import msgspec
 import pytest
 
-from kernel.api.routes import ROUTES, find_route
+from kernel.api.routes import ROUTES, route_of
 from kernel.operations.operation import Operation
 from kernel.policy.access import ADMIN, RECORD, STRANGER, Access
 from protocol.errors import Refused
@@ -80,9 +80,9 @@ def test_each_scope_opens_what_those_below_it_do(route: Operation) -> None:
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_the_route_of_a_path_is_found(route: Operation) -> None:
     path = route.path.replace("<path:path>", "a/b.md").replace("<", "x").replace(">", "")
-    found = find_route(route.method, path)
+    found = route_of(route.method, path)
     assert found is not None
-    assert (found[0].needs, found[0].of_agent) == (route.needs, route.of_agent)
+    assert (found.needs, found.of_agent) == (route.needs, route.of_agent)
 
 
 async def made(kernel: ServedKernel, scope: str) -> str:
