@@ -17,12 +17,11 @@ import trio
 from kernel.policy.recall import RERANKED, Found, Ranked, excerpt, fused, rank, remembered
 from kernel.policy.word_forms import asked_words
 from kernel.services.embeddings import Embeddings, NoEndpoint, NoVectors, closeness_to, said_in
-from kernel.store import history, kept_index, recall_index, turn_index
+from kernel.store import history, recall_index, turn_index
 from kernel.store.database import Connection
 from kernel.store.feed import Wake
-from kernel.store.kept_index import KeptText
 from kernel.store.recall_index import Index, IndexBroken, IndexUnwritable
-from kernel.store.turn_index import Place, TurnFilter
+from kernel.store.turn_index import KeptText, Place, TurnFilter
 from kernel.store.writer import Log
 from protocol.agent_memory import Entry, Tier
 from protocol.api.history import HistoryCall, HistoryFound, HistoryHit, HistoryPage, HistoryTurn, Reindexed
@@ -206,7 +205,7 @@ class Recall:
         known = self._kept.get(agent)
         if known is None or known.memory is not memory:
             known = self._kept[agent] = await self._write(_put_memory, agent, memory)
-        keys, corpus = await self._ask(kept_index.search_kept, agent, asked_words(query), tiers)
+        keys, corpus = await self._ask(turn_index.search_kept, agent, asked_words(query), tiers)
         places = [place for key in keys if (place := known.places.get(key)) is not None]
         found = [place for place in places if counts(memory.kept[place].entry)]
         kept = [remembered(memory.kept[place].entry) for place in found]
@@ -236,7 +235,7 @@ class Recall:
             ]
             removed = turn_index.forget_turns(conn, turns)
             if kept and agent is not None:
-                kept_index.forget_kept(conn, agent)
+                turn_index.forget_kept(conn, agent)
             recall_index.scrub(conn)
             return removed
 
@@ -253,7 +252,7 @@ class Recall:
 
             def forget(conn: Connection) -> None:
                 turn_index.forget_turns(conn, (one.id for one in turn_index.suspects(conn, agent=agent, limit=2**62)))
-                kept_index.forget_kept(conn, agent)
+                turn_index.forget_kept(conn, agent)
                 recall_index.begin_again(conn)
 
             await self._write(forget)
@@ -295,7 +294,7 @@ class Recall:
             self._kept.pop(agent, None)
             if self._embeddings is not None:
                 await trio.to_thread.run_sync(self._embeddings.forget, agent)
-            await self._write(kept_index.forget_kept, agent)
+            await self._write(turn_index.forget_kept, agent)
             await self._drop_gone(agent=agent)
         return found.more
 
@@ -358,7 +357,7 @@ class Recall:
 def _put_memory(conn: Connection, agent: str, memory: Memory) -> _Known:
     texts = [(one.entry, remembered(one.entry).text) for one in memory.kept]
     rows = [KeptText(entry.key, entry.tier, sha256(text.encode()).digest(), text) for entry, text in texts]
-    kept_index.put_kept(conn, agent, rows)
+    turn_index.put_kept(conn, agent, rows)
     return _Known(memory, {entry.key: place for place, (entry, _) in enumerate(texts)})
 
 

@@ -25,14 +25,12 @@ from kernel.store.transitions.clear import clear
 from kernel.store.transitions.retention import (
     ROWS,
     clear_runs,
-    sweep_answers,
     sweep_blobs,
-    sweep_crashes,
     sweep_events,
-    sweep_feedback,
     sweep_instructions,
     sweep_left,
     sweep_messages,
+    sweep_rows,
     sweep_runs,
 )
 from kernel.store.writer import Log
@@ -119,12 +117,12 @@ class Retention:
         for _ in range(BLOB_PASSES):
             unused = await self._reader.read(retention.blobs, now_ms - UNSWEPT_MS)
             blobs += await self._commit_batches(sweep_blobs, unused, now_ms - UNSWEPT_MS)
-        for sweep_rows, rows_before_ms in (
-            (sweep_feedback, before_ms),
-            (sweep_answers, now_ms - idempotency.KEPT_MS),
-            (sweep_crashes, now_ms - CRASHES_KEPT_MS),
+        for statement, rows_before_ms in (
+            (retention.FEEDBACK, before_ms),
+            (retention.ANSWERS, now_ms - idempotency.KEPT_MS),
+            (retention.CRASHES, now_ms - CRASHES_KEPT_MS),
         ):
-            while await commit_with_retry(self._writer, sweep_rows, rows_before_ms) == ROWS:
+            while await commit_with_retry(self._writer, sweep_rows, statement, rows_before_ms) == ROWS:
                 pass
         if runs:
             await commit_with_retry(self._writer, retention.give_back)

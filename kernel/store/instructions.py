@@ -12,7 +12,7 @@ import msgspec
 from kernel.policy.agent_status import AgentState, Readiness, readiness, readiness_of
 from kernel.policy.scheduling import Candidate
 from kernel.store import rows
-from kernel.store.rows import WHOLE, Page, SpentColumns, Sql
+from kernel.store.rows import WHOLE, Page, SpentColumns, Sql, instruction_sql, select
 from kernel.store.transaction import rfc3339
 from protocol.api.instructions import Dead, DeadRow
 from protocol.api.messages import InstructionResult
@@ -112,15 +112,13 @@ def live(conn: apsw.Connection) -> dict[InstructionId, str]:
     return {instruction_id(number): state for number, state in conn.execute(LIVE)}
 
 
-WAITING: Final = "SELECT agent FROM instructions WHERE state IN ('leased', 'running') AND waits_for IS NOT NULL"
+waiting = Sql("""
+SELECT agent FROM instructions WHERE state IN ('leased', 'running') AND waits_for IS NOT NULL
+""").set_of(str)
+"""Agents whose attempt does nothing but wait for somebody: its worker is not counted."""
 
 
-def waiting(conn: apsw.Connection) -> frozenset[str]:
-    """Agents whose attempt does nothing but wait for somebody: its worker is not counted."""
-    return frozenset(str(agent) for (agent,) in conn.execute(WAITING))
-
-
-BLOCKING: Final = """
+blocking = Sql("""
 SELECT live.id FROM instructions AS live
 WHERE live.state IN ('leased', 'running') AND live.waits_for = 'approval' AND EXISTS (
     SELECT 1 FROM instructions AS i INDEXED BY instructions_queue
@@ -128,12 +126,8 @@ WHERE live.state IN ('leased', 'running') AND live.waits_for = 'approval' AND EX
   AND EXISTS (
     SELECT 1 FROM agents AS a
     WHERE a.key = live.agent AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now)
-"""
-
-
-def blocking(conn: apsw.Connection, now_ms: int) -> frozenset[InstructionId]:
-    """Instructions whose attempt waits for a person, while its agent could do something else."""
-    return frozenset(instruction_id(number) for (number,) in conn.execute(BLOCKING, {"now": now_ms}))
+""").set_of(instruction_id)
+"""Instructions whose attempt waits for a person, while its agent could do something else."""
 
 
 DEAD: Final = """
@@ -214,14 +208,9 @@ class _Count(SpentColumns, frozen=True):
     instructions: int
 
 
-COUNTS: Final = """
-SELECT state, count(*) AS instructions, CAST(min(total(input_tokens), :largest) AS INTEGER) AS input_tokens,
-  CAST(min(total(output_tokens), :largest) AS INTEGER) AS output_tokens,
-  CAST(min(total(cache_read_tokens), :largest) AS INTEGER) AS cache_read_tokens,
-  CAST(min(total(cache_write_tokens), :largest) AS INTEGER) AS cache_write_tokens,
-  min(sum(cost_usd), :largest) AS cost_usd
-FROM instructions WHERE run = :run GROUP BY state
-"""
+COUNTS: Final = instruction_sql("""
+SELECT state, count(*) AS instructions, {spent} FROM instructions WHERE run = :run GROUP BY state
+""")
 
 
 def counts(conn: apsw.Connection, run: int) -> RunCounts:
@@ -253,36 +242,17 @@ class Open(msgspec.Struct, frozen=True):
     waits_for: WaitReason | None
 
 
-OPEN: Final = """
-SELECT id AS instruction, agent, space, state AS status, epoch, not_before_ms, waits_for
-FROM instructions INDEXED BY instructions_open
-WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') AND id > :after ORDER BY id LIMIT :limit
-"""
-COUNT_OPEN: Final = """
-SELECT count(*) FROM instructions INDEXED BY instructions_open
-WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
-"""
-COUNT_OPEN_IN: Final = """
-SELECT count(*) FROM instructions
-WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
-"""
+_OPEN: Final = select(Open, "instructions", instruction="id", status="state")
+_IS_OPEN: Final = "state IN ('queued', 'leased', 'running', 'yielded', 'waiting')"
+OPEN: Final = f"{_OPEN} INDEXED BY instructions_open WHERE {_IS_OPEN} AND id > ? ORDER BY id LIMIT ?"
+OPEN_IN: Final = f"{_OPEN} WHERE space = ? AND {_IS_OPEN} AND id > ? ORDER BY id LIMIT ?"
+COUNT_OPEN: Final = " ".join(("SELECT count(*) FROM instructions INDEXED BY instructions_open WHERE", _IS_OPEN))
+COUNT_OPEN_IN: Final = " ".join(("SELECT count(*) FROM instructions WHERE space = ? AND", _IS_OPEN))
 
 
 def open_anywhere(conn: apsw.Connection, limit: int = 1000, after: int = 0) -> tuple[Open, ...]:
     """Return all instructions that have not ended, the oldest first. It sorts them all: ask in a thread."""
-    cursor = conn.execute(OPEN, {"limit": limit, "after": after})
-    return tuple(rows.all_(cursor, OPEN, Open, instruction=instruction_id))
-
-
-def count_open(conn: apsw.Connection, space: str | None) -> int:
-    """Count the instructions that have not ended in ``space``; None: anywhere. Ask in a thread."""
-    return int((conn.execute(COUNT_OPEN) if space is None else conn.execute(COUNT_OPEN_IN, (space,))).get)
-
-
-OPEN_IN: Final = """
-SELECT id AS instruction, agent, space, state AS status, epoch, not_before_ms, waits_for FROM instructions
-WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') AND id > ? ORDER BY id LIMIT ?
-"""
+    return tuple(rows.all_(conn.execute(OPEN, (after, limit)), OPEN, Open, instruction=instruction_id))
 
 
 def open_in(conn: apsw.Connection, space: str, limit: int = 1000, after: int = 0) -> tuple[Open, ...]:
@@ -291,6 +261,11 @@ def open_in(conn: apsw.Connection, space: str, limit: int = 1000, after: int = 0
     Empty: nothing there runs, waits its turn or waits for time.
     """
     return tuple(rows.all_(conn.execute(OPEN_IN, (space, after, limit)), OPEN_IN, Open, instruction=instruction_id))
+
+
+def count_open(conn: apsw.Connection, space: str | None) -> int:
+    """Count the instructions that have not ended in ``space``; None: anywhere. Ask in a thread."""
+    return int((conn.execute(COUNT_OPEN) if space is None else conn.execute(COUNT_OPEN_IN, (space,))).get)
 
 
 class AgentInSpace(msgspec.Struct, frozen=True):

@@ -25,11 +25,16 @@ from protocol.text import encode_json
 LIMIT: Final = 1000
 """Messages in one answer at most."""
 
+MESSAGES: Final = """
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
+"""
+SAID: Final = "kind NOT IN ('approval', 'due', 'done', 'failed')"
+"""All but what only its recipient is told."""
 Row = tuple[int, MessageKind, str, str, str, str, int, int | None, int, int]
 
 
 def message_of(row: object) -> Message:
-    """A row (seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared) as a message."""
+    """Return a row of MESSAGES as a message."""
     seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared = cast(Row, row)
     return Message(
         seq=seq,
@@ -45,10 +50,7 @@ def message_of(row: object) -> Message:
     )
 
 
-NEWEST: Final = """
-SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
-WHERE space = ? AND seq < ? AND kind NOT IN ('approval', 'due', 'done', 'failed') ORDER BY seq DESC LIMIT ?
-"""
+NEWEST: Final = f"{MESSAGES} WHERE space = ? AND seq < ? AND {SAID} ORDER BY seq DESC LIMIT ?"
 
 _END: Final = 2**62
 
@@ -80,26 +82,14 @@ class MessagePage(NamedTuple):
     next: str | None
 
 
-NEWEST_PAGE: Final = """
-SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
-WHERE space = :space AND kind NOT IN ('approval', 'due', 'done', 'failed') AND (:run IS NULL OR run = :run)
-  AND (:agent IS NULL OR sender = :agent OR instr(' ' || addressed || ' ', ' ' || :agent || ' ')
-    OR instr(lower(text), '@' || :agent))
-  AND seq < :before ORDER BY seq DESC LIMIT :limit
-"""
-SINCE_PAGE: Final = """
-SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
-WHERE space = :space AND kind NOT IN ('approval', 'due', 'done', 'failed') AND (:run IS NULL OR run = :run)
-  AND (:agent IS NULL OR sender = :agent OR instr(' ' || addressed || ' ', ' ' || :agent || ' ')
-    OR instr(lower(text), '@' || :agent))
-  AND seq > :since ORDER BY seq LIMIT :limit
-"""
-COUNT: Final = """
-SELECT count(*) FROM messages
-WHERE space = :space AND kind NOT IN ('approval', 'due', 'done', 'failed') AND (:run IS NULL OR run = :run)
+FILTER: Final = f"""
+WHERE space = :space AND {SAID} AND (:run IS NULL OR run = :run)
   AND (:agent IS NULL OR sender = :agent OR instr(' ' || addressed || ' ', ' ' || :agent || ' ')
     OR instr(lower(text), '@' || :agent))
 """
+NEWEST_PAGE: Final = f"{MESSAGES} {FILTER} AND seq < :before ORDER BY seq DESC LIMIT :limit"
+SINCE_PAGE: Final = f"{MESSAGES} {FILTER} AND seq > :since ORDER BY seq LIMIT :limit"
+COUNT: Final = " ".join(("SELECT count(*) FROM messages", FILTER))
 
 
 def page(
@@ -116,9 +106,7 @@ def page(
     )
 
 
-ONE: Final = """
-SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages WHERE seq = ?
-"""
+ONE: Final = f"{MESSAGES} WHERE seq = ?"
 
 
 def these(conn: apsw.Connection, seqs: Iterable[int]) -> tuple[Message, ...]:
@@ -157,10 +145,7 @@ def report(conn: apsw.Connection, seq: int) -> MessageReport | None:
     return MessageReport(message=message_of(row), receipts=receipts)
 
 
-OF_RUN: Final = """
-SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
-WHERE run = ? AND kind NOT IN ('approval', 'due', 'done', 'failed') AND instr(space, '~') = 0 ORDER BY seq
-"""
+OF_RUN: Final = f"{MESSAGES} WHERE run = ? AND {SAID} AND instr(space, '~') = 0 ORDER BY seq"
 
 
 def of_run(conn: apsw.Connection, run: int) -> tuple[Message, ...]:

@@ -18,8 +18,6 @@ from protocol.names import DM, is_personal, split_space
 
 LIMIT: Final = 64
 """Messages in one batch at most: each may have a quarter of a megabyte."""
-EVERYTHING: Final = ""
-"""The name under which it is kept up to where all is written."""
 
 
 class Place(NamedTuple):
@@ -90,6 +88,7 @@ def _line(row: object) -> Line:
     return Line(Place(folder=cast(str, folder)), message)
 
 
+# Up to where all is written is kept under the name ''.
 written = Sql("SELECT seq FROM mirrors WHERE space = ''").scalar(int, 0)
 """Up to where everything is in its files; a later message may be there too."""
 
@@ -166,20 +165,13 @@ def names(conn: apsw.Connection, folder: str) -> tuple[str, ...]:
     return tuple(sorted({name for sender, addressed in rows for name in (sender, *addressed.split())}))
 
 
-PUT: Final = """
-INSERT INTO mirrors (space, seq) VALUES (?, ?) ON CONFLICT (space) DO UPDATE SET seq = excluded.seq
-"""
+set_written = Sql("""
+INSERT INTO mirrors (space, seq) VALUES ('', ?) ON CONFLICT (space) DO UPDATE SET seq = excluded.seq
+""").change()
+"""Up to this message everything is in its files, and on the disk."""
 
-
-def set_written(tx: Transaction, seq: int) -> None:
-    """Up to ``seq`` everything is in its files, and on the disk."""
-    tx.conn.execute(PUT, (EVERYTHING, seq))
-
-
-def mark_redo(tx: Transaction, space: str) -> None:
-    """The files that hold words of ``space`` are to be made anew, also by the next kernel."""
-    tx.conn.execute(PUT, (space, 0))
-
+mark_redo = Sql("INSERT INTO mirrors (space, seq) VALUES (?, 0) ON CONFLICT (space) DO UPDATE SET seq = 0").change()
+"""The files that hold words of a space are to be made anew, also by the next kernel."""
 
 redone = Sql("DELETE FROM mirrors WHERE space = ?").change()
 """They are made anew."""

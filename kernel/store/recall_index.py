@@ -11,15 +11,15 @@ words cost. A common word stands in very many turns: of those only the newest ar
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Literal, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 import apsw
 
 from kernel.store.database import check_integrity
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised with whatever is indexed otherwise; an index of another version is made anew."""
 BUDGET: Final = 10_000
 """Postings that one query reads."""
@@ -28,7 +28,6 @@ CANDIDATES: Final = 100
 INDEXED_CHARACTERS: Final = 32_000
 """Of one turn."""
 
-Part = Literal["history", "memory"]
 T = TypeVar("T")
 
 SCHEMA: Final = """
@@ -53,14 +52,22 @@ CREATE TABLE spaces (id INTEGER PRIMARY KEY, space TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE turns (
   id INTEGER PRIMARY KEY,            -- of its words, too
   shelf INTEGER NOT NULL,
-  space INTEGER NOT NULL,
-  kind INTEGER NOT NULL CHECK (kind IN (0, 1)),  -- a message, a step
-  number INTEGER NOT NULL,           -- of the message, or of the instruction that the step is of
-  k INTEGER NOT NULL,                -- of the step's first entry
-  at_ms INTEGER NOT NULL,
-  words INTEGER NOT NULL
+  words INTEGER NOT NULL,
+  -- of the part 'history'
+  space INTEGER,
+  kind INTEGER CHECK (kind IN (0, 1)),  -- a message, a step
+  number INTEGER,                    -- of the message, or of the instruction that the step is of
+  k INTEGER,                         -- of the step's first entry
+  at_ms INTEGER,
+  -- of the part 'memory': what is kept, instead of a turn
+  name TEXT,
+  tier TEXT,
+  digest BLOB,
+  CHECK ((name IS NULL) = (space NOTNULL AND kind NOTNULL AND number NOTNULL AND k NOTNULL AND at_ms NOTNULL)),
+  CHECK ((name IS NULL) = (tier IS NULL) AND (name IS NULL) = (digest IS NULL))
 ) STRICT;
-CREATE UNIQUE INDEX turns_of ON turns (shelf, kind, number, k);
+CREATE UNIQUE INDEX turns_of ON turns (shelf, kind, number, k) WHERE name IS NULL;
+CREATE UNIQUE INDEX turns_kept ON turns (shelf, name) WHERE name NOTNULL;
 CREATE INDEX turns_at ON turns (shelf, at_ms, id);
 CREATE INDEX turns_beside ON turns (shelf, space, kind, at_ms, id);
 CREATE VIRTUAL TABLE turn_words USING fts5 (words, content = '', contentless_delete = 1, detail = none,
@@ -70,17 +77,6 @@ CREATE TABLE vectors (
   endpoint TEXT NOT NULL,            -- and model: those of others are not comparable
   vector BLOB NOT NULL               -- of length 1, floats of four bytes
 ) STRICT;
-CREATE TABLE kept (
-  id INTEGER PRIMARY KEY,            -- of its words, too
-  shelf INTEGER NOT NULL,
-  name TEXT NOT NULL,
-  tier TEXT NOT NULL,
-  digest BLOB NOT NULL,
-  words INTEGER NOT NULL,
-  UNIQUE (shelf, name)
-) STRICT;
-CREATE VIRTUAL TABLE kept_words USING fts5 (words, content = '', contentless_delete = 1, detail = none,
-  tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* S* P* C*'");
 """
 _PRAGMAS: Final = """
 PRAGMA journal_mode = WAL;
@@ -242,27 +238,7 @@ def progress(conn: apsw.Connection) -> Progress:
     return Progress(*cast("tuple[str, int, int, int, int]", row))
 
 
-ADD_SHELF: Final = "INSERT INTO shelves (agent, part) VALUES (?, ?) ON CONFLICT (agent, part) DO NOTHING"
-SHELF: Final = "SELECT id, texts, words FROM shelves WHERE agent = ? AND part = ?"
-COUNT: Final = "UPDATE shelves SET texts = texts + ?, words = words + ? WHERE id = ?"
-
-
-def number_in(conn: apsw.Connection, add: str, find: str, *key: str) -> int:
-    """The number of a row that is found by ``key``, and added where it is not there."""
-    row = conn.execute(find, key).fetchone()
-    if row is None:
-        conn.execute(add, key)
-        row = conn.execute(find, key).fetchone()
-    return int(cast("tuple[int]", row)[0])
-
-
-def shelved(shelf: int, found: Iterable[str]) -> str:
-    """Words as they are indexed for one shelf: nobody else can ask for them."""
-    return " ".join(f"{shelf}x{word}" for word in dict.fromkeys(found))
-
-
 MERGE: Final = "INSERT INTO turn_words (turn_words) VALUES ('optimize')"
-MERGE_KEPT: Final = "INSERT INTO kept_words (kept_words) VALUES ('optimize')"
 UNSCRUBBED: Final = "UPDATE progress SET unscrubbed = ? WHERE id = 1"
 OWES: Final = "SELECT unscrubbed FROM progress WHERE id = 1"
 
@@ -275,7 +251,6 @@ def scrub(conn: apsw.Connection) -> bool:
     with conn:
         # Else the words of what is gone stay in segments until these are merged some time.
         conn.execute(MERGE)
-        conn.execute(MERGE_KEPT)
     conn.execute("VACUUM").fetchall()
     if conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]:
         return False
@@ -292,11 +267,12 @@ def begin_again(conn: apsw.Connection) -> None:
     conn.execute(DROP_PROGRESS)
 
 
-FIGURES: Final = "SELECT count(*), (SELECT count(*) FROM turns) FROM shelves WHERE part = 'history' AND texts > 0"
-FIGURES_OF: Final = "SELECT count(*), coalesce(sum(texts), 0) FROM shelves WHERE agent = ? AND part = 'history'"
+FIGURES: Final = """
+SELECT count(*), coalesce(sum(texts), 0) FROM shelves
+WHERE part = 'history' AND texts > 0 AND (?1 IS NULL OR agent = ?1)
+"""
 
 
 def figures(conn: apsw.Connection, agent: str | None) -> tuple[int, int]:
     """How many agents and turns are in it."""
-    found = conn.execute(FIGURES) if agent is None else conn.execute(FIGURES_OF, (agent,))
-    return cast("tuple[int, int]", found.fetchone())
+    return cast("tuple[int, int]", conn.execute(FIGURES, (agent,)).fetchone())

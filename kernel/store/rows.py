@@ -138,6 +138,10 @@ class Sql(str):
         """The first column of all rows."""
         return Query(self, lambda cursor: tuple(make(row[0]) for row in cursor))
 
+    def set_of(self, make: Callable[[Any], T]) -> Query[frozenset[T]]:
+        """The different values of the first column."""
+        return Query(self, lambda cursor: frozenset(make(row[0]) for row in cursor))
+
     def row(self, type_: Callable[..., T], **made: Callable[[Any], Any]) -> Query[T | None]:
         """The first row, as the function ``one`` makes it."""
         return Query(self, lambda cursor: one(cursor, self, type_, **made))
@@ -154,16 +158,21 @@ class Sql(str):
 FRAGMENTS: Final = {
     "{wait}": "waits_for = :waits_for, wait_key = :wait_key, not_before_ms = :not_before, parked_ms = :now",
     "{no_wait}": "waits_for = NULL, wait_key = NULL, not_before_ms = 0",
+    "{spent}": "CAST(min(total(input_tokens), :largest) AS INTEGER) AS input_tokens, "
+    "CAST(min(total(output_tokens), :largest) AS INTEGER) AS output_tokens, "
+    "CAST(min(total(cache_read_tokens), :largest) AS INTEGER) AS cache_read_tokens, "
+    "CAST(min(total(cache_write_tokens), :largest) AS INTEGER) AS cache_write_tokens, "
+    "min(sum(cost_usd), :largest) AS cost_usd",
 }
-"""Assignments of a wait, for statements that change the state in the same breath; all others are in
-kernel.store.waits."""
+"""Assignments of a wait, for statements that change the state in the same breath (all others are in
+kernel.store.waits), and the columns of SpentColumns over several instructions."""
 
 STEP: Final = re.compile(r"\{(before )?(\w+)\}")
 
 
 def instruction_sql(template: str) -> Sql:
     """Render a statement on instructions: ``{lease}`` is the state that the step leads to, ``state {before lease}``
-    the condition that it may be made, ``{wait}`` and ``{no_wait}`` are assignments of FRAGMENTS."""
+    the condition that it may be made, ``{wait}`` and ``{no_wait}`` are among FRAGMENTS."""
     for name, text in FRAGMENTS.items():
         template = template.replace(name, text)
 

@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from kernel.store import rows
-from kernel.store.rows import SpentColumns, Sql
+from kernel.store.rows import SpentColumns, Sql, instruction_sql
 from protocol.api.kernel import GROUPED_BY, GroupedBy, UsageGroup, UsageReport, UsageRow
 from protocol.errors import Refused
 from protocol.instruction import ENDED, LARGEST, Status, Usage
@@ -47,8 +47,7 @@ WORKED: Final = "SELECT coalesce(sum(worked_ms), 0) FROM attempts WHERE instruct
 
 def worked_ms(conn: apsw.Connection, instruction: str) -> int:
     """For how long attempts that have ended worked on it."""
-    (total,) = conn.execute(WORKED, (number_of(instruction, "i"),)).fetchone() or (0,)
-    return int(total)
+    return int(conn.execute(WORKED, (number_of(instruction, "i"),)).get)
 
 
 OF_AGENT: Final = """
@@ -94,14 +93,9 @@ SELECT mode, budget_tokens, budget_usd, spent_tokens, spent_usd, deadline_ms, wa
 
 
 # One pass over what was asked for. Rows are few: agents, workspaces and models, and how work of them ended.
-TOTALS: Final = """
+TOTALS: Final = instruction_sql("""
 SELECT i.agent, CASE WHEN i.run IS NULL THEN '' ELSE i.space END AS place, coalesce(i.model, '') AS model, i.state,
-  count(*) AS instructions,
-  CAST(min(total(i.input_tokens), :largest) AS INTEGER) AS input_tokens,
-  CAST(min(total(i.output_tokens), :largest) AS INTEGER) AS output_tokens,
-  CAST(min(total(i.cache_read_tokens), :largest) AS INTEGER) AS cache_read_tokens,
-  CAST(min(total(i.cache_write_tokens), :largest) AS INTEGER) AS cache_write_tokens,
-  min(sum(i.cost_usd), :largest) AS cost_usd, sum(i.steps) AS steps,
+  count(*) AS instructions, {spent}, sum(i.steps) AS steps,
   coalesce(sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)), 0) AS worked_ms,
   -- work whose price is not known, though it took tokens
   sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens
@@ -111,7 +105,7 @@ FROM instructions AS i
 WHERE (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) + 1) = :space || '#')
   AND coalesce(:name, i.name) = i.name AND coalesce(:agent, i.agent) = i.agent
 GROUP BY 1, 2, 3, 4
-"""
+""")
 
 
 class _Row(SpentColumns, frozen=True):
@@ -179,15 +173,11 @@ def _sum(key: str, found: Sequence[_Row]) -> UsageRow:
 
 
 # Work by when it ended, found by its index; what is not asked for is one group.
-ENDED_THEN: Final = """
+ENDED_THEN: Final = instruction_sql("""
 SELECT iif(:agent, i.agent, '') AS agent, iif(:workflow AND i.run IS NOT NULL, i.space, '') AS place,
   iif(:model, coalesce(i.model, ''), '') AS model, iif(:day, date(i.ended_ms / 1000, 'unixepoch'), '') AS day, i.state,
   count(*) AS instructions, CAST(total(max(i.attempts + i.crashes - 1, 0)) AS INTEGER) AS retries,
-  CAST(min(total(i.input_tokens), :largest) AS INTEGER) AS input_tokens,
-  CAST(min(total(i.output_tokens), :largest) AS INTEGER) AS output_tokens,
-  CAST(min(total(i.cache_read_tokens), :largest) AS INTEGER) AS cache_read_tokens,
-  CAST(min(total(i.cache_write_tokens), :largest) AS INTEGER) AS cache_write_tokens,
-  min(sum(i.cost_usd), :largest) AS cost_usd, sum(i.steps) AS steps,
+  {spent}, sum(i.steps) AS steps,
   coalesce(sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)), 0) AS worked_ms,
   sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens
     + i.cache_write_tokens > 0) AS unpriced
@@ -196,7 +186,7 @@ WHERE i.ended_ms >= :since AND i.ended_ms < :until
   AND (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) + 1) = :space || '#')
   AND coalesce(:name, i.name) = i.name AND coalesce(:key, i.agent) = i.agent
 GROUP BY 1, 2, 3, 4, 5 LIMIT :limit
-"""
+""")
 GROUPS_LIMIT: Final = 5_000
 
 # Of each run that landed then, all that it took, whenever that was.

@@ -1,20 +1,22 @@
 """Timers of schedules: set, postponed and fired. A timer that fires appends a ``due`` message, which rules handle."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import apsw
 import msgspec
 
 from kernel.policy.wakeup_schedule import Decision, Wakeup, decide
 from kernel.rule.draft import Draft, WakeupDue
+from kernel.store import rows
+from kernel.store.rows import Sql, select
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, name_of, number_of, place_of
 
 
-class Timer(msgspec.Struct, frozen=True, kw_only=True):
+class Timer(msgspec.Struct, frozen=True):
     """A schedule that counts. ``schedule`` is JSON of a protocol.agent.Schedule.
 
     ``period_ms`` is None for cron; then ``next_ms`` and ``fired_ms`` are wall clock, else the kernel's.
@@ -28,13 +30,9 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     fired_ms: int | None = None
 
 
-ALL: Final = "SELECT agent, home, schedule, period_ms, next_ms, fired_ms FROM timers ORDER BY agent, home"
-
-
-def all(conn: apsw.Connection) -> tuple[Timer, ...]:  # noqa: A001 - read as timers.all
-    """Every timer, in order. Not limited: ask in a thread."""
-    return tuple(_timer(row) for row in conn.execute(ALL))
-
+_TIMERS: Final = select(Timer, "timers")
+all = Sql(f"{_TIMERS} ORDER BY agent, home").rows(Timer)  # noqa: A001 - read as timers.all
+"""Every timer, in order. Not limited: ask in a thread."""
 
 DUE: Final = """
 SELECT t.agent, t.home, t.schedule, t.period_ms, t.next_ms, t.fired_ms
@@ -50,8 +48,7 @@ LIMIT :limit
 
 def due(conn: apsw.Connection, now_ms: int, wall_ms: int, limit: int = 64) -> tuple[Timer, ...]:
     """Timers whose time has come, of agents that are given work."""
-    values = {"now": now_ms, "wall": wall_ms, "limit": limit}
-    return tuple(_timer(row) for row in conn.execute(DUE, values))
+    return tuple(rows.all_(conn.execute(DUE, {"now": now_ms, "wall": wall_ms, "limit": limit}), DUE, Timer))
 
 
 class Upcoming(NamedTuple):
@@ -110,39 +107,15 @@ SELECT key, origin, definition FROM agents
 WHERE origin <> 'inline' AND instr(definition, CAST('"schedule":{' AS BLOB)) > 0 ORDER BY key
 """
 WORKFLOWS: Final = """
-SELECT space, file, definition, coalesce(vouched, '[]') FROM workflows WHERE state = 'running' ORDER BY space
+SELECT space, file, definition, vouched FROM workflows WHERE state = 'running' ORDER BY space
 """
 
 
 def declared(conn: apsw.Connection) -> Declared:
     """All that says which timers there should be, and those there are. Not limited: ask in a thread."""
-    return Declared(
-        agents=tuple(
-            DeclaredAgent(AgentKey(key), origin, bytes(definition)) for key, origin, definition in conn.execute(AGENTS)
-        ),
-        workflows=tuple(
-            DeclaredWorkflow(
-                space, file, bytes(definition), vouched.encode() if isinstance(vouched, str) else bytes(vouched)
-            )
-            for space, file, definition, vouched in conn.execute(WORKFLOWS)
-        ),
-        armed=all(conn),
-    )
-
-
-_Row = tuple[str, str, bytes, int | None, int, int | None]
-
-
-def _timer(row: object) -> Timer:
-    agent, home, schedule, period_ms, next_ms, fired_ms = cast(_Row, row)
-    return Timer(
-        agent=AgentKey(agent),
-        home=home,
-        schedule=bytes(schedule),
-        period_ms=period_ms,
-        next_ms=next_ms,
-        fired_ms=fired_ms,
-    )
+    agents = rows.all_(conn.execute(AGENTS), AGENTS, DeclaredAgent)
+    workflows = rows.all_(conn.execute(WORKFLOWS), WORKFLOWS, DeclaredWorkflow)
+    return Declared(tuple(agents), tuple(workflows), all(conn))
 
 
 PUT: Final = """

@@ -23,6 +23,7 @@ from kernel.policy.traces import (
 from kernel.store import rows
 from kernel.store.entries import bare_name
 from kernel.store.feed import event_range
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction
 from protocol.instruction import Usage
 from protocol.ipc import Entry
@@ -44,14 +45,12 @@ def log_id(conn: apsw.Connection, project: str) -> str:
     return f"{project}\0{conn.execute(FIRST_BOOT).get or 0}"
 
 
-KNOWN: Final = "SELECT name FROM followers WHERE name LIKE 'otel:%'"
 BEGIN: Final = "INSERT INTO followers (name, cursor, since_ms) VALUES (?, ?, ?)"
 REMOVE: Final = "DELETE FROM followers WHERE name = ?"
 
 
-def known(conn: apsw.Connection) -> frozenset[str]:
-    """Return the collectors that have a cursor."""
-    return frozenset(str(name) for (name,) in conn.execute(KNOWN))
+known = Sql("SELECT name FROM followers WHERE name LIKE 'otel:%'").set_of(str)
+"""Return the collectors that have a cursor."""
 
 
 def keep(tx: Transaction, names: Collection[str]) -> None:

@@ -1,26 +1,14 @@
-"""The turns of agents in the index: found by their words, and read in their order."""
+"""Turns of agents in the index, found by their words and read in their order, and what agents keep: memory, notes."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import apsw
 import msgspec
 
 from kernel.policy.recall import Corpus, relevance, weights, with_beside, within_budget
 from kernel.policy.word_forms import words
-from kernel.store.recall_index import (
-    ADD_SHELF,
-    BUDGET,
-    CANDIDATES,
-    COUNT,
-    INDEXED_CHARACTERS,
-    SET_PROGRESS,
-    SHELF,
-    UNSCRUBBED,
-    Progress,
-    number_in,
-    shelved,
-)
+from kernel.store.recall_index import BUDGET, CANDIDATES, INDEXED_CHARACTERS, SET_PROGRESS, UNSCRUBBED, Progress
 
 Kind = Literal["message", "step"]
 _KINDS: Final[tuple[Kind, ...]] = ("message", "step")
@@ -47,14 +35,29 @@ class Turn(NamedTuple):
     text: str
 
 
+class KeptText(NamedTuple):
+    """Something an agent keeps, by its name among all that it keeps. ``digest`` is that of its text."""
+
+    name: str
+    tier: str
+    digest: bytes
+    text: str
+
+
+Part = Literal["history", "memory"]
+ADD_SHELF: Final = "INSERT INTO shelves (agent, part) VALUES (?, ?) ON CONFLICT (agent, part) DO NOTHING"
+SHELF: Final = "SELECT id, texts, words FROM shelves WHERE agent = ? AND part = ?"
+COUNT: Final = "UPDATE shelves SET texts = texts + ?, words = words + ? WHERE id = ?"
 ADD_SPACE: Final = "INSERT INTO spaces (space) VALUES (?) ON CONFLICT (space) DO NOTHING"
 SPACE: Final = "SELECT id FROM spaces WHERE space = ?"
-FIND_TURN: Final = "SELECT id, words FROM turns WHERE shelf = ? AND kind = ? AND number = ? AND k = ?"
+FIND_TURN: Final = "SELECT id, words FROM turns WHERE shelf = ? AND kind = ? AND number = ? AND k = ? AND name IS NULL"
 ADD_TURN: Final = """
-INSERT INTO turns (shelf, space, kind, number, k, at_ms, words) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id
+INSERT INTO turns (shelf, words, space, kind, number, k, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id
 """
-DROP_TURN: Final = "DELETE FROM turns WHERE id = ?"
+OF_KEPT: Final = "SELECT name, id, digest, tier FROM turns WHERE shelf = ? AND name NOTNULL"
+ADD_KEPT: Final = "INSERT INTO turns (shelf, words, name, tier, digest) VALUES (?, ?, ?, ?, ?) RETURNING id"
 ADD_WORDS: Final = "INSERT INTO turn_words (rowid, words) VALUES (?, ?)"
+DROP_TURN: Final = "DELETE FROM turns WHERE id = ? RETURNING shelf, words"
 DROP_WORDS: Final = "DELETE FROM turn_words WHERE rowid = ?"
 DROP_VECTOR: Final = "DELETE FROM vectors WHERE turn = ?"
 
@@ -67,7 +70,7 @@ def put_turns(conn: apsw.Connection, turns: Iterable[Turn], upto: Progress) -> i
     added = 0
     with conn:
         for turn in turns:
-            shelf = number_in(conn, ADD_SHELF, SHELF, turn.agent, "history")
+            shelf = _number_in(conn, ADD_SHELF, SHELF, turn.agent, "history")
             found = words(turn.text[:INDEXED_CHARACTERS])
             kind, place = _KINDS.index(turn.place.kind), turn.place
             row = conn.execute(FIND_TURN, (shelf, kind, place.number, place.k)).fetchone()
@@ -75,26 +78,65 @@ def put_turns(conn: apsw.Connection, turns: Iterable[Turn], upto: Progress) -> i
                 number, length = cast("tuple[int, int]", row)
                 if length == len(found):
                     continue
-                _drop_turn(conn, shelf, number, length)
-            space = number_in(conn, ADD_SPACE, SPACE, place.space)
-            values = (shelf, space, kind, place.number, place.k, place.at_ms, len(found))
-            number = int(conn.execute(ADD_TURN, values).get)
-            conn.execute(ADD_WORDS, (number, shelved(shelf, found)))
-            conn.execute(COUNT, (1, len(found), shelf))
+                _drop(conn, number)
+            space = _number_in(conn, ADD_SPACE, SPACE, place.space)
+            _add(conn, ADD_TURN, shelf, found, (space, kind, place.number, place.k, place.at_ms))
             added += 1
         conn.execute(SET_PROGRESS, upto._asdict())
     return added
 
 
-def _drop_turn(conn: apsw.Connection, shelf: int, number: int, length: int) -> None:
+def put_kept(conn: apsw.Connection, agent: str, kept: Iterable[KeptText]) -> int:
+    """Make the index hold exactly ``kept`` of what ``agent`` keeps. Returns how many changed. Raises apsw.Error."""
+    changed = 0
+    with conn:
+        shelf = _number_in(conn, ADD_SHELF, SHELF, agent, "memory")
+        rows = cast("list[tuple[str, int, bytes, str]]", conn.execute(OF_KEPT, (shelf,)).fetchall())
+        known = {name: rest for name, *rest in rows}
+        for one in kept:
+            row = known.pop(one.name, None)
+            if row is not None and row[1:] == [one.digest, one.tier]:
+                continue
+            if row is not None:
+                _drop(conn, int(cast("int", row[0])))
+            _add(conn, ADD_KEPT, shelf, words(one.text[:INDEXED_CHARACTERS]), (one.name, one.tier, one.digest))
+            changed += 1
+        for number, *_rest in known.values():
+            _drop(conn, int(cast("int", number)))
+            conn.execute(UNSCRUBBED, (1,))
+            changed += 1
+    return changed
+
+
+def _number_in(conn: apsw.Connection, add: str, find: str, *key: str) -> int:
+    """Return the number of the row that is found by ``key``, added where it is not there."""
+    row = conn.execute(find, key).fetchone()
+    if row is None:
+        conn.execute(add, key)
+        row = conn.execute(find, key).fetchone()
+    return int(cast("tuple[int]", row)[0])
+
+
+def _add(conn: apsw.Connection, statement: str, shelf: int, found: Sequence[str], rest: tuple[Any, ...]) -> None:
+    number = int(conn.execute(statement, (shelf, len(found), *rest)).get)
+    # Behind the number of the shelf: nobody else can ask for them.
+    conn.execute(ADD_WORDS, (number, " ".join(f"{shelf}x{word}" for word in dict.fromkeys(found))))
+    conn.execute(COUNT, (1, len(found), shelf))
+
+
+def _drop(conn: apsw.Connection, number: int) -> bool:
+    row = conn.execute(DROP_TURN, (number,)).fetchone()
+    if row is None:
+        return False
+    shelf, length = cast("tuple[int, int]", row)
     conn.execute(DROP_WORDS, (number,))
-    conn.execute(DROP_TURN, (number,))
     conn.execute(DROP_VECTOR, (number,))
     conn.execute(COUNT, (-1, -length, shelf))
+    return True
 
 
 class Hit(NamedTuple):
-    """A turn, or something kept, that holds words of a query: their weight together, and how many words it has."""
+    """A turn that holds words of a query: their weight together, and how many words it has."""
 
     place: Place
     weight: float
@@ -110,7 +152,6 @@ class Candidates(NamedTuple):
     common: tuple[str, ...]
 
 
-NOTHING: Final = Candidates((), Corpus(0, 0.0, {}), ())
 HOLDING: Final = """
 SELECT count(*) FROM (SELECT rowid FROM turn_words WHERE turn_words MATCH ? ORDER BY rowid DESC LIMIT ?)
 """
@@ -128,6 +169,16 @@ FROM (SELECT f.rowid AS id, sum(q.value ->> 2) AS score
 WHERE t.at_ms >= :since AND t.at_ms < :until
 ORDER BY c.score DESC, t.id DESC LIMIT :limit
 """
+FIND_KEPT: Final = """
+SELECT t.name
+FROM (SELECT f.rowid AS id, sum(q.value ->> 2) AS score
+    FROM json_each(:asked) AS q CROSS JOIN turn_words AS f
+    WHERE f.turn_words MATCH q.value ->> 0 AND f.rowid >= q.value ->> 1
+    GROUP BY f.rowid) AS c
+  CROSS JOIN turns AS t ON t.id = c.id
+WHERE instr(:tiers, t.tier)
+ORDER BY c.score DESC, t.id DESC LIMIT :limit
+"""
 
 END: Final = 2**62
 _encode: Final = msgspec.json.Encoder().encode
@@ -142,10 +193,25 @@ def search(
     limit: int = CANDIDATES,
 ) -> Candidates:
     """The turns of ``agent`` that hold words of ``asked``, the likeliest ``limit`` of them."""
-    row = conn.execute(SHELF, (agent, "history")).fetchone()
-    if row is None:
-        return NOTHING
-    shelf, texts, length = cast("tuple[int, int, int]", row)
+    wanted, corpus, common = _asked(conn, agent, "history", asked)
+    values = {"asked": wanted, "since": since_ms, "until": until_ms, "limit": limit}
+    found = tuple(Hit(_place(row[:6]), float(row[6]), int(row[7])) for row in conn.execute(FIND, values))
+    return Candidates(found, corpus, common)
+
+
+def search_kept(
+    conn: apsw.Connection, agent: str, asked: Sequence[str], tiers: Iterable[str]
+) -> tuple[tuple[str, ...], Corpus]:
+    """The names of what ``agent`` keeps in ``tiers`` that hold words of ``asked``, the likeliest of them; and the
+    figures of all that it keeps."""
+    wanted, corpus, _common = _asked(conn, agent, "memory", asked)
+    values = {"asked": wanted, "tiers": " ".join(tiers), "limit": CANDIDATES}
+    return tuple(str(name) for (name,) in conn.execute(FIND_KEPT, values)), corpus
+
+
+def _asked(conn: apsw.Connection, agent: str, part: Part, asked: Sequence[str]) -> tuple[str, Corpus, tuple[str, ...]]:
+    """Return what is searched for, as FIND takes it; the figures of all that can be found; and the common words."""
+    shelf, texts, length = cast("tuple[int, int, int]", conn.execute(SHELF, (agent, part)).fetchone() or (0, 0, 0))
     terms = {word: f'"{shelf}x{word}"' for word in asked}
     holding = {word: int(conn.execute(HOLDING, (term, BUDGET + 1)).get) for word, term in terms.items()}
     chosen = within_budget(holding, BUDGET)
@@ -153,10 +219,8 @@ def search(
     weighted = weights(corpus)
     first = {word: int(conn.execute(NTH_NEWEST, (terms[word], n - 1)).get) for word, n in chosen.newest.items()}
     wanted = [(terms[word], first.get(word, 0), weighted[word]) for word in (*chosen.whole, *first)]
-    values = {"asked": _encode(wanted).decode(), "since": since_ms, "until": until_ms, "limit": limit}
     common = tuple(word for word, count in holding.items() if count and word not in chosen.whole)
-    found = tuple(Hit(_place(row[:6]), float(row[6]), int(row[7])) for row in conn.execute(FIND, values))
-    return Candidates(found, corpus, common)
+    return _encode(wanted).decode(), corpus, common
 
 
 def _place(row: object) -> Place:
@@ -288,7 +352,10 @@ OF_NUMBER: Final = """
 SELECT t.id FROM shelves AS h CROSS JOIN turns AS t ON t.shelf = h.id AND t.kind = :kind AND t.number = :number
 WHERE h.part = 'history' AND (:agent IS NULL OR h.agent = :agent)
 """
-SIZE: Final = "SELECT shelf, words FROM turns WHERE id = ?"
+NAMED: Final = """
+SELECT t.id FROM shelves AS h CROSS JOIN turns AS t ON t.shelf = h.id AND t.name NOTNULL
+WHERE h.agent = :agent AND h.part = 'memory'
+"""
 EMPTY_SPACES: Final = "DELETE FROM spaces WHERE NOT EXISTS (SELECT 1 FROM turns AS t WHERE t.space = spaces.id)"
 
 
@@ -308,15 +375,14 @@ def turns_of(conn: apsw.Connection, agent: str | None, kind: Kind, number: int) 
 
 def forget_turns(conn: apsw.Connection, turns: Iterable[int]) -> int:
     """Remove these turns. Returns how many there were; recall_index.scrub has to follow. Raises apsw.Error."""
-    removed = 0
     with conn:
-        for turn in turns:
-            row = conn.execute(SIZE, (turn,)).fetchone()
-            if row is not None:
-                shelf, length = cast("tuple[int, int]", row)
-                _drop_turn(conn, shelf, turn, length)
-                removed += 1
+        removed = sum(_drop(conn, turn) for turn in turns)
         if removed:
             conn.execute(EMPTY_SPACES)
             conn.execute(UNSCRUBBED, (1,))
     return removed
+
+
+def forget_kept(conn: apsw.Connection, agent: str) -> int:
+    """Remove all that ``agent`` keeps. Returns how much there was; recall_index.scrub has to follow."""
+    return forget_turns(conn, [int(str(number)) for (number,) in conn.execute(NAMED, {"agent": agent}).fetchall()])

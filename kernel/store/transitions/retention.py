@@ -14,6 +14,7 @@ import apsw
 from kernel.policy.retention import ClockJump
 from kernel.store.holdings import OF_INSTRUCTION
 from kernel.store.mirrors import mark_redo
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.clear import end, erase
 
@@ -122,72 +123,41 @@ def sweep_blobs(tx: Transaction, hashes: Sequence[bytes], before_ms: int) -> Non
 ANSWERS: Final = """
 DELETE FROM idempotency WHERE rowid IN (SELECT rowid FROM idempotency WHERE at_ms < ? ORDER BY at_ms LIMIT ?)
 """
-
-
-def sweep_answers(tx: Transaction, before_ms: int) -> int:
-    """Remove answers that are replayed no longer; how many."""
-    tx.conn.execute(ANSWERS, (before_ms, ROWS))
-    return tx.conn.changes()
-
-
 FEEDBACK: Final = "DELETE FROM feedback WHERE rowid IN (SELECT id FROM feedback WHERE at_ms < ? ORDER BY id LIMIT ?)"
-
-
-def sweep_feedback(tx: Transaction, before_ms: int) -> int:
-    """Remove what was said about the work before that time; how much."""
-    tx.conn.execute(FEEDBACK, (before_ms, ROWS))
-    return tx.conn.changes()
-
-
 CRASHES: Final = "DELETE FROM crashes WHERE rowid IN (SELECT rowid FROM crashes WHERE at_ms < ? LIMIT ?)"
 
 
-def sweep_crashes(tx: Transaction, before_ms: int) -> int:
-    """Remove crashes that no restart budget counts any more; how many."""
-    tx.conn.execute(CRASHES, (before_ms, ROWS))
+def sweep_rows(tx: Transaction, statement: str, before_ms: int) -> int:
+    """Remove rows from before that time by one of the statements above, ROWS at most; how many."""
+    tx.conn.execute(statement, (before_ms, ROWS))
     return tx.conn.changes()
 
 
-BATCH: Final = 20_000
-"""Rows in one answer at most; who got that many asks again."""
+# Who got as many rows as the limit asks again.
 
-SKIPS: Final = "SELECT at_ms, skipped_ms FROM boots WHERE skipped_ms <> 0 ORDER BY id DESC LIMIT 100"
+skips = Sql("""
+SELECT at_ms, skipped_ms AS by_ms FROM boots WHERE skipped_ms <> 0 ORDER BY id DESC LIMIT 100
+""").rows(ClockJump)
+"""The last starts of kernels whose clocks had been set, or whose machines had been off for long."""
 
-
-def skips(conn: apsw.Connection) -> tuple[ClockJump, ...]:
-    """Return the starts of kernels whose clocks had been set, or whose machines had been off for long: the last of
-    them.
-    """
-    return tuple(ClockJump(at_ms, by_ms) for at_ms, by_ms in cast("list[tuple[int, int]]", list(conn.execute(SKIPS))))
-
-
-INSTRUCTIONS: Final = """
+instructions = Sql("""
 SELECT i.id FROM instructions AS i
 WHERE i.ended_ms < :before AND (i.entries > 0 OR i.prefix IS NOT NULL
   OR EXISTS (SELECT 1 FROM effects AS f WHERE f.instruction = i.id)
   OR EXISTS (SELECT 1 FROM approvals AS p WHERE p.instruction = i.id)
   OR EXISTS (SELECT 1 FROM handovers AS h WHERE h.instruction = i.id)
   OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.instruction = i.id AND a.stderr_tail IS NOT NULL))
-ORDER BY i.id LIMIT :limit
-"""
+ORDER BY i.id LIMIT 20000
+""").column(int)
+"""Instructions that ended before and of which something is left that is kept no longer."""
 
 
-def instructions(conn: apsw.Connection, before_ms: int) -> tuple[int, ...]:
-    """Instructions that ended before and of which something is left that is kept no longer."""
-    return _numbers(conn, INSTRUCTIONS, {"before": before_ms, "limit": BATCH})
-
-
-OLD_EVENTS: Final = """
+events = Sql("""
 SELECT e.seq FROM events AS e LEFT JOIN instructions AS i ON i.id = e.instruction
-WHERE e.seq > :after AND e.at_ms < :before AND (i.id IS NULL OR i.ended_ms < :before)
-ORDER BY e.seq LIMIT :limit
-"""
-
-
-def events(conn: apsw.Connection, before_ms: int, after: int) -> tuple[int, ...]:
-    """Events after seq ``after`` from before that time, without those of work that ended later or not at all."""
-    return _numbers(conn, OLD_EVENTS, {"before": before_ms, "after": after, "limit": BATCH})
-
+WHERE e.at_ms < :before AND (i.id IS NULL OR i.ended_ms < :before) AND e.seq > :after
+ORDER BY e.seq LIMIT 20000
+""").column(int)
+"""Events from before a time and after a seq, without those of work that ended later or not at all."""
 
 WORKPLACES: Final = """
 SELECT DISTINCT i.agent, i.space FROM instructions AS i WHERE i.ended_ms IS NULL OR i.ended_ms >= :before
@@ -200,62 +170,40 @@ def spaces_in_use(conn: apsw.Connection, before_ms: int) -> frozenset[tuple[str,
 
 
 # Also of those that share a space with a newer one all are kept, and what is bound, or has a working tree left.
-RUNS: Final = """
+runs = Sql("""
 SELECT w.space FROM workflows AS w
 GROUP BY w.space HAVING max(w.state = 'running') = 0 AND max(w.bound) = 0 AND max(w.ended_ms) < :before
   AND NOT EXISTS (SELECT 1 FROM worktrees AS t WHERE t.space = w.space AND t.state <> 'gone')
-LIMIT :limit
-"""
-
-
-def runs(conn: apsw.Connection, before_ms: int) -> tuple[str, ...]:
-    """Spaces whose runs have all ended before that time."""
-    rows = conn.execute(RUNS, {"before": before_ms, "limit": BATCH}).fetchall()
-    return tuple(cast("str", row[0]) for row in rows)
+LIMIT 20000
+""").column(str)
+"""Spaces whose runs have all ended before that time."""
 
 
 # The space of a run is begun by its row, and never again once that is gone.
-LEFT_MESSAGES: Final = """
+messages_left = Sql("""
 SELECT m.seq FROM messages AS m
 WHERE m.space NOT BETWEEN 'dm:' AND 'dm;' AND m.space NOT IN (SELECT w.space FROM workflows AS w)
-  AND m.space NOT IN (SELECT s.space FROM subspaces AS s) LIMIT :limit
-"""
-LEFT_INSTRUCTIONS: Final = """
+  AND m.space NOT IN (SELECT s.space FROM subspaces AS s) LIMIT 20000
+""").column(int)
+"""Messages of runs that are removed."""
+
+instructions_left = Sql("""
 SELECT i.id FROM instructions AS i WHERE i.ended_ms IS NOT NULL
   AND i.space NOT BETWEEN 'dm:' AND 'dm;' AND i.space NOT IN (SELECT w.space FROM workflows AS w)
-  AND i.space NOT IN (SELECT s.space FROM subspaces AS s) LIMIT :limit
-"""
+  AND i.space NOT IN (SELECT s.space FROM subspaces AS s) LIMIT 20000
+""").column(int)
+"""Instructions of runs that are removed."""
 
-
-def messages_left(conn: apsw.Connection) -> tuple[int, ...]:
-    """Messages of runs that are removed."""
-    return _numbers(conn, LEFT_MESSAGES, {"limit": BATCH})
-
-
-def instructions_left(conn: apsw.Connection) -> tuple[int, ...]:
-    """Instructions of runs that are removed."""
-    return _numbers(conn, LEFT_INSTRUCTIONS, {"limit": BATCH})
-
-
-BLOBS: Final = """
+blobs = Sql("""
 SELECT hash FROM blobs AS b WHERE b.put_ms < :before
   AND b.hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
   AND b.hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
   AND b.hash NOT IN (SELECT a.blob FROM approvals AS a WHERE a.blob IS NOT NULL)
   AND b.hash NOT IN (SELECT r.blob FROM resources AS r)
   AND b.hash NOT IN (SELECT p.part FROM blobs AS p WHERE p.part IS NOT NULL)
-LIMIT :limit
-"""
-
-
-def blobs(conn: apsw.Connection, before_ms: int) -> tuple[bytes, ...]:
-    """Blobs that nobody refers to and that were not put since ``before_ms``."""
-    rows = conn.execute(BLOBS, {"before": before_ms, "limit": BATCH}).fetchall()
-    return tuple(cast("bytes", row[0]) for row in rows)
-
-
-def _numbers(conn: apsw.Connection, question: str, values: dict[str, int]) -> tuple[int, ...]:
-    return tuple(cast("int", row[0]) for row in conn.execute(question, values))
+LIMIT 20000
+""").column(bytes)
+"""Blobs that nobody refers to and that were not put since a time."""
 
 
 # A space that runs again keeps its words until that has ended too.

@@ -37,8 +37,8 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.policy.recall import remembered
 from kernel.policy.word_forms import asked_words
-from kernel.store.kept_index import KeptText, put_kept, search_kept
 from kernel.store.recall_index import IndexBroken, IndexUnwritable, open_index, scrub
+from kernel.store.turn_index import KeptText, put_kept, search_kept
 from protocol.agent_memory import TIERS, Entry, Tier, content, with_done, with_item
 from protocol.errors import Refused
 from protocol.memory_files import Memory, StoredEntry
