@@ -53,6 +53,7 @@ from kernel.services.guard import Guard
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.idle_exit import IdleExit
 from kernel.services.in_flight import InFlight
+from kernel.services.kept_workers import KeptWorkers
 from kernel.services.landings import Landings
 from kernel.services.logins import Logins
 from kernel.services.metrics import EventCounters
@@ -376,7 +377,7 @@ def _attempts(
         now_text=lambda: rfc3339(clock.now_ms()),
         in_flight=base.in_flight.working,
     )
-    attempts = Attempts(services, base.state_dir / RUN)
+    attempts = Attempts(services, KeptWorkers(base.state_dir / RUN))
     nodes.running = attempts.on_nodes
     wake = base.feed.new_wake(node_cleanup.WAKING)
     nodes.watch(wake.set)

@@ -6,6 +6,8 @@ where the provider is the reason: a 429 pauses the provider, not each instructio
 
 from collections.abc import Callable
 
+import msgspec
+
 from kernel.policy.budget import Allowance
 from kernel.policy.circuit_breaker import hold_until_ms, keys_of
 from kernel.services.budgets import BudgetEnforcer
@@ -17,30 +19,29 @@ from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 
 
-class Admission:
+class Admission(msgspec.Struct, eq=False, kw_only=True):
     """Asks the circuit breakers and the budgets."""
 
-    def __init__(self, *, reader: Reader, budgets: BudgetEnforcer, now_ms: Callable[[], int]) -> None:
-        self._reader = reader
-        self._budgets = budgets
-        self._now_ms = now_ms
+    reader: Reader
+    budgets: BudgetEnforcer
+    now_ms: Callable[[], int]
 
     async def admit(self, leased: Leased, frame: StartFrame) -> Allowance | Ending | Requeue:
         """Return the allowance of the first model call, or how the instruction waits or ends. Raises CannotStart."""
-        shut = self._reader.now(closed_for, keys_of(frame.endpoint), leased.agent)
+        shut = self.reader.now(closed_for, keys_of(frame.endpoint), leased.agent)
         if shut is not None:
             return Requeue(
                 status="waiting",
                 outcome="held back",
                 waits_for=shut.reason,
                 wait_key=shut.key,
-                not_before_ms=hold_until_ms(shut, self._now_ms()),
+                not_before_ms=hold_until_ms(shut, self.now_ms()),
                 holds=True,
                 seen_shut=True,
             )
-        await self._budgets.ready(leased, frame.definition, frame.start)
-        self._budgets.open(leased, frame.definition, frame.start)
-        allowance = self._budgets.allowance(leased.instruction)
+        await self.budgets.ready(leased, frame.definition, frame.start)
+        self.budgets.open(leased, frame.definition, frame.start)
+        allowance = self.budgets.allowance(leased.instruction)
         if isinstance(allowance, Allowance):
             return allowance
         if allowance.scope == "instruction":  # its own budget never comes back

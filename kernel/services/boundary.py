@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.policy.restart import HOUR_MS, OF_SERVICES, Backoff, CrashRecord, Stop, after_crash
@@ -26,22 +27,14 @@ _JITTER: Final = 0.5
 _ERROR_LIMIT: Final = 500
 
 
-class Boundary:
+class Boundary(msgspec.Struct, eq=False, kw_only=True):
     """Runs services. ``gave_up`` says why the kernel has to end, once a service has used up its budget."""
 
-    def __init__(
-        self,
-        *,
-        writer: Writer,
-        shutdown: ShutdownRequest,
-        now_ms: Callable[[], int],
-        sleep: Callable[[float], Awaitable[object]] = trio.sleep,
-    ) -> None:
-        self._writer = writer
-        self._shutdown = shutdown
-        self._now_ms = now_ms
-        self._sleep = sleep
-        self.gave_up: str | None = None
+    writer: Writer
+    shutdown: ShutdownRequest
+    now_ms: Callable[[], int]
+    sleep: Callable[[float], Awaitable[object]] = trio.sleep
+    gave_up: str | None = None
 
     async def keep(
         self,
@@ -66,7 +59,7 @@ class Boundary:
             except Exception as error:
                 if _storage_failed(error):
                     raise
-                now_ms = self._now_ms()
+                now_ms = self.now_ms()
                 after = after_crash(record, now_ms, _JITTER, OF_SERVICES)
                 recent = tuple(at for at in (*record.recent_ms, now_ms) if at > now_ms - HOUR_MS)
                 record = CrashRecord(streak=after.streak, last_ms=now_ms, stepped=True, recent_ms=recent)
@@ -75,24 +68,23 @@ class Boundary:
                 logger.error("service.failed %s: %s", name, what_follows, exc_info=error)
                 with suppress(Refused):
                     data = {"service": name, "error": _one_line(error), "again_seconds": again}
-                    await self._writer.commit(emit_log, "kernel.service_failed", data=data)
+                    await self.writer.commit(emit_log, "kernel.service_failed", data=data)
                 if isinstance(after, Stop):
                     told.started()
                     self.gave_up = f"{name}: {after.reason}, the last: {_one_line(error)}"
                     logger.critical("kernel.service_gave_up %s; the kernel ends", self.gave_up)
-                    self._shutdown.ask(by=f"failure of {name}")
+                    self.shutdown.ask(by=f"failure of {name}")
                     return
-                await self._sleep(after.seconds)
+                await self.sleep(after.seconds)
 
 
-class _Once:
+class _Once(msgspec.Struct, eq=False):
     """Tells that a service has started, the first time that it has."""
 
-    def __init__(self, task_status: trio.TaskStatus[None]) -> None:
-        self._task_status: trio.TaskStatus[None] | None = task_status
+    task_status: trio.TaskStatus[None] | None
 
     def started(self, _value: None = None) -> None:
-        task_status, self._task_status = self._task_status, None
+        task_status, self.task_status = self.task_status, None
         if task_status is not None:
             task_status.started()
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.agents.providers import CauseError
@@ -47,12 +48,11 @@ _REMOVE: Final = 'exec rm -rf "$1"'
 _FIND: Final = 'for name do command -v -- "$name" && exit 0; done; exit 0'
 
 
-class NodeFiles:
+class NodeFiles(msgspec.Struct, eq=False):
     """Sends what one attempt needs to ``folder`` on a node, and looks there for what is to be run."""
 
-    def __init__(self, git: NodeGit, folder: str) -> None:
-        self.folder = folder
-        self.git = git
+    git: NodeGit
+    folder: str
 
     async def find(self, names: Sequence[str]) -> str | None:
         """The path of the first of ``names`` that the node has; None: of none. Raises Refused, SpawnTransient."""

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+import msgspec
+
 from kernel.policy.node_scaling import Demand, wanted_nodes
 from kernel.store import instructions
 from kernel.store.reader import Reader
@@ -13,14 +15,13 @@ LOOKED_AT: Final = 1000
 """Pieces of work; more than that fills every bound."""
 
 
-class NodeScaling:
+class NodeScaling(msgspec.Struct, eq=False):
     """The members of each group of nodes: ``name-1``, ``name-2`` and so on."""
 
-    def __init__(self, reader: Reader, now_ms: Callable[[], int]) -> None:
-        self._reader = reader
-        self._now_ms = now_ms
-        self._needed_ms: dict[str, int] = {}
-        """When the last of a group had work that could not be spared."""
+    reader: Reader
+    now_ms: Callable[[], int]
+    _needed_ms: dict[str, int] = {}
+    """When the last of a group had work that could not be spared."""
 
     def members(
         self, name: str, settings: NodeSettings, there: Collection[str], running: Mapping[str, int]
@@ -28,9 +29,9 @@ class NodeScaling:
         """The members that group ``name`` should have. Of those that are ``there`` none goes that has work."""
         own = [f"{name}-{index}" for index in range(1, settings.most + 1)]
         held = [member for member in own if member in there]
-        now_ms = self._now_ms()
-        ready = self._reader.now(instructions.ready, now_ms, LOOKED_AT)
-        asks = [one.needs for one in (*ready, *self._reader.now(waiting_for_node))]
+        now_ms = self.now_ms()
+        ready = self.reader.now(instructions.ready, now_ms, LOOKED_AT)
+        asks = [one.needs for one in (*ready, *self.reader.now(waiting_for_node))]
         work = sum(running.get(member, 0) for member in held)
         demand = Demand(
             waiting=sum(1 for needs in asks if needs and set(settings.labels).issuperset(needs.labels)),

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from kernel.policy.placement import Machine
 from kernel.policy.scheduling import Candidate, homeless
 from kernel.services.work_places import WorkPlaces
@@ -24,41 +26,34 @@ PAUSE_MS: Final = 5_000
 """Between two looks while every machine is at work: then nobody looks for anything else."""
 
 
-class NodeSearch:
+class NodeSearch(msgspec.Struct, eq=False, kw_only=True):
     """The work of one kernel that has no machine to run on, and since when."""
 
-    def __init__(
-        self,
-        *,
-        places: WorkPlaces,
-        reader: Reader,
-        writer: Writer,
-        now_ms: Callable[[], int],
-        wake: Callable[[], None],
-    ) -> None:
-        """``wake`` has the dispatcher look again."""
-        self._places = places
-        self._reader = reader
-        self._writer = writer
-        self._now_ms = now_ms
-        self._wake = wake
-        self._since: dict[InstructionId, int] = {}
-        self._changed = True
-        """What waits for a node may have one now."""
-        self._looked_ms: int | None = None
-        self._put_off = False
-        """There was no look for now."""
-        self.unplaced: dict[InstructionId, str] = {}
-        """What was found without one when the dispatcher looked last, with the reasons."""
-        places.watch(self._look_again)
+    places: WorkPlaces
+    reader: Reader
+    writer: Writer
+    now_ms: Callable[[], int]
+    wake: Callable[[], None]
+    """Has the dispatcher look again."""
+    _since: dict[InstructionId, int] = {}
+    _changed: bool = True
+    """What waits for a node may have one now."""
+    _looked_ms: int | None = None
+    _put_off: bool = False
+    """There was no look for now."""
+    unplaced: dict[InstructionId, str] = {}
+    """What was found without one when the dispatcher looked last, with the reasons."""
+
+    def __post_init__(self) -> None:
+        self.places.watch(self._look_again)
 
     def _look_again(self) -> None:
         self._changed = True
-        self._wake()
+        self.wake()
 
     def machines(self) -> tuple[Machine, ...]:
         """Return this machine and every node."""
-        return self._places.machines()
+        return self.places.machines()
 
     def due_ms(self) -> int | None:
         """Return when somebody has to be told of the next one, or has to look; None: nothing is looked for."""
@@ -68,12 +63,12 @@ class NodeSearch:
 
     def is_due(self) -> bool:
         """Return whether to look where nothing else has to be looked at; where not, ``due_ms`` says when."""
-        self._put_off = self._looked_ms is not None and self._now_ms() - self._looked_ms < PAUSE_MS
+        self._put_off = self._looked_ms is not None and self.now_ms() - self._looked_ms < PAUSE_MS
         return not self._put_off
 
     def look(self, ready: Sequence[Candidate], machines: Sequence[Machine]) -> bool:
         """Note which of ``ready`` has no machine. Returns whether ``settle`` has something to do."""
-        now_ms = self._looked_ms = self._now_ms()
+        now_ms = self._looked_ms = self.now_ms()
         self._put_off = False
         self.unplaced = homeless(ready, machines)
         self._since = {one: self._since.get(one, now_ms) for one in self.unplaced}
@@ -84,15 +79,15 @@ class NodeSearch:
         try:
             if self._changed:
                 self._changed = False
-                found = self._reader.now(waiting_for_node)
+                found = self.reader.now(waiting_for_node)
                 still = homeless(found, self.machines())
                 able = tuple(one.id for one in found if one.id not in still)
                 if able:
-                    await self._writer.commit(node_is_there, able)
-            now_ms = self._now_ms()
+                    await self.writer.commit(node_is_there, able)
+            now_ms = self.now_ms()
             overdue = tuple(one for one, since in self._since.items() if now_ms - since >= PATIENCE_MS)
             if overdue:
-                await self._writer.commit(wait_for_node, overdue)
+                await self.writer.commit(wait_for_node, overdue)
                 self._look_again()  # a node may have come while that was written
         except Refused as refused:
             logger.warning("nodes.search_refused: %s", refused.text)

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
+import msgspec
 import trio
 
 from kernel.agents.engines import command_line, engine_environment
@@ -38,14 +39,13 @@ async def engine_transport(
         yield Transport(command, command.why)
 
 
-class _Dialled:
+class _Dialled(msgspec.Struct, eq=False):
     """A connection that a node opened."""
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
-        self.stream = stream
-        self.ended = CLOSED
-        self.done = trio.Event()
-        self.scope = trio.CancelScope()
+    stream: trio.abc.Stream
+    ended: str = CLOSED
+    done: trio.Event = msgspec.field(default_factory=trio.Event)
+    scope: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
 
     def leave(self, why: str) -> None:
         self.ended = why
@@ -53,13 +53,12 @@ class _Dialled:
         self.done.set()
 
 
-class DialledNode:
+class DialledNode(msgspec.Struct, eq=False):
     """The connections that one node opens: of two the newer counts, for the node knows which of its own are dead."""
 
-    def __init__(self) -> None:
-        self._newest: _Dialled | None = None
-        self._arrived = trio.Event()
-        self._closed = False
+    _newest: _Dialled | None = None
+    _arrived: trio.Event = msgspec.field(default_factory=trio.Event)
+    _closed: bool = False
 
     def close(self) -> None:
         """Use no connection any more."""

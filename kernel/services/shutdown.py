@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
 import trio
 
 logger = logging.getLogger(__name__)
@@ -13,18 +14,17 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 GRACE_SECONDS: Final = 10.0
 
 
-class ShutdownRequest:
+class ShutdownRequest(msgspec.Struct, eq=False):
     """The request to stop: nothing new is taken from then on. ``closing`` is set once the attempts are gone."""
 
-    def __init__(self) -> None:
-        self.closing = trio.Event()
-        self._begun = trio.Event()
-        self._grace_seconds = GRACE_SECONDS
-        self._hurry = trio.Event()
-        self.hands_over = False
-        """Another program of this kernel goes on: nobody is answered in the place of who does not get his answer."""
-        self.by = "request"
-        """Who asked first: a request, or the name of a signal."""
+    closing: trio.Event = msgspec.field(default_factory=trio.Event)
+    _begun: trio.Event = msgspec.field(default_factory=trio.Event)
+    _grace_seconds: float = GRACE_SECONDS
+    _hurry: trio.Event = msgspec.field(default_factory=trio.Event)
+    hands_over: bool = False
+    """Another program of this kernel goes on: nobody is answered in the place of who does not get his answer."""
+    by: str = "request"
+    """Who asked first: a request, or the name of a signal."""
 
     def ask(self, grace_seconds: float = GRACE_SECONDS, by: str = "request") -> None:
         """Begin to stop; asked again, hurry."""

@@ -45,31 +45,41 @@ class WorkPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Whether something can be started there now."""
 
 
-class WorkPlaces:
+def this_machine() -> Machine:
+    """Return the kernel's own machine: its memory, and its GPUs by the names of their devices."""
+    devices = os.listdir("/dev")
+    return Machine(
+        name=HERE,
+        workers=ANY_WORKERS,
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        gpus=sum(1 for name in devices if _GPU.fullmatch(name)),
+    )
+
+
+class WorkPlaces(msgspec.Struct, eq=False):
     """The places of one kernel. ``here`` is the place for all that runs on no node."""
 
-    def __init__(self, here: WorkPlace, nodes: Nodes | None = None, files: FilesOnNodes | None = None) -> None:
-        self._here = here
-        self._nodes = nodes
-        self._files = files
-        self._machine = this_machine()
+    here: WorkPlace
+    nodes: Nodes | None = None
+    files: FilesOnNodes | None = None
+    _machine: Machine = msgspec.field(default_factory=this_machine)
 
     def machines(self) -> tuple[Machine, ...]:
         """Return this machine, whose limit of workers is not known here, and every node, as they are now."""
-        if self._nodes is None:
+        if self.nodes is None:
             return (self._machine,)
-        return (self._machine, *(machine_of(one, self._nodes.facts(one.name)) for one in self._nodes.states()))
+        return (self._machine, *(machine_of(one, self.nodes.facts(one.name)) for one in self.nodes.states()))
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Have ``changed`` called whenever ``machines`` may answer something else."""
-        if self._nodes is not None:
-            self._nodes.watch(changed)
+        if self.nodes is not None:
+            self.nodes.watch(changed)
 
     def of(self, leased: Leased) -> WorkPlace:
         """Return the place that an attempt was leased to. Where that is not there any more nothing can be started."""
         if leased.node == HERE:
-            return self._here
-        name, nodes, files = leased.node, self._nodes, self._files
+            return self.here
+        name, nodes, files = leased.node, self.nodes, self.files
         try:
             if nodes is None:
                 raise NodeLost(f"there is no node {name}")
@@ -77,18 +87,17 @@ class WorkPlaces:
                 name=name,
                 launcher=nodes.launcher(name),
                 preparation=NO_PREPARATION if files is None else files.preparation(name),
-                relocate=self._here.relocate if files is None else files.relocate(name, leased),
+                relocate=self.here.relocate if files is None else files.relocate(name, leased),
                 connected=lambda: any(one.name == name and one.connected for one in self.machines()),
             )
         except (SpawnTransient, KeyError):
             return WorkPlace(name=name, launcher=_Gone(name), connected=lambda: False)
 
 
-class _Gone:
+class _Gone(msgspec.Struct, eq=False):
     """The launcher of a node that was taken away."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    name: str
 
     def need(self, modules: frozenset[str]) -> None:
         """Nothing is imported there."""
@@ -99,7 +108,7 @@ class _Gone:
 
     async def spawn(self, spec: Spec) -> NoReturn:
         """Raise NodeLost."""
-        raise NodeLost(f"there is no node {self._name} any more, so {spec.attempt} cannot start")
+        raise NodeLost(f"there is no node {self.name} any more, so {spec.attempt} cannot start")
 
 
 def machine_of(standing: NodeState, facts: NodeFacts | None) -> Machine:
@@ -112,15 +121,4 @@ def machine_of(standing: NodeState, facts: NodeFacts | None) -> Machine:
         draining=standing.state == "draining",
         memory_bytes=0 if facts is None else min(max(facts.memory_bytes, 0), MOST_BYTES),
         gpus=0 if facts is None else min(max(facts.gpus, 0), MOST_GPUS),
-    )
-
-
-def this_machine() -> Machine:
-    """Return the kernel's own machine: its memory, and its GPUs by the names of their devices."""
-    devices = os.listdir("/dev")
-    return Machine(
-        name=HERE,
-        workers=ANY_WORKERS,
-        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        gpus=sum(1 for name in devices if _GPU.fullmatch(name)),
     )
