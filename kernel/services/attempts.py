@@ -17,10 +17,10 @@ from kernel.procs.peer import Wire, caller
 from kernel.procs.procfs import ProcessId
 from kernel.rule.draft import Draft
 from kernel.services.attempt_services import AttemptServices, StopReason
-from kernel.services.handed_attempt import HandedAttempt
+from kernel.services.handover import HandedAttempt
 from kernel.services.kept_workers import KeptWorkers, Place
-from kernel.services.node_search import NodeSearch
 from kernel.services.running_attempt import RunningAttempt
+from kernel.services.work_places import NodeSearch
 from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.append import Appended, append, append_and_lease
 from kernel.store.transitions.lease import Leased, lease

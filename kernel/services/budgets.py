@@ -23,11 +23,15 @@ from kernel.policy.budget import (
     next_call,
     regained_ms,
 )
-from kernel.services.start_frame import CannotStart
+from kernel.policy.circuit_breaker import hold_until_ms, keys_of
+from kernel.services.completion import Ending
+from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.store import spending
+from kernel.store.circuit_breakers import closed_for
 from kernel.store.reader import Reader
 from kernel.store.spending import RunMoney, Spent
 from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.requeue import Requeue
 from protocol.agent import AgentDefinition
 from protocol.budget import RunBudget
 from protocol.instruction import Usage
@@ -264,3 +268,41 @@ def _window_ms(attempt: _Open) -> int:
 
 def _provider(start: Start) -> str:
     return _MOCK if start.provider is None or start.provider.dialect == _MOCK else start.provider.name
+
+
+class Admission(msgspec.Struct, eq=False, kw_only=True):
+    """Asks the circuit breakers and the budgets."""
+
+    reader: Reader
+    budgets: BudgetEnforcer
+    now_ms: Callable[[], int]
+
+    async def admit(self, leased: Leased, frame: StartFrame) -> Allowance | Ending | Requeue:
+        """Return the allowance of the first model call, or how the instruction waits or ends. Raises CannotStart."""
+        shut = self.reader.now(closed_for, keys_of(frame.endpoint), leased.agent)
+        if shut is not None:
+            return Requeue(
+                status="waiting",
+                outcome="held back",
+                waits_for=shut.reason,
+                wait_key=shut.key,
+                not_before_ms=hold_until_ms(shut, self.now_ms()),
+                holds=True,
+                seen_shut=True,
+            )
+        await self.budgets.ready(leased, frame.definition, frame.start)
+        self.budgets.open(leased, frame.definition, frame.start)
+        allowance = self.budgets.allowance(leased.instruction)
+        if isinstance(allowance, Allowance):
+            return allowance
+        if allowance.scope == "instruction":  # its own budget never comes back
+            return Ending("incomplete", allowance.text, cause="budget")
+        until_ms = allowance.until_ms or 0  # others do with time, or when somebody grants more
+        return Requeue(
+            status="waiting",
+            outcome="over budget",
+            waits_for="budget",
+            cause="budget",
+            not_before_ms=until_ms,
+            rests_until_ms=until_ms if allowance.scope == "agent" else 0,
+        )

@@ -17,10 +17,10 @@ from kernel.policy.placement import HERE, Load, Machine, loads_of
 from kernel.policy.scheduling import Candidate, Limits, choose
 from kernel.rule.draft import Draft
 from kernel.services.attempts import Attempts
-from kernel.services.handed_attempt import HandedAttempt
+from kernel.services.handover import HandedAttempt
 from kernel.services.kept_workers import Place
-from kernel.services.node_search import NodeSearch
 from kernel.services.running_attempt import RunningAttempt
+from kernel.services.work_places import NodeSearch
 from kernel.store import instructions
 from kernel.store.feed import Wake
 from kernel.store.idempotency import RequestKey

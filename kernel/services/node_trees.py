@@ -20,10 +20,9 @@ from kernel.agents.providers import CauseError
 from kernel.procs.handle import CannotHandOver
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
-from kernel.services.node_files import NodeFiles
+from kernel.services.node_files import NodeFiles, NodePlace, private_bytes, relocate, skill_folders
 from kernel.services.nodes import Nodes
-from kernel.services.preparation import NotHome, Prepared
-from kernel.services.relocation import NodePlace, private_bytes, relocate, skill_folders
+from kernel.services.preparation import NotHome, Preparation, Prepared
 from kernel.services.tree_work import Away, TreeWork
 from kernel.services.working_directory import folder_name
 from kernel.services.worktrees import Worktrees
@@ -75,8 +74,8 @@ class _Prepared(msgspec.Struct, frozen=True):
     files: NodeFiles
 
 
-class NodePreparation(msgspec.Struct, eq=False):
-    """Makes an attempt's clone on one node ready, and takes home what was done there (Preparation).
+class NodePreparation(Preparation):
+    """Makes an attempt's clone on one node ready, and takes home what was done there.
 
     ``facts`` are those of the session that the node has now; None: it is not connected.
     """
@@ -133,12 +132,6 @@ class NodePreparation(msgspec.Struct, eq=False):
     def export(self, leased: Leased) -> Prepared:
         """Raise CannotHandOver: the session with the node ends with this program."""
         raise CannotHandOver(f"{leased.attempt} runs on the node {self.name}")
-
-    def let_go(self, leased: Leased) -> None:
-        """Nothing was handed over."""
-
-    def adopt(self, leased: Leased, prepared: Prepared) -> None:
-        """Nothing was handed over."""
 
     async def _prepare(self, leased: Leased, start: Start, git: NodeGit) -> None:
         facts = git.facts

@@ -9,8 +9,13 @@ anew, with a ledger of what was done.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 import msgspec
 import trio
@@ -28,7 +33,6 @@ from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import TrustedFiles, agent_units, demands_text, missing_grants
 from kernel.policy.circuit_breaker import Endpoint
 from kernel.policy.prompt_budget import tokens
-from kernel.services.call_command import CallCommand
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
 from kernel.store import approvals, entries, message_trust
 from kernel.store.entries import FrozenPrompt
@@ -36,13 +40,53 @@ from kernel.store.reader import Reader
 from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
+from osfiles.atomic_write import replacing
 from protocol.agent import AgentDefinition
 from protocol.agent_memory import SourceClass
 from protocol.api.instructions import PromptPart
 from protocol.backends import BACKENDS, CLIS
+from protocol.discovery import CALL_URL
 from protocol.errors import Cause, Refused
 from protocol.ipc import Entry, Limits, McpAddress, Sandbox, Start
 from protocol.project import ProjectDefinition
+
+FOLDER: Final = "bin"
+COMMAND: Final = "agent-worker"
+_SCRIPT: Final = """\
+#!/bin/sh
+# The command agent-worker inside an attempt. Written by the kernel at each start.
+case ${{1-}} in
+    call | help | -h | --help) ;;
+    *)
+        echo "error: inside an attempt agent-worker has one command: call TOOL [JSON]" >&2
+        exit 2
+        ;;
+esac
+exec {python} -I -m interface agent-worker '' "$@"
+"""
+
+
+class CallCommand(msgspec.Struct, frozen=True):
+    """The folder it is in, and the address it asks."""
+
+    folder: str
+    url: str
+
+    def install(self) -> None:
+        """Write it, in the place of an older one. Raises OSError."""
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        path, beside = os.path.join(self.folder, COMMAND), os.path.join(self.folder, f".{COMMAND}.new")
+        with replacing(path, 0o700, beside=beside, sync=False) as file:
+            file.write(_SCRIPT.format(python=shlex.quote(sys.executable)).encode())
+
+    def added_to(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return ``env`` with the command behind all others, and with what it has to know."""
+        return {**env, "PATH": f"{env['PATH']}:{self.folder}", CALL_URL: self.url}
+
+
+def call_command(state: Path, url: str) -> CallCommand:
+    """The command of the kernel at ``url``, whose state is in ``state``."""
+    return CallCommand(str(state / FOLDER), url)
 
 
 class FirstPrompt(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.completion import commit_with_retry
 from kernel.services.logins import Logins
-from kernel.services.preparation import Prepared
+from kernel.services.preparation import Preparation, Prepared
 from kernel.services.working_directory import Confinement
 from kernel.services.worktrees import Worktrees
 from kernel.store import worktrees
@@ -277,8 +277,8 @@ class WorkChecks(msgspec.Struct, eq=False, kw_only=True):
             raise Refused("busy", f"the check could not be started now: {error}", _BUSY) from error
 
 
-class AttemptPreparation(msgspec.Struct, eq=False, kw_only=True):
-    """Makes an attempt's working tree, its confinement and its login ready (Preparation)."""
+class AttemptPreparation(Preparation, kw_only=True):
+    """Makes an attempt's working tree, its confinement and its login ready."""
 
     trees: Worktrees
     work: TreeWork
@@ -308,9 +308,6 @@ class AttemptPreparation(msgspec.Struct, eq=False, kw_only=True):
     async def finish(self, leased: Leased) -> None:
         """Commit what it leaves in its tree."""
         await self.work.finish(leased)
-
-    async def abandon(self, leased: Leased) -> None:
-        """Do nothing: the tree is here, and stays as it was left."""
 
     def release(self, leased: Leased) -> None:
         """Remove the placeholders that only this attempt needed, and bring its login home."""

@@ -1,12 +1,14 @@
-"""The places that attempts run at: this machine, and nodes. Each with its launcher, and what is made ready there.
+"""The places that attempts run at, this machine and nodes, each with its launcher; and the search for one.
 
 An attempt that was leased to a node looks up its place once, and keeps it: a node that is taken away meanwhile is one
-that is lost. Nothing of a place is used for another one.
+that is lost. Work that no machine can take waits after a minute, and a person is told; work that only has to wait until
+others leave is not looked for.
 """
 
+import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 import msgspec
@@ -14,15 +16,23 @@ import trio
 
 from kernel.policy.node_states import NodeState
 from kernel.policy.placement import HERE, Machine
+from kernel.policy.scheduling import Candidate, homeless
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import NodeLost, SpawnTransient, Spec
 from kernel.services.node_trees import FilesOnNodes
 from kernel.services.nodes import Nodes
-from kernel.services.preparation import NO_PREPARATION, Preparation
+from kernel.services.preparation import Preparation
+from kernel.store.reader import Reader
 from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.placing import node_is_there, wait_for_node, waiting_for_node
+from kernel.store.writer import Writer
 from protocol.agent import AgentDefinition
+from protocol.errors import Refused
 from protocol.ipc import Start
+from protocol.names import InstructionId
 from protocol.node import NodeFacts
+
+logger = logging.getLogger(__name__)
 
 _GPU: Final = re.compile(r"nvidia[0-9]+", re.ASCII)
 MOST_BYTES: Final = 2**50
@@ -39,7 +49,7 @@ class WorkPlace(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str = HERE
     launcher: Launcher
-    preparation: Preparation = NO_PREPARATION
+    preparation: Preparation = msgspec.field(default_factory=Preparation)
     relocate: Relocate = lambda start, _definition: start
     connected: Callable[[], bool] = lambda: True
     """Whether something can be started there now."""
@@ -86,7 +96,7 @@ class WorkPlaces(msgspec.Struct, eq=False):
             return WorkPlace(
                 name=name,
                 launcher=nodes.launcher(name),
-                preparation=NO_PREPARATION if files is None else files.preparation(name),
+                preparation=Preparation() if files is None else files.preparation(name),
                 relocate=self.here.relocate if files is None else files.relocate(name, leased),
                 connected=lambda: any(one.name == name and one.connected for one in self.machines()),
             )
@@ -122,3 +132,76 @@ def machine_of(standing: NodeState, facts: NodeFacts | None) -> Machine:
         memory_bytes=0 if facts is None else min(max(facts.memory_bytes, 0), MOST_BYTES),
         gpus=0 if facts is None else min(max(facts.gpus, 0), MOST_GPUS),
     )
+
+
+PATIENCE_MS: Final = 60_000
+"""A node that is started again, or an allocation that is asked for, is there by then."""
+PAUSE_MS: Final = 5_000
+"""Between two looks while every machine is at work: then nobody looks for anything else."""
+
+
+class NodeSearch(msgspec.Struct, eq=False, kw_only=True):
+    """The work of one kernel that has no machine to run on, and since when."""
+
+    places: WorkPlaces
+    reader: Reader
+    writer: Writer
+    now_ms: Callable[[], int]
+    wake: Callable[[], None]
+    """Has the dispatcher look again."""
+    _since: dict[InstructionId, int] = {}
+    _changed: bool = True
+    """What waits for a node may have one now."""
+    _looked_ms: int | None = None
+    _put_off: bool = False
+    """There was no look for now."""
+    unplaced: dict[InstructionId, str] = {}
+    """What was found without one when the dispatcher looked last, with the reasons."""
+
+    def __post_init__(self) -> None:
+        self.places.watch(self._look_again)
+
+    def _look_again(self) -> None:
+        self._changed = True
+        self.wake()
+
+    def machines(self) -> tuple[Machine, ...]:
+        """Return this machine and every node."""
+        return self.places.machines()
+
+    def due_ms(self) -> int | None:
+        """Return when somebody has to be told of the next one, or has to look; None: nothing is looked for."""
+        if self._put_off and self._looked_ms is not None:
+            return self._looked_ms + PAUSE_MS
+        return min(self._since.values()) + PATIENCE_MS if self._since else None
+
+    def is_due(self) -> bool:
+        """Return whether to look where nothing else has to be looked at; where not, ``due_ms`` says when."""
+        self._put_off = self._looked_ms is not None and self.now_ms() - self._looked_ms < PAUSE_MS
+        return not self._put_off
+
+    def look(self, ready: Sequence[Candidate], machines: Sequence[Machine]) -> bool:
+        """Note which of ``ready`` has no machine. Returns whether ``settle`` has something to do."""
+        now_ms = self._looked_ms = self.now_ms()
+        self._put_off = False
+        self.unplaced = homeless(ready, machines)
+        self._since = {one: self._since.get(one, now_ms) for one in self.unplaced}
+        return self._changed or any(now_ms - since >= PATIENCE_MS for since in self._since.values())
+
+    async def settle(self) -> None:
+        """Have wait what has been without a machine for too long, and go on what has one now. Raises StorageFailed."""
+        try:
+            if self._changed:
+                self._changed = False
+                found = self.reader.now(waiting_for_node)
+                still = homeless(found, self.machines())
+                able = tuple(one.id for one in found if one.id not in still)
+                if able:
+                    await self.writer.commit(node_is_there, able)
+            now_ms = self.now_ms()
+            overdue = tuple(one for one, since in self._since.items() if now_ms - since >= PATIENCE_MS)
+            if overdue:
+                await self.writer.commit(wait_for_node, overdue)
+                self._look_again()  # a node may have come while that was written
+        except Refused as refused:
+            logger.warning("nodes.search_refused: %s", refused.text)

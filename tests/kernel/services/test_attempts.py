@@ -18,7 +18,7 @@ from kernel.procs.spec import SpawnTransient, Spec
 from kernel.services import start_frame
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.kept_workers import Place
-from kernel.services.preparation import NoPreparation
+from kernel.services.preparation import Preparation
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.store import circuit_breakers, instructions
 from kernel.store.transitions.append import append
@@ -72,7 +72,7 @@ async def test_a_reply_is_there_before_its_worker_has_left_and_its_agent_begins_
         assert attempts_of(it)[0] == (1, 1, "done", "3")
 
 
-class _SlowToFinish(NoPreparation):
+class _SlowToFinish(Preparation):
     """What is in the working tree takes its time to be committed."""
 
     async def finish(self, leased: Leased) -> None:

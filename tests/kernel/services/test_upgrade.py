@@ -11,9 +11,9 @@ import trio.testing
 
 from kernel.procs.handle import CannotHandOver
 from kernel.services import upgrade as service
+from kernel.services.handover import Program, TrialFailed
 from kernel.services.session_pause import SessionPause
 from kernel.services.upgrade import Upgrade
-from kernel.services.version_trial import Program, TrialFailed
 from protocol.errors import Refused
 
 INSTALLED = Program("/venv/bin/python", ("--project", "/p"))
