@@ -25,10 +25,8 @@ from kernel.policy.restart import WAY_OUT
 from kernel.procs.attempt_dir import sweep
 from kernel.procs.launcher import LauncherUnknown
 from kernel.procs.procfs import reap
-from kernel.services.handover import HandedUpgrade, Handover
-from kernel.services.project_root import watch_root
-from kernel.services.shutdown import ShutdownRequest, stop_on_signals
-from kernel.services.version_trial import Program
+from kernel.services.handover import HandedUpgrade, Handover, Program
+from kernel.services.supervision import ShutdownRequest, stop_on_signals, watch_root
 from kernel.store.database import Database
 from kernel.store.errors import CannotSave, StorageFailed
 from kernel.store.transitions.close import end_ephemeral

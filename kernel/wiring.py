@@ -40,19 +40,16 @@ from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.peer import is_own_child
 from kernel.services import landings, mirror, node_cleanup, recall, retention, timers, traces, webhooks, worktrees
-from kernel.services.admission import Admission
 from kernel.services.attempt_services import AttemptServices
 from kernel.services.attempts import Attempts
-from kernel.services.boundary import Boundary
-from kernel.services.budgets import BudgetEnforcer
-from kernel.services.call_command import call_command
+from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.embeddings import EmbeddingProcess, Embeddings
 from kernel.services.guard import Guard
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
-from kernel.services.idle_exit import IdleExit
 from kernel.services.in_flight import InFlight
+from kernel.services.kept_workers import KeptWorkers
 from kernel.services.landings import Landings
 from kernel.services.logins import Logins
 from kernel.services.metrics import EventCounters
@@ -67,10 +64,10 @@ from kernel.services.recall import Recall
 from kernel.services.reload import Reload
 from kernel.services.retention import MemorySpaceCleanup, Retention
 from kernel.services.runs import Runs, concerns_no_run
-from kernel.services.shutdown import ShutdownRequest
 from kernel.services.souls import Souls
 from kernel.services.standby import Standby
-from kernel.services.start_frame import StartFrameBuilder
+from kernel.services.start_frame import StartFrameBuilder, call_command
+from kernel.services.supervision import Boundary, IdleExit, ShutdownRequest
 from kernel.services.timers import Deadlines, Schedules
 from kernel.services.traces import Traces
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
@@ -376,7 +373,7 @@ def _attempts(
         now_text=lambda: rfc3339(clock.now_ms()),
         in_flight=base.in_flight.working,
     )
-    attempts = Attempts(services, base.state_dir / RUN)
+    attempts = Attempts(services, KeptWorkers(base.state_dir / RUN))
     nodes.running = attempts.on_nodes
     wake = base.feed.new_wake(node_cleanup.WAKING)
     nodes.watch(wake.set)

@@ -30,8 +30,8 @@ from kernel.services.metrics import EventCounters
 from kernel.services.mirror import Mirror
 from kernel.services.nodes import Nodes
 from kernel.services.recall import Recall
-from kernel.services.shutdown import ShutdownRequest
 from kernel.services.souls import Souls
+from kernel.services.supervision import ShutdownRequest
 from kernel.services.tree_work import TreeWork, WorkChecks
 from kernel.services.upgrade import Upgrade
 from kernel.services.working_directory import CliHomes

@@ -7,8 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from kernel.services.admission import Admission
-from kernel.services.budgets import BudgetEnforcer
+from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.kept_workers import Worker
 from kernel.services.session_pause import HandedSession

@@ -8,8 +8,8 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
-from pathlib import Path
 
+import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
@@ -17,10 +17,10 @@ from kernel.procs.peer import Wire, caller
 from kernel.procs.procfs import ProcessId
 from kernel.rule.draft import Draft
 from kernel.services.attempt_services import AttemptServices, StopReason
-from kernel.services.handed_attempt import HandedAttempt
+from kernel.services.handover import HandedAttempt
 from kernel.services.kept_workers import KeptWorkers, Place
-from kernel.services.node_search import NodeSearch
 from kernel.services.running_attempt import RunningAttempt
+from kernel.services.work_places import NodeSearch
 from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.append import Appended, append, append_and_lease
 from kernel.store.transitions.lease import Leased, lease
@@ -33,19 +33,17 @@ def _new_token() -> tuple[str, bytes]:
     return token, hashlib.sha256(token.encode()).digest()
 
 
-class Attempts:
+class Attempts(msgspec.Struct, eq=False):
     """The attempts of one kernel. Each call of ``run`` is one task."""
 
-    def __init__(self, services: AttemptServices, run_dir: Path = Path()) -> None:
-        """``run_dir`` is where the run directories of attempts are."""
-        self._services = services
-        self.running: dict[str, RunningAttempt] = {}
-        """By instruction id."""
-        self.kept = KeptWorkers(run_dir)
-        self._leasing: set[trio.Event] = set()
-        """Set when a lease that is being committed is."""
-        self._closing_grace_seconds: float | None = None
-        self._looking = trio.Lock()
+    services: AttemptServices
+    kept: KeptWorkers = msgspec.field(default_factory=KeptWorkers)
+    running: dict[str, RunningAttempt] = {}
+    """By instruction id."""
+    _leasing: set[trio.Event] = set()
+    """Set when a lease that is being committed is."""
+    _closing_grace_seconds: float | None = None
+    _looking: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def lease(self, instruction: str, place: Place) -> None:
         """Lease ``instruction`` and run one attempt of it; nothing, where it is no longer free.
@@ -54,7 +52,7 @@ class Attempts:
         """
         token, digest = _new_token()
         with self._committing():
-            leased = await self._services.writer.commit(lease, instruction, digest, place.node)
+            leased = await self.services.writer.commit(lease, instruction, digest, place.node)
             attempt = None if leased is None else self._attempt(leased, token, place)
         if attempt is not None:
             await self.run(attempt)
@@ -65,14 +63,14 @@ class Attempts:
 
     def node_search(self, now_ms: Callable[[], int], wake: Callable[[], None]) -> NodeSearch:
         """Return the search for machines for what has none; ``wake`` has somebody look at what is ready."""
-        services = self._services
+        services = self.services
         return NodeSearch(
             places=services.places, reader=services.reader, writer=services.writer, now_ms=now_ms, wake=wake
         )
 
     async def append(self, draft: Draft, request: RequestKey | None) -> Appended:
         """Append a message and lease nothing. Raises Refused, StorageFailed."""
-        return await self._services.writer.commit(append, draft, request=request)
+        return await self.services.writer.commit(append, draft, request=request)
 
     async def append_and_lease(
         self, draft: Draft, request: RequestKey | None, place: Place
@@ -83,7 +81,7 @@ class Attempts:
         """
         token, digest = _new_token()
         with trio.CancelScope(shield=True), self._committing():
-            appended, leased = await self._services.writer.commit(
+            appended, leased = await self.services.writer.commit(
                 append_and_lease, draft, place.agent, digest, request=request
             )
             return appended, None if leased is None else self._attempt(leased, token, place)
@@ -102,7 +100,7 @@ class Attempts:
 
     def _attempt(self, leased: Leased, token: str, place: Place) -> RunningAttempt:
         fault_point("attempt.leased")
-        attempt = self.running[leased.instruction] = RunningAttempt(leased, token, self._services, place, self.kept)
+        attempt = self.running[leased.instruction] = RunningAttempt(leased, token, self.services, place, self.kept)
         return attempt
 
     def adopt(self, handed: HandedAttempt, place: Place) -> RunningAttempt:

@@ -23,11 +23,15 @@ from kernel.policy.budget import (
     next_call,
     regained_ms,
 )
-from kernel.services.start_frame import CannotStart
+from kernel.policy.circuit_breaker import hold_until_ms, keys_of
+from kernel.services.completion import Ending
+from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.store import spending
+from kernel.store.circuit_breakers import closed_for
 from kernel.store.reader import Reader
 from kernel.store.spending import RunMoney, Spent
 from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.requeue import Requeue
 from protocol.agent import AgentDefinition
 from protocol.budget import RunBudget
 from protocol.instruction import Usage
@@ -66,15 +70,14 @@ class _Open(HandedBudget, kw_only=True):
         return self.provider == _MOCK
 
 
-class BudgetEnforcer:
+class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
     """Enforces budgets before each model call. One for the kernel."""
 
-    def __init__(self, *, reader: Reader, now_ms: Callable[[], int]) -> None:
-        self._reader = reader
-        self._now_ms = now_ms
-        self._open: dict[str, _Open] = {}
-        self._priced = trio.Event()
-        """Set once there is a call that has a price."""
+    reader: Reader
+    now_ms: Callable[[], int]
+    _open: dict[str, _Open] = {}
+    _priced: trio.Event = msgspec.field(default_factory=trio.Event)
+    """Set once there is a call that has a price."""
 
     async def run(self) -> None:
         """Load the price list while the first worker that needs it waits for its model: off everybody's path."""
@@ -112,8 +115,8 @@ class BudgetEnforcer:
             provider=_provider(start),
             model=start.model,
             input_tokens=sent_bytes // BYTES_PER_TOKEN,
-            opened_ms=self._now_ms(),
-            worked_ms=0 if leased.epoch == 1 else self._reader.now(spending.worked_ms, leased.instruction),
+            opened_ms=self.now_ms(),
+            worked_ms=0 if leased.epoch == 1 else self.reader.now(spending.worked_ms, leased.instruction),
         )
         if not self._open[leased.instruction].mocked:
             self._priced.set()
@@ -174,10 +177,10 @@ class BudgetEnforcer:
         budget = attempt.definition.budget
         if budget.wall_time is not None and budget.wall_time < budget.window:  # nobody works more than all the time
             # Until its agent has worked too much within the window, from which earlier work goes while it works.
-            minutes = self._reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
+            minutes = self.reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
             worked = ((end_ms, spent.worked_ms) for end_ms, spent in minutes)
             limit_ms = round(budget.wall_time * 1000) - self._live_ms(attempt)
-            left.append(lasts_ms(worked, limit_ms, _window_ms(attempt), self._now_ms()) / 1000)
+            left.append(lasts_ms(worked, limit_ms, _window_ms(attempt), self.now_ms()) / 1000)
         return min(left, default=None)
 
     def usd_left(self, instruction: str) -> float | None:
@@ -190,7 +193,7 @@ class BudgetEnforcer:
         yield from self._times(attempt)
         own = attempt.definition.budget.instruction
         if own.tokens is not None or own.usd is not None:
-            spent = self._reader.now(spending.of_instruction, attempt.leased.instruction)
+            spent = self.reader.now(spending.of_instruction, attempt.leased.instruction)
             yield from _limits("instruction", own.tokens, own.usd, spent, ())
         yield from self._of_agent(attempt)
         money = self._money(attempt.leased)
@@ -202,7 +205,7 @@ class BudgetEnforcer:
             yield from _limits(scope, money.budget_tokens, money.budget_usd, spent, others)
 
     def _times(self, attempt: _Open) -> Iterator[Account]:
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         own = attempt.definition.budget.instruction.wall_time
         if own is not None:
             yield Account("instruction", "seconds", own, (attempt.worked_ms + now_ms - attempt.opened_ms) / 1000)
@@ -215,7 +218,7 @@ class BudgetEnforcer:
         own = attempt.definition.budget
         if own.tokens is None and own.usd is None and own.wall_time is None:
             return
-        spent = self._reader.now(spending.of_agent, attempt.leased.agent, self._since_ms(attempt))
+        spent = self.reader.now(spending.of_agent, attempt.leased.agent, self._since_ms(attempt))
         accounts = list(_limits("agent", own.tokens, own.usd, spent, ()))
         if own.wall_time is not None:
             worked_ms = spent.worked_ms + self._live_ms(attempt)
@@ -224,21 +227,21 @@ class BudgetEnforcer:
             if account.used < account.limit:
                 yield account
                 continue
-            minutes = self._reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
+            minutes = self.reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
             live = Spent(0, 0.0, self._live_ms(attempt))
             amount_of = _AMOUNT[account.measure]
-            amounts = tuple((end_ms, amount_of(one)) for end_ms, one in (*minutes, (self._now_ms(), live)))
+            amounts = tuple((end_ms, amount_of(one)) for end_ms, one in (*minutes, (self.now_ms(), live)))
             until_ms = regained_ms(amounts, account.limit, _window_ms(attempt))
             yield Account(account.scope, account.measure, account.limit, account.used, until_ms=until_ms)
 
     def _since_ms(self, attempt: _Open) -> int:
-        return self._now_ms() - _window_ms(attempt)
+        return self.now_ms() - _window_ms(attempt)
 
     def _live_ms(self, attempt: _Open) -> int:
-        return min(self._now_ms() - attempt.opened_ms, _window_ms(attempt))
+        return min(self.now_ms() - attempt.opened_ms, _window_ms(attempt))
 
     def _money(self, leased: Leased) -> RunMoney | None:
-        return None if leased.run is None else self._reader.now(spending.of_run, leased.run)
+        return None if leased.run is None else self.reader.now(spending.of_run, leased.run)
 
 
 def _limits(
@@ -265,3 +268,41 @@ def _window_ms(attempt: _Open) -> int:
 
 def _provider(start: Start) -> str:
     return _MOCK if start.provider is None or start.provider.dialect == _MOCK else start.provider.name
+
+
+class Admission(msgspec.Struct, eq=False, kw_only=True):
+    """Asks the circuit breakers and the budgets."""
+
+    reader: Reader
+    budgets: BudgetEnforcer
+    now_ms: Callable[[], int]
+
+    async def admit(self, leased: Leased, frame: StartFrame) -> Allowance | Ending | Requeue:
+        """Return the allowance of the first model call, or how the instruction waits or ends. Raises CannotStart."""
+        shut = self.reader.now(closed_for, keys_of(frame.endpoint), leased.agent)
+        if shut is not None:
+            return Requeue(
+                status="waiting",
+                outcome="held back",
+                waits_for=shut.reason,
+                wait_key=shut.key,
+                not_before_ms=hold_until_ms(shut, self.now_ms()),
+                holds=True,
+                seen_shut=True,
+            )
+        await self.budgets.ready(leased, frame.definition, frame.start)
+        self.budgets.open(leased, frame.definition, frame.start)
+        allowance = self.budgets.allowance(leased.instruction)
+        if isinstance(allowance, Allowance):
+            return allowance
+        if allowance.scope == "instruction":  # its own budget never comes back
+            return Ending("incomplete", allowance.text, cause="budget")
+        until_ms = allowance.until_ms or 0  # others do with time, or when somebody grants more
+        return Requeue(
+            status="waiting",
+            outcome="over budget",
+            waits_for="budget",
+            cause="budget",
+            not_before_ms=until_ms,
+            rests_until_ms=until_ms if allowance.scope == "agent" else 0,
+        )

@@ -175,15 +175,14 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     preempted: bool = False
 
 
-class Completer:
+class Completer(msgspec.Struct, eq=False, kw_only=True):
     """Writes endings: the only way from an attempt to the end of its instruction. ``jitter`` is uniform in [0, 1)."""
 
-    def __init__(self, *, writer: Writer, now_ms: Callable[[], int], jitter: Callable[[], float]) -> None:
-        self._writer = writer
-        self._now_ms = now_ms
-        self._jitter = jitter
-        self._unstarted = 0
-        """Spawns in a row, of whatever work, that failed for want of resources: all of them wait the longer."""
+    writer: Writer
+    now_ms: Callable[[], int]
+    jitter: Callable[[], float]
+    _unstarted: int = 0
+    """Spawns in a row, of whatever work, that failed for want of resources: all of them wait the longer."""
 
     async def complete(self, leased: Leased, ending: Ending, result: AttemptResult) -> None:
         """Write ``ending`` in one transaction. What was taken away meanwhile stays as it is."""
@@ -214,18 +213,18 @@ class Completer:
 
     async def end_behind_reply(self, leased: Leased, result: AttemptResult) -> None:
         """Write that nothing is left of an attempt whose reply is written. Nobody waits for it."""
-        write = partial(leave, exit=_exit_text(result), ended_ms=self._now_ms())
+        write = partial(leave, exit=_exit_text(result), ended_ms=self.now_ms())
         try:
-            await self._writer.commit_soon(write, leased.instruction, leased.epoch)
+            await self.writer.commit_soon(write, leased.instruction, leased.epoch)
         except Refused:
-            await commit_with_retry(self._writer, write, leased.instruction, leased.epoch)
+            await commit_with_retry(self.writer, write, leased.instruction, leased.epoch)
 
     async def put_back(self, leased: Leased, back: Requeue) -> None:
         """Put the instruction back to its place in its lane, or to wait. Raises Refused (stale_attempt)."""
-        await commit_with_retry(self._writer, requeue, leased.instruction, leased.epoch, back)
+        await commit_with_retry(self.writer, requeue, leased.instruction, leased.epoch, back)
 
     async def _after_failure(self, leased: Leased, ending: Ending, cause: Cause, result: AttemptResult) -> None:
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         throttled_seconds = (now_ms - leased.throttled_ms) / 1000 if leased.throttled_ms else 0.0
         # What the kernel itself does wrong it does not try as often as a file allows workers to die.
         restart = Restart() if ending.ours else result.restart
@@ -239,12 +238,12 @@ class Completer:
             crash_ages_seconds=tuple((now_ms - at) / 1000 for at in leased.crashed_ms),
         )
         failed = Failure(cause, ending.retry_after_seconds)
-        decision = decide(failed, history, result.retry, self._jitter(), restart)
+        decision = decide(failed, history, result.retry, self.jitter(), restart)
         self._unstarted = history.unstarted + 1 if cause == "spawn_transient" else 0
         failure: ProviderFailure | None = None
         breaker = None if ending.ours or result.endpoint is None else key_for(cause, result.endpoint)
         if breaker is not None:
-            failure = ProviderFailure(breaker, cause, ending.retry_after_seconds, self._jitter())
+            failure = ProviderFailure(breaker, cause, ending.retry_after_seconds, self.jitter())
         if isinstance(decision, GiveUp):
             await self._close(leased, ending, decision.status, result, failure)
             return
@@ -280,7 +279,7 @@ class Completer:
         failure: ProviderFailure | None = None,
     ) -> None:
         await commit_with_retry(
-            self._writer,
+            self.writer,
             close,
             leased.instruction,
             leased.epoch,
@@ -297,7 +296,7 @@ class Completer:
     def _crash_jitter(self, ending: Ending) -> float | None:
         """A number where the worker left without being asked to: its agent's restart budget pays for it."""
         crashed = ending.ended_as == "failed" and CLASS_OF_CAUSE[ending.cause or "crash"] == "crash"
-        return self._jitter() if crashed and not ending.ours else None
+        return self.jitter() if crashed and not ending.ours else None
 
 
 def _exit_text(result: AttemptResult) -> str | None:

@@ -16,10 +16,10 @@ import trio
 from kernel.policy.scheduling import HERE, Candidate, Limits, Load, Machine, choose, loads_of
 from kernel.rule.draft import Draft
 from kernel.services.attempts import Attempts
-from kernel.services.handed_attempt import HandedAttempt
+from kernel.services.handover import HandedAttempt
 from kernel.services.kept_workers import Place
-from kernel.services.node_search import NodeSearch
 from kernel.services.running_attempt import RunningAttempt
+from kernel.services.work_places import NodeSearch
 from kernel.store import instructions
 from kernel.store.feed import Wake
 from kernel.store.idempotency import RequestKey
@@ -49,50 +49,38 @@ def leads_to_nothing(event: Event) -> bool:
     return event.type == "instruction.ended" and event.data["status"] == "done"
 
 
-class Dispatcher:
-    """Starts attempts under the worker limit, one per agent, and stops those whose instruction was taken away."""
+class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
+    """Starts attempts under the worker limit, one per agent, and stops those whose instruction was taken away.
 
-    def __init__(
-        self,
-        *,
-        reader: Reader,
-        wake: Wake,
-        attempts: Attempts,
-        limits: Limits,
-        pressed: Callable[[], bool],
-        now_ms: Callable[[], int],
-        asking: Callable[[], Set[str]] = frozenset,
-        search: NodeSearch | None = None,
-        project_fault: Callable[[], str | None] = lambda: None,
-    ) -> None:
-        """``pressed`` tells that memory is so short that no worker should be added; ``asking`` are agents whose call
-        waits for a guard. ``search`` knows the machines; without it there is this one. With a ``project_fault`` nothing
-        is leased.
-        """
-        self._reader = reader
-        self._wake = wake
-        self._attempts = attempts
-        self._limits = limits
-        self._pressed = pressed
-        self._now_ms = now_ms
-        self._asking = asking
-        self._search = search
-        self._project_fault = project_fault
-        self._busy: dict[str, Place] = {}
-        """Agents with an attempt under way, from its choice until its tree is gone."""
-        self._less_busy = trio.Event()
-        self._nursery: trio.Nursery | None = None
-        """Open while work is leased."""
-        self._some_wait = False
-        """Something that was ready may have found no place, when the dispatcher looked last."""
-        self._closed = False
-        self._held_back = False
-        """Nothing is leased for now: the kernel's program is about to be replaced."""
-        self._adopted: list[tuple[Place, RunningAttempt]] = []
-        """Attempts that an earlier program of this kernel has begun, until they are run."""
-        self._short_of_memory = False
-        self.running = False
-        """True while work is leased."""
+    ``pressed`` tells that memory is so short that no worker should be added; ``asking`` are agents whose call
+    waits for a guard. ``search`` knows the machines; without it there is this one. With a ``project_fault`` nothing
+    is leased.
+    """
+
+    reader: Reader
+    wake: Wake
+    attempts: Attempts
+    limits: Limits
+    pressed: Callable[[], bool]
+    now_ms: Callable[[], int]
+    asking: Callable[[], Set[str]] = frozenset
+    search: NodeSearch | None = None
+    project_fault: Callable[[], str | None] = lambda: None
+    _busy: dict[str, Place] = {}
+    """Agents with an attempt under way, from its choice until its tree is gone."""
+    _less_busy: trio.Event = msgspec.field(default_factory=trio.Event)
+    _nursery: trio.Nursery | None = None
+    """Open while work is leased."""
+    _some_wait: bool = False
+    """Something that was ready may have found no place, when the dispatcher looked last."""
+    _closed: bool = False
+    _held_back: bool = False
+    """Nothing is leased for now: the kernel's program is about to be replaced."""
+    _adopted: list[tuple[Place, RunningAttempt]] = []
+    """Attempts that an earlier program of this kernel has begun, until they are run."""
+    _short_of_memory: bool = False
+    running: bool = False
+    """True while work is leased."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Dispatch until ``drain`` is called and every attempt is gone."""
@@ -107,26 +95,26 @@ class Dispatcher:
         self._nursery = nursery
         adopted, self._adopted = self._adopted, []
         for place, attempt in adopted:
-            nursery.start_soon(self._attempt, place, attempt.leased.instruction, partial(self._attempts.run, attempt))
+            nursery.start_soon(self._attempt, place, attempt.leased.instruction, partial(self.attempts.run, attempt))
         task_status.started()
         while not self._closed:
-            self._wake.clear()
+            self.wake.clear()
             self.run_once(nursery)
             with trio.move_on_after(self.nap_seconds()):
-                await self._wake.wait()
+                await self.wake.wait()
         await self._all_left()
 
     def run_once(self, nursery: trio.Nursery) -> int:
         """Start what may start now; the attempts run in ``nursery``. Returns how many were started."""
         self._stop_orphaned()
-        if self._held_back or self._project_fault() is not None:
+        if self._held_back or self.project_fault() is not None:
             return 0
         machines = self._machines()
         counted, loads = self._counted(everything=len(machines) > 1)
         self._some_wait = True
         if all(loads.get(one.name, Load()).workers >= one.workers for one in machines):
-            if self._search is not None and self._search.is_due():  # what no machine could take is told all the same
-                self._seek(self._reader.now(instructions.ready, self._now_ms(), LOOKED_AT), machines, nursery)
+            if self.search is not None and self.search.is_due():  # what no machine could take is told all the same
+                self._seek(self.reader.now(instructions.ready, self.now_ms(), LOOKED_AT), machines, nursery)
             return 0
         self._make_room()
         ready = self._ready(len(machines) > 1)
@@ -134,39 +122,39 @@ class Dispatcher:
         self._seek(ready, machines, nursery)
         if not ready:
             return 0
-        self._short_of_memory = self._working_here > 0 and self._pressed()
+        self._short_of_memory = self._working_here > 0 and self.pressed()
         if self._short_of_memory:  # somebody always works: what else would give memory back?
             machines = tuple(msgspec.structs.replace(one, workers=0) if one.name == HERE else one for one in machines)
-        chosen = choose(ready, counted, self._limits, frozenset(self._busy), machines, loads)
+        chosen = choose(ready, counted, self.limits, frozenset(self._busy), machines, loads)
         taken = {pick.agent for pick in chosen}
         self._some_wait = any(one.agent not in self._busy and one.agent not in taken and not one.needs for one in ready)
         for pick in chosen:
             place = self._take(pick.agent, pick)
-            nursery.start_soon(self._attempt, place, pick.id, partial(self._attempts.lease, pick.id, place))
+            nursery.start_soon(self._attempt, place, pick.id, partial(self.attempts.lease, pick.id, place))
         return len(chosen)
 
     def _seek(self, ready: Sequence[Candidate], machines: Sequence[Machine], nursery: trio.Nursery) -> None:
         """Have what of ``ready`` no machine could take wait for one, once that lasts; and go on what has one again."""
-        if self._search is not None and self._search.look(ready, machines):
-            nursery.start_soon(self._search.settle)
+        if self.search is not None and self.search.look(ready, machines):
+            nursery.start_soon(self.search.settle)
 
     def _machines(self) -> tuple[Machine, ...]:
         """Return where work may run: this machine, with the limit of the project file, and every node."""
-        if self._search is None:
-            return (Machine(name=HERE, workers=self._limits.workers),)
+        if self.search is None:
+            return (Machine(name=HERE, workers=self.limits.workers),)
         return tuple(
-            msgspec.structs.replace(one, workers=self._limits.workers) if one.name == HERE else one
-            for one in self._search.machines()
+            msgspec.structs.replace(one, workers=self.limits.workers) if one.name == HERE else one
+            for one in self.search.machines()
         )
 
     def _ready(self, nodes: bool) -> tuple[Candidate, ...]:
         """Return what may be leased now: so much that those who have to wait for a place hold up nobody."""
-        now_ms = self._now_ms()
-        if not nodes and not self._limits.by_provider:
-            ready = self._reader.now(instructions.ready, now_ms, self._limits.workers)
+        now_ms = self.now_ms()
+        if not nodes and not self.limits.by_provider:
+            ready = self.reader.now(instructions.ready, now_ms, self.limits.workers)
             if not any(one.needs for one in ready):
                 return ready
-        return self._reader.now(instructions.ready, now_ms, LOOKED_AT)
+        return self.reader.now(instructions.ready, now_ms, LOOKED_AT)
 
     @property
     def _working_here(self) -> int:
@@ -179,11 +167,11 @@ class Dispatcher:
         """
         nursery, agent = self._nursery, AgentKey(split_space(draft.space)[1])
         if nursery is None or self._held_back or not is_personal(draft.space) or not self._has_place(agent):
-            return await self._attempts.append(draft, request)
+            return await self.attempts.append(draft, request)
         place = self._take(agent, None)
         attempt: RunningAttempt | None = None
         try:
-            appended, attempt = await self._attempts.append_and_lease(draft, request, place)
+            appended, attempt = await self.attempts.append_and_lease(draft, request, place)
         finally:
             if attempt is None:  # nothing began here; whoever had the place before may still be in it
                 if place.before is not None and not place.before.left.is_set():
@@ -191,19 +179,19 @@ class Dispatcher:
                 else:
                     place.leave()
         if attempt is not None:
-            nursery.start_soon(self._attempt, place, attempt.leased.instruction, partial(self._attempts.run, attempt))
+            nursery.start_soon(self._attempt, place, attempt.leased.instruction, partial(self.attempts.run, attempt))
         return appended
 
     def _has_place(self, agent: AgentKey) -> bool:
         """Return whether ``agent`` may begin at once, before whom nobody else waits."""
-        waits = self._wake.is_set() or self._some_wait or self._limits.by_provider
-        if waits or self._project_fault() is not None:
+        waits = self.wake.is_set() or self._some_wait or self.limits.by_provider
+        if waits or self.project_fault() is not None:
             return False
         last = self._busy.get(agent)
         if last is not None:
             return last.replied
         here = self._working_here
-        return here < self._limits.workers and not (here and self._pressed())
+        return here < self.limits.workers and not (here and self.pressed())
 
     def _take(self, agent: AgentKey, pick: Candidate | None) -> Place:
         """Take the place of ``agent``, to begin when who has it now has left: for ``pick``, or for something here."""
@@ -216,7 +204,7 @@ class Dispatcher:
             left, self._less_busy = self._less_busy, trio.Event()
             left.set()
             if self._something_queued():
-                self._wake.set()
+                self.wake.set()
 
     def _something_queued(self) -> bool:
         """Return whether there may be work for who has a place now.
@@ -224,7 +212,7 @@ class Dispatcher:
         A look at all rows for nothing would not only cost: a message that comes before it waits for it to be leased.
         """
         try:
-            return self._reader.now(some_queued)
+            return self.reader.now(some_queued)
         except Exception:
             logger.exception("dispatcher.look_failed")
             return True  # whatever is wrong shows when the dispatcher looks
@@ -236,8 +224,8 @@ class Dispatcher:
         them stays so. Without ``everything`` nobody looks who that is while there is room anyway.
         """
         kept: Set[str] = frozenset()
-        if everything or self._limits.by_provider or len(self._busy) >= self._limits.workers:
-            kept = self._reader.now(instructions.waiting) | self._asking()
+        if everything or self.limits.by_provider or len(self._busy) >= self.limits.workers:
+            kept = self.reader.now(instructions.waiting) | self.asking()
         loads = loads_of((place.node, place.needs) for place in self._busy.values())
         for agent in kept & self._busy.keys():
             node = self._busy[agent].node
@@ -253,7 +241,7 @@ class Dispatcher:
             leased = one.leased
             pick = Candidate(leased.instruction, leased.agent, lane=0, number=0, provider=one.provider, needs=one.needs)
             place = self._take(leased.agent, pick)
-            self._adopted.append((place, self._attempts.adopt(one, place)))
+            self._adopted.append((place, self.attempts.adopt(one, place)))
 
     def hold_back(self) -> None:
         """Lease nothing more until ``go_on``; what runs goes on, and what is said is kept."""
@@ -262,21 +250,21 @@ class Dispatcher:
     def go_on(self) -> None:
         """Lease again."""
         self._held_back = False
-        self._wake.set()
+        self.wake.set()
 
     def unsettled(self) -> int:
         """Return how many agents are between two attempts: one of theirs is being chosen, leased or left."""
-        working = {attempt.leased.agent for attempt in self._attempts.running.values()}
+        working = {attempt.leased.agent for attempt in self.attempts.running.values()}
         following = sum(place.before is not None for place in self._busy.values())
-        return len(working ^ self._busy.keys()) + following + self._attempts.leasing
+        return len(working ^ self._busy.keys()) + following + self.attempts.leasing
 
     async def drain(self, grace_seconds: float) -> None:
         """Lease nothing more, ask every worker to leave, and return when all trees are gone."""
         self._closed = True
         self._nursery = None
         self.running = False
-        self._wake.set()
-        self._attempts.stop_all(grace_seconds)
+        self.wake.set()
+        self.attempts.stop_all(grace_seconds)
         await self._all_left()
 
     async def _all_left(self) -> None:
@@ -299,16 +287,16 @@ class Dispatcher:
                 place.leave()
             finally:
                 if place.kept is not None:
-                    await self._attempts.kept.watch(place.kept)
+                    await self.attempts.kept.watch(place.kept)
 
     def _stop_orphaned(self) -> None:
         """Stop attempts whose instruction was ended by somebody else (a stopped workflow, a cancel)."""
         working: list[RunningAttempt] = [
-            attempt for attempt in self._attempts.running.values() if not attempt.completing
+            attempt for attempt in self.attempts.running.values() if not attempt.completing
         ]
         if not working:
             return
-        held = self._reader.now(instructions.live)
+        held = self.reader.now(instructions.live)
         for attempt in working:
             state = held.get(attempt.leased.instruction)
             if state is None:
@@ -318,19 +306,19 @@ class Dispatcher:
 
     def _make_room(self) -> None:
         held = [
-            attempt for attempt in self._attempts.running.values() if attempt.deadline.lasts and not attempt.completing
+            attempt for attempt in self.attempts.running.values() if attempt.deadline.lasts and not attempt.completing
         ]
-        keeping = self._reader.now(instructions.blocking, self._now_ms()) if held else ()
+        keeping = self.reader.now(instructions.blocking, self.now_ms()) if held else ()
         for attempt in held:
             if attempt.leased.instruction in keeping:
                 attempt.stop("made room", ROOM_GRACE_SECONDS)
 
     def nap_seconds(self) -> float:
         """Return the time until something can become ready by itself: the next ``not_before``, at most a minute."""
-        now_ms = self._now_ms()
-        due_ms = self._reader.now(instructions.next_due_ms, now_ms)
-        looks = self._short_of_memory or self._project_fault() is not None
+        now_ms = self.now_ms()
+        due_ms = self.reader.now(instructions.next_due_ms, now_ms)
+        looks = self._short_of_memory or self.project_fault() is not None
         longest = PRESSED_NAP_SECONDS if looks else LONGEST_NAP_SECONDS
-        sought_ms = None if self._search is None else self._search.due_ms()
+        sought_ms = None if self.search is None else self.search.due_ms()
         times = [one for one in (due_ms, sought_ms) if one is not None]
         return max(0.0, min((min(times) - now_ms) / 1000, longest)) if times else longest

@@ -100,20 +100,21 @@ class Asking(Protocol):
         ...
 
 
-class Embeddings:
+class Embeddings(msgspec.Struct, eq=False, kw_only=True):
     """Asks the endpoint of the project file, where there is one that is trusted."""
 
-    def __init__(self, *, files: TrustedFiles, asking: Asking, state_dir: Path, now: Callable[[], float]) -> None:
-        """``now``: seconds, of a clock that nobody sets."""
-        self._asking = asking
-        self._state_dir = state_dir
-        self._catalog, self._environ, self._trust = files
-        self._now = now
-        self._rests_until = -math.inf
-        self._told = ""
-        self._trials: dict[str, _KeptTrial] = {}
+    files: TrustedFiles
+    asking: Asking
+    state_dir: Path
+    now: Callable[[], float]
+    """Seconds, of a clock that nobody sets."""
+    _rests_until: float = -math.inf
+    _told: str = ""
+    _trials: dict[str, _KeptTrial] = {}
+
+    def __post_init__(self) -> None:
         try:
-            self._trials = _decode((state_dir / FILE).read_bytes())
+            self._trials = _decode((self.state_dir / FILE).read_bytes())
         except FileNotFoundError:
             pass
         except (OSError, msgspec.MsgspecError) as error:
@@ -122,15 +123,15 @@ class Embeddings:
     def endpoint(self) -> EmbeddingEndpoint:
         """The endpoint as the project file has it now. Raises NoVectors."""
         try:
-            project = self._catalog.kept_project()
-            found = endpoint_of(project, self._environ)
+            project = self.files.catalog.kept_project()
+            found = endpoint_of(project, self.files.environ)
         except (ModelRejected, BadDefinition) as error:
             raise NoVectors(str(error)) from error
         except CauseError as error:
             raise NoVectors(error.text) from error
         if found is None:
             raise NoEndpoint("the project file has no embeddings: {model: ...}")
-        if self._trust.fault(*embedding_units(project)):
+        if self.files.trust.fault(*embedding_units(project)):
             raise NoVectors("embeddings are not trusted yet: awk trust")
         return found
 
@@ -173,7 +174,7 @@ class Embeddings:
                 self._save({name: one for name, one in self._trials.items() if name != agent})
 
     def _save(self, trials: dict[str, _KeptTrial]) -> None:
-        folder = os.open(self._state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = os.open(self.state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             put_here(folder, FILE, encode_json(trials).decode())
         finally:
@@ -182,7 +183,7 @@ class Embeddings:
 
     async def vectors(self, endpoint: EmbeddingEndpoint, texts: Sequence[str]) -> list[Vector]:
         """The vectors of ``texts``, in time or not at all. Raises NoVectors."""
-        if self._now() < self._rests_until:
+        if self.now() < self._rests_until:
             raise NoVectors(f"{self._told}; it is asked again soon")
         asked = EmbeddingRequest(
             provider=endpoint.provider,
@@ -191,14 +192,14 @@ class Embeddings:
             seconds=ENDPOINT_SECONDS,
         )
         try:
-            answer = await self._asking.ask(asked, PATIENCE_SECONDS)
+            answer = await self.asking.ask(asked, PATIENCE_SECONDS)
             if answer.error is not None:
                 raise NoVectors(answer.error)
             found = [_unit(one) for one in answer.vectors]
             if len(found) != len(texts) or len({len(one) for one in found}) != 1:
                 raise NoVectors("the endpoint answered something else than a vector for each text")
         except NoVectors as why:
-            self._rests_until = self._now() + REST_SECONDS
+            self._rests_until = self.now() + REST_SECONDS
             self._tell(str(why))
             raise
         self._told = ""
@@ -231,12 +232,11 @@ def closeness_to(asked: Vector, known: Mapping[int, bytes]) -> dict[int, float]:
     }
 
 
-class _Question:
-    def __init__(self, asked: EmbeddingRequest, patience_seconds: float) -> None:
-        self.asked = asked
-        self.patience_seconds = patience_seconds
-        self.answered = trio.Event()
-        self.answer = EmbeddingAnswer(error="who asked for them ended")
+class _Question(msgspec.Struct, eq=False):
+    asked: EmbeddingRequest
+    patience_seconds: float
+    answered: trio.Event = msgspec.field(default_factory=trio.Event)
+    answer: EmbeddingAnswer = msgspec.field(default_factory=lambda: EmbeddingAnswer(error="who asked for them ended"))
 
     def end(self, answer: EmbeddingAnswer) -> None:
         self.answer = answer

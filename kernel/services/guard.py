@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Set
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
@@ -45,42 +46,33 @@ REST_SECONDS: Final = 60.0
 """So long nobody waits for a guard that did not answer: no key, no money, no provider."""
 
 
-class Guard:
+class Guard(msgspec.Struct, eq=False, kw_only=True):
     """Settles questions to models, and what came of them."""
 
-    def __init__(
-        self,
-        *,
-        contexts: PersonalContexts,
-        log: Log,
-        wake: Wake,
-        settings: Callable[[str], GuardSettings],
-        answer_seconds: float = ANSWER_SECONDS,
-    ) -> None:
-        """``settings``: those that count in a space."""
-        self._contexts = contexts
-        self._reader, self._writer, _ = log
-        self._wake = wake
-        self._settings = settings
-        self._answer_seconds = answer_seconds
-        self._lock = trio.Lock()
-        self._over: dict[int, trio.Event] = {}
-        """Questions that calls wait for, by job."""
-        self._asking: Counter[AgentKey] = Counter()
-        self._resting: dict[str, float] = {}
-        """By place, until when its guard is not waited for."""
+    contexts: PersonalContexts
+    log: Log
+    wake: Wake
+    settings: Callable[[str], GuardSettings]
+    """Returns those that count in a space."""
+    answer_seconds: float = ANSWER_SECONDS
+    _lock: trio.Lock = msgspec.field(default_factory=trio.Lock)
+    _over: dict[int, trio.Event] = {}
+    """Questions that calls wait for, by job."""
+    _asking: Counter[AgentKey] = msgspec.field(default_factory=Counter)
+    _resting: dict[str, float] = {}
+    """By place, until when its guard is not waited for."""
 
     async def run(self) -> None:
         """Settle until cancelled."""
-        await reconcile(self._wake, self.run_once)
+        await reconcile(self.wake, self.run_once)
 
     async def run_once(self) -> float:
         """Settle every question that is over, or waits for what nobody will see to; write what votes took."""
         try:
-            for job in self._reader.now(tray.open_jobs):
+            for job in self.log.reader.now(tray.open_jobs):
                 if job.state in ENDED or job.state == "waiting":
                     await self._settle(job)
-            for one in self._reader.now(tray.voted):
+            for one in self.log.reader.now(tray.voted):
                 try:
                     await self.decide(one.agent, one.id, approved=True, by=f"vote {one.vote}")
                 except (Refused, BadDefinition) as why:  # it is tried again at the next look
@@ -96,17 +88,13 @@ class Guard:
             evidence = tray.evidence_of(job)
             known: dict[AgentKey, tuple[str, ...]] = {}
             for key in evidence.agents.values():
-                memory = await trio.to_thread.run_sync(self._memory, key, self._reader.now(agents.row, key))
+                memory = await trio.to_thread.run_sync(self._memory, key, self.log.reader.now(agents.row, key))
                 texts = (one.entry.value for one in memory.kept)
-                known[key] = (*texts, *await self._reader.read(tray.proposed, key))
+                known[key] = (*texts, *await self.log.reader.read(tray.proposed, key))
             found = await trio.to_thread.run_sync(extracted, job.text, evidence, known)  # much may be known
-        await self._writer.commit(settle, job, found)
+        await self.log.writer.commit(settle, job, found)
         if (over := self._over.get(job.id)) is not None:
             over.set()
-
-    def settings(self, space: str) -> GuardSettings:
-        """The guard's settings in ``space``."""
-        return self._settings(space)
 
     def asking(self) -> Set[str]:
         """The agents that wait for a guard, and do nothing else."""
@@ -123,7 +111,7 @@ class Guard:
         self._asking[identity.agent] += 1
         try:
             author = Author(identity.instruction, identity.epoch)
-            number = await self._writer.commit(ask_for_call, settings, question, author=author)
+            number = await self.log.writer.commit(ask_for_call, settings, question, author=author)
             job = None if number is None else await self._answered(number)
         finally:
             self._asking[identity.agent] -= 1
@@ -136,27 +124,27 @@ class Guard:
     async def _answered(self, number: int) -> GuardJob | None:
         over = self._over.setdefault(number, trio.Event())
         try:
-            job = self._reader.now(tray.job_of, number)
+            job = self.log.reader.now(tray.job_of, number)
             if job is None or job.settled:
                 return job
-            with trio.move_on_after(self._answer_seconds):
+            with trio.move_on_after(self.answer_seconds):
                 await over.wait()
-                return self._reader.now(tray.job_of, number)
-            await self._writer.commit(give_up, number)
-            return self._reader.now(tray.job_of, number)
+                return self.log.reader.now(tray.job_of, number)
+            await self.log.writer.commit(give_up, number)
+            return self.log.reader.now(tray.job_of, number)
         finally:
             self._over.pop(number, None)
 
     def _memory(self, key: AgentKey, record: AgentRecord | None) -> Memory:
         try:
-            return self._contexts.memory(self._contexts.place(key, record))
+            return self.contexts.memory(self.contexts.place(key, record))
         except (Refused, BadDefinition):
             return Memory((), ())
 
     async def report(self, key: AgentKey) -> TrayReport:
         """The tray of ``key``. Raises Refused (unknown_agent)."""
         self._check(key)
-        return await self._reader.read(tray.report, key)
+        return await self.log.reader.read(tray.report, key)
 
     async def decide(self, key: AgentKey, name: str, *, approved: bool, by: str) -> TrayRow:
         """Take what is proposed into the memory of ``key``, or do not. Raises Refused.
@@ -165,11 +153,11 @@ class Guard:
         """
         self._check(key)
         async with self._lock:
-            one = tray.check_open(await self._reader.read(tray.find, key, name), approved=approved)
+            one = tray.check_open(await self.log.reader.read(tray.find, key, name), approved=approved)
             if approved and one.state == "open":
-                place = self._contexts.place(key, self._reader.now(agents.row, key))
+                place = self.contexts.place(key, self.log.reader.now(agents.row, key))
                 await trio.to_thread.run_sync(self._keep, place, one)
-            return await self._writer.commit(tray.decide, key, name, approved=approved, by=by)
+            return await self.log.writer.commit(tray.decide, key, name, approved=approved, by=by)
 
     def _keep(self, place: ContextPlace, one: TrayRow) -> None:
         source = Source(messages=one.messages, class_=one.trust, by=BY)
@@ -183,9 +171,9 @@ class Guard:
                 name = f"{one.key[:120]}-{number}"  # what is known under that key stays
             return [(None, Entry(name, one.value, source=source, at=one.at))]
 
-        self._contexts.change_memory(place, change)
+        self.contexts.change_memory(place, change)
 
     def _check(self, key: AgentKey) -> None:
-        record = self._reader.now(agents.row, key)
+        record = self.log.reader.now(agents.row, key)
         if record is None or record.origin == "inline":
             raise Refused("unknown_agent", f"there is no agent {key[:60]!r} that remembers", "awk ls lists the agents")

@@ -13,6 +13,8 @@ from struct import Struct
 from types import TracebackType
 from typing import Final
 
+import msgspec
+
 from protocol.names import InstructionId, instruction_id, number_of
 
 logger = logging.getLogger(__name__)
@@ -75,25 +77,22 @@ class InFlight:
             self._fd = None
 
 
-class _Work:
+class _Work(msgspec.Struct, eq=False):
     """One instruction while the kernel is at work for it. Made by ``InFlight.working``."""
 
-    __slots__ = ("_depth", "_record", "instruction", "place")
-
-    def __init__(self, record: InFlight, instruction: str) -> None:
-        self._record = record
-        self._depth = 0
-        self.instruction = instruction
-        self.place: int | None = None
+    record: InFlight
+    instruction: str
+    _depth: int = 0
+    place: int | None = None
 
     def __enter__(self) -> None:
         self._depth += 1
         if self._depth == 1:
-            self._record.enter(self)
+            self.record.enter(self)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._depth -= 1
         if not self._depth:
-            self._record.leave(self)
+            self.record.leave(self)

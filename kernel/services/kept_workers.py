@@ -63,22 +63,25 @@ class Worker:
         return False
 
 
-class IdleWorker:
-    """A worker that waits for more work of its agent. Whoever takes it out of the table decides what becomes of it."""
+class IdleWorker(msgspec.Struct, eq=False):
+    """A worker that waits for more work of its agent. Whoever takes it out of the table decides what becomes of it.
 
-    def __init__(self, worker: Worker, leased: Leased, of: int) -> None:
-        """``of``: how many attempts it may serve."""
-        self.worker = worker
-        self.leased = leased
-        """The last attempt it served."""
-        self._of = of
-        self.waits = trio.CancelScope(deadline=trio.current_time() + IDLE_SECONDS)
-        self.taken = False
+    ``of``: how many attempts it may serve.
+    """
+
+    worker: Worker
+    leased: Leased
+    """The last attempt it served."""
+    of: int
+    waits: trio.CancelScope = msgspec.field(
+        default_factory=lambda: trio.CancelScope(deadline=trio.current_time() + IDLE_SECONDS)
+    )
+    taken: bool = False
 
     @property
     def doing(self) -> str:
         """The activity that ``ps`` shows."""
-        return f"kept for more work: {self.worker.served} of {self._of} done"
+        return f"kept for more work: {self.worker.served} of {self.of} done"
 
     def take(self) -> Worker:
         """Have it for oneself: to use it, or to close it."""
@@ -123,14 +126,15 @@ class Place:
             self._on_left(self)
 
 
-class KeptWorkers:
-    """The workers of one kernel that are kept, by agent."""
+class KeptWorkers(msgspec.Struct, eq=False):
+    """The workers of one kernel that are kept, by agent.
 
-    def __init__(self, run_dir: Path = Path()) -> None:
-        """``run_dir`` is where the run directories of attempts are."""
-        self._run_dir = run_dir
-        self.waiting: dict[AgentKey, IdleWorker] = {}
-        self._closed = False
+    ``run_dir`` is where the run directories of attempts are.
+    """
+
+    run_dir: Path = msgspec.field(default_factory=Path)
+    waiting: dict[AgentKey, IdleWorker] = {}
+    _closed: bool = False
 
     async def begin(self, leased: Leased, frame: StartFrame, place: WorkPlace) -> Worker:
         """Return a worker for the attempt: the one that is kept for such at ``place``, or a new one.
@@ -154,7 +158,7 @@ class KeptWorkers:
 
     def adopt(self, handed: HandedHandle, identity: bytes, served: int) -> Worker:
         """Return the worker that an earlier program of this kernel has started."""
-        worker = Worker(Handle.adopted(handed, self._run_dir), identity)
+        worker = Worker(Handle.adopted(handed, self.run_dir), identity)
         worker.served = served
         return worker
 

@@ -95,53 +95,41 @@ class Work(msgspec.Struct, frozen=True):
     env: Mapping[str, str]
 
 
-class Landings:
+class Landings(msgspec.Struct, eq=False, kw_only=True):
     """Serves the queue. ``git`` works in a folder that only it uses."""
 
-    def __init__(
-        self,
-        *,
-        root: Path,
-        git: ProjectGit,
-        repository: Repository,
-        box: Callable[[Worktree], Sandbox | None],
-        log: Log,
-        wake: Wake,
-        launcher: Launcher,
-    ) -> None:
-        """``box`` says how what runs over the work of a tree is confined, also of one that is gone."""
-        self._root = root
-        self._git = git
-        self._repository = repository
-        self._box = box
-        self._reader, self._writer, _ = log
-        self._wake = wake
-        self._launcher = launcher
-        self._env = git.environment
-        self._limit = TOGETHER
+    root: Path
+    git: ProjectGit
+    repository: Repository
+    box: Callable[[Worktree], Sandbox | None]
+    """The confinement of what runs over the work of a tree, also of one that is gone."""
+    log: Log
+    wake: Wake
+    launcher: Launcher
+    _limit: int = TOGETHER
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        await reconcile(self._wake, self.run_once)
+        await reconcile(self.wake, self.run_once)
 
     async def run_once(self) -> float:
         """Land all that is in the queue. Returns the seconds until it is to be looked at again."""
         try:
-            exchange = recorded(self._git.place)
+            exchange = recorded(self.git.place)
             if exchange is not None:  # of a kernel that died, or that could not go back
-                async with merging_in(self._git, exchange.repository) as merging:
-                    await settle_exchange(self._git, merging, exchange)
-            left = self._reader.now(landings.unfinished)
+                async with merging_in(self.git, exchange.repository) as merging:
+                    await settle_exchange(self.git, merging, exchange)
+            left = self.log.reader.now(landings.unfinished)
             checked = tuple(one for one in left if one.state == "checked")
             if checked:
                 # All that was found sound together is moved together, whoever found it so.
                 await self._land([one for one in checked if one.tip == checked[0].tip], self._move)
             elif any(one.state == "merging" for one in left):
-                await self._writer.commit(
+                await self.log.writer.commit(
                     landings_again, [one for one in left if one.state == "merging"], "interrupted"
                 )
             elif left:
-                begun = list(await self._writer.commit(begin_landings, together(left, self._limit)))
+                begun = list(await self.log.writer.commit(begin_landings, together(left, self._limit)))
                 fault_point("landing.begun")
                 if begun:
                     await self._land(begun, self._merge)
@@ -165,7 +153,7 @@ class Landings:
             0, repository, branch, terms.check, record.id, record.space, "requested", terms, False, 0, 0, "", "", "",
             MergeOutcome(), 0, None,
         )  # fmt: skip
-        async with merging_in(self._git, repository) as merging:
+        async with merging_in(self.git, repository) as merging:
             expected = await merging.tip(branch)
             if expected is None:
                 outcome: MergeOutcome | None = _no_branch(branch)
@@ -192,7 +180,7 @@ class Landings:
     async def _land(self, batch: list[Landing], step: Callable[[Merging, list[Landing]], Awaitable[None]]) -> None:
         """Make a step with ``batch``, which is of one repository; where it is refused, with one landing at a time."""
         try:
-            async with merging_in(self._git, batch[0].repository) as merging:
+            async with merging_in(self.git, batch[0].repository) as merging:
                 await step(merging, batch)
         except Refused as refused:
             if refused.code not in ("setup_failed", "bad_definition"):
@@ -200,9 +188,9 @@ class Landings:
             first, *others = batch
             if others:  # one of them is what it is about
                 self._limit = 1
-                await self._writer.commit(landings_again, batch, refused.text)
+                await self.log.writer.commit(landings_again, batch, refused.text)
             else:
-                await self._writer.commit(landing_refused, first, MergeOutcome(why=refused.text))
+                await self.log.writer.commit(landing_refused, first, MergeOutcome(why=refused.text))
 
     async def _merge(self, merging: Merging, batch: list[Landing]) -> None:
         """Merge all of ``batch`` into one commit, have it checked, and move the branch to it.
@@ -214,7 +202,7 @@ class Landings:
         obstacle = _no_branch(branch) if expected is None else await self._obstacle(batch[0], merging)
         if obstacle is not None or expected is None:
             for one in batch:
-                await self._writer.commit(landing_refused, one, obstacle or _no_branch(branch))
+                await self.log.writer.commit(landing_refused, one, obstacle or _no_branch(branch))
             return
         sound: list[tuple[Work, Added]] = []
         tip = expected
@@ -229,14 +217,14 @@ class Landings:
         self._limit = limit_after(len(sound), self._limit, sound=checked.why is None)
         if checked.why is not None:
             if len(sound) > 1:
-                await self._writer.commit(landings_again, [work.landing for work, _ in sound], "the check is red")
+                await self.log.writer.commit(landings_again, [work.landing for work, _ in sound], "the check is red")
             else:
                 await self._refuse_red(merging, expected, sound[0], checked)
             return
         await merging.keep(tip)
         fault_point("landing.kept")
         passed = [Sound(work.landing, added.commit, MergeOutcome(branches=added.branches)) for work, added in sound]
-        found = await self._writer.commit(landings_checked, passed, expected, tip)
+        found = await self.log.writer.commit(landings_checked, passed, expected, tip)
         fault_point("landing.checked")
         if found:
             await self._move(merging, found)
@@ -248,7 +236,7 @@ class Landings:
         work = await self._work(one)
         claimed = await self._claimed(merging, tip, work)
         if claimed is not None:
-            await self._writer.commit(landing_refused, one, claimed)
+            await self.log.writer.commit(landing_refused, one, claimed)
             return tip
         added = await merging.add(tip, work.wanted)
         if isinstance(added, Added) and added.commit != tip:
@@ -256,18 +244,18 @@ class Landings:
             return added.commit
         if tip != expected:
             # It may be something else once it is known whether those before it land.
-            await self._writer.commit(landings_again, [one], "it waits for those before it")
+            await self.log.writer.commit(landings_again, [one], "it waits for those before it")
         elif isinstance(added, Conflict):
             await self._refuse_conflict(merging, one, added)
         else:
-            await self._writer.commit(landings_merged, [one], "there was nothing to merge")
+            await self.log.writer.commit(landings_merged, [one], "there was nothing to merge")
         return tip
 
     async def _join(self, batch: list[Landing]) -> Sequence[Landing]:
         """Begin what came into the queue behind ``batch`` and may land with it. Returns what joined."""
-        waiting = [one for one in self._reader.now(landings.unfinished) if one.id > batch[-1].id]
+        waiting = [one for one in self.log.reader.now(landings.unfinished) if one.id > batch[-1].id]
         joining = together((batch[-1], *waiting), self._limit - len(batch) + 1)[1:]
-        begun = await self._writer.commit(begin_landings, joining) if joining else ()
+        begun = await self.log.writer.commit(begin_landings, joining) if joining else ()
         batch += begun
         return begun
 
@@ -283,39 +271,44 @@ class Landings:
             note = await merging.taken_back(expected, tip, now)
         checkout: GitDirectory | None = None
         try:
-            checkout = await trio.to_thread.run_sync(checkout_of, repository, branch, self._root)
+            checkout = await trio.to_thread.run_sync(checkout_of, repository, branch, self.root)
             if standing == "untouched":
                 with trio.CancelScope(shield=checkout is None):
-                    moves = merging.move if checkout is None else partial(move_checkout, self._git, merging, checkout)
+                    moves = merging.move if checkout is None else partial(move_checkout, self.git, merging, checkout)
                     standing = "moved" if await moves(branch, expected, tip) else "elsewhere"
         except NotMoved as error:
             if standing != "moved":
                 outcome = MergeOutcome(branches=batch[0].outcome.branches, why=str(error), files=error.files)
                 for one in batch:
                     outcome = msgspec.structs.replace(outcome, branches=one.outcome.branches)
-                    await self._writer.commit(landing_refused, one, outcome)
+                    await self.log.writer.commit(landing_refused, one, outcome)
                 return
         fault_point("landing.landed")
         if checkout is not None:
             release(checkout.own, tip)
         if standing == "moved":
-            await self._writer.commit(landings_merged, batch, note)
+            await self.log.writer.commit(landings_merged, batch, note)
             logger.info("landing.merged %s into %s at %s", ", ".join(run_id(one.run) for one in batch), branch, tip)
             return
         for one in batch:
             if one.tries >= TRIES:
-                await self._writer.commit(landing_refused, one, MergeOutcome(why=f"{branch} was moved {TRIES} times"))
+                await self.log.writer.commit(
+                    landing_refused, one, MergeOutcome(why=f"{branch} was moved {TRIES} times")
+                )
             else:
-                await self._writer.commit(landings_again, [one], MOVED)
+                await self.log.writer.commit(landings_again, [one], MOVED)
 
     async def _work(self, landing: Landing) -> Work:
         """The branches of the run, in the order of the workflow's file. Raises Refused."""
-        record, source = self._reader.now(workflows.by_id, landing.run), self._reader.now(workflows.source, landing.run)
+        record, source = (
+            self.log.reader.now(workflows.by_id, landing.run),
+            self.log.reader.now(workflows.source, landing.run),
+        )
         if record is None or source is None:
             raise Refused("setup_failed", f"{run_id(landing.run)} was removed")
         names = list(_workflow.decode(source.definition).agents)
         trees = sorted(
-            self._reader.now(worktrees.ever_of_run, landing.run),
+            self.log.reader.now(worktrees.ever_of_run, landing.run),
             key=lambda tree: names.index(tree.name) if tree.name in names else len(names),
         )
         wanted = landing.terms.agent
@@ -330,13 +323,13 @@ class Landings:
                 and tree.state not in ("planned", "gone")
             )
             # All of them count for the check: the work of one can have that of any other in it (tree_take, follows).
-            box = self._box(tree) if lands or landing.check is not None else None
+            box = self.box(tree) if lands or landing.check is not None else None
             boxes += [box] if box is not None else []
             if lands:
-                tip = await self._repository.tip(tree, box=box)
-                work, _hops = self._reader.now(landings.work_of, landing.run, tree.name)
+                tip = await self.repository.tip(tree, box=box)
+                work, _hops = self.log.reader.now(landings.work_of, landing.run, tree.name)
                 if tip is not None:
-                    limits = self._reader.now(quotas.limits_of, tree.agent, record.space)
+                    limits = self.log.reader.now(quotas.limits_of, tree.agent, record.space)
                     sides[tree.branch] = Side(tree.name, tree.branch, tip, work, limits)
         env = {"AGENT_WORKFLOW": record.name, "AGENT_TAG": record.tag, "AGENT_RUN": run_id(record.id)}
         folder = trees[0].folder if trees else ""
@@ -345,7 +338,7 @@ class Landings:
             Wanted(record.id, record.place, tuple(sides.values()), landing.terms.squash),
             folder,
             tuple(boxes),
-            {**self._env, **env, "AGENT_PROJECT": str(self._root)},
+            {**self.git.environment, **env, "AGENT_PROJECT": str(self.root)},
         )
 
     async def _obstacle(
@@ -353,9 +346,9 @@ class Landings:
     ) -> MergeOutcome | None:
         """The reason against moving the branch now; ``to``: from one commit to the other, once it is known which."""
         try:
-            checkout = await trio.to_thread.run_sync(checkout_of, landing.repository, landing.branch, self._root)
+            checkout = await trio.to_thread.run_sync(checkout_of, landing.repository, landing.branch, self.root)
             if checkout is not None and to is None:
-                await check_clean(self._git, checkout)
+                await check_clean(self.git, checkout)
             elif checkout is not None and to is not None:
                 check_room(checkout, await merging.in_the_way(checkout.top, *to))
         except NotClean as error:
@@ -364,7 +357,7 @@ class Landings:
 
     async def _claimed(self, merging: Merging, tip: str, work: Work) -> MergeOutcome | None:
         """The refusal of work that changes files which another agent holds for its task; None where none does."""
-        claims = self._reader.now(tasks.claims, work.landing.space)
+        claims = self.log.reader.now(tasks.claims, work.landing.space)
         if not claims:
             return None
         folder = f"{work.folder}/" if work.folder else ""
@@ -383,7 +376,7 @@ class Landings:
             return CheckOutcome(None)
         box = next((box for one, _ in sound for box in one.boxes), None)
         bound = tightest(one for _, added in sound for side, _ in added.steps for one in side.limits)
-        run = CheckRun(self._launcher, f"check-{next(_numbers)}", work.env, bound)
+        run = CheckRun(self.launcher, f"check-{next(_numbers)}", work.env, bound)
         return await merging.check(commit, work.landing.check, work.folder, run, sandbox=box)
 
     async def _refuse_conflict(self, merging: Merging, landing: Landing, met: Conflict) -> None:
@@ -392,7 +385,7 @@ class Landings:
             await merging.keep(met.ours)  # it is told to merge that: others of its run can be in it, and no ref has it
             text = conflict_text(met, landing.branch, await merging.other_side(met))
             returns = (Return(met.side.agent, text),)
-        await self._writer.commit(landing_refused, landing, _conflict(met, landing.branch), returns)
+        await self.log.writer.commit(landing_refused, landing, _conflict(met, landing.branch), returns)
 
     async def _refuse_red(
         self, merging: Merging, expected: str, one: tuple[Work, Added], checked: CheckOutcome
@@ -413,10 +406,10 @@ class Landings:
                 text = red_text(side, landing.branch, expected, landing.check or "", checked, other)
                 returns = (Return(side.agent, text),)
         outcome = MergeOutcome(branches=added.branches, why=checked.why or "", output=checked.output)
-        await self._writer.commit(landing_refused, landing, outcome, returns)
+        await self.log.writer.commit(landing_refused, landing, outcome, returns)
 
     def _goes_back(self, landing: Landing, side: Side) -> bool:
-        return landing.terms.give_back and not self._reader.now(
+        return landing.terms.give_back and not self.log.reader.now(
             landings.came_back_unchanged, landing, side.agent, side.tip
         )
 

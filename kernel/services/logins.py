@@ -75,14 +75,13 @@ class _Held(msgspec.Struct):
 _decode_record: Final = msgspec.json.Decoder(Lent).decode
 
 
-class Logins:
+class Logins(msgspec.Struct, eq=False):
     """The logins that this kernel's attempts have. ``folder`` is in the directory of all projects."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
-        self._folder = folder
-        self._environ = environ
-        self._held: dict[str, _Held] = {}
-        self._any = trio.Event()
+    folder: Path
+    environ: Mapping[str, str]
+    _held: dict[str, _Held] = {}
+    _any: trio.Event = msgspec.field(default_factory=trio.Event)
 
     async def lend(self, leased: Leased, start: Start) -> None:
         """Put the login there for the attempt. Raises CauseError; SpawnTransient where another one has it for long."""
@@ -125,7 +124,7 @@ class Logins:
 
     def settle(self) -> None:
         """Bring home what kernels that died have left: for the start of one. Raises nothing."""
-        for record in sorted(self._folder.glob("*.json")):
+        for record in sorted(self.folder.glob("*.json")):
             key = record.stem
             with self._locked(key) as lock:
                 if lock is None:
@@ -164,8 +163,8 @@ class Logins:
             place=start.session_dir,
             copy=spec.private,
         )
-        token = self._environ.get(spec.token_variable, "") if spec.token_variable else ""
-        home = os.path.realpath(login_path(spec, self._environ))
+        token = self.environ.get(spec.token_variable, "") if spec.token_variable else ""
+        home = os.path.realpath(login_path(spec, self.environ))
         # Attempts of two projects may have one name.
         key = _key(f"{start.backend}-token-{leased.attempt}", start.attempt_dir) if token else _key(start.backend, home)
         try:
@@ -214,11 +213,11 @@ class Logins:
         except OSError as error:  # the program's doing: no reason for others to wait
             logger.warning("login.copy %s of %s cannot be removed: %s", lent.copy, lent.holder, error)
         fault_point("login.removed")
-        (self._folder / f"{key}.json").unlink(missing_ok=True)
+        (self.folder / f"{key}.json").unlink(missing_ok=True)
         if lent.home:
             Path(_beside(lent.home)).unlink(missing_ok=True)
         else:
-            (self._folder / f"{key}.lock").unlink(missing_ok=True)
+            (self.folder / f"{key}.lock").unlink(missing_ok=True)
 
     def _bring_home(self, key: str, lent: Lent) -> Lent:
         """Bring home the tokens that were renewed in the copy; the record as it is now. Raises OSError.
@@ -235,7 +234,7 @@ class Logins:
 
     def _put_home(self, key: str, lent: Lent) -> Lent:
         """Write the tokens that are safe where the login is kept, if those that we know are there. Raises OSError."""
-        safe = self._folder / f"{key}.renewed"
+        safe = self.folder / f"{key}.renewed"
         try:
             renewed = renewal_of(safe.read_bytes(), lent.fields) or b""  # b"": it is of another login
         except FileNotFoundError:
@@ -250,7 +249,7 @@ class Logins:
         if found == _digest(renewed):
             lent = msgspec.structs.replace(lent, digest=found)
         elif found is not None:
-            where = self._folder / f"{key}.kept"
+            where = self.folder / f"{key}.kept"
             os.replace(safe, where)
             text = "is left alone, for somebody else changed it meanwhile; the tokens that"
             logger.warning("login.kept %s %s %s has are in %s", lent.home, text, lent.holder, where)
@@ -262,7 +261,7 @@ class Logins:
 
     def _record(self, key: str) -> Lent | None:
         try:
-            return _decode_record((self._folder / f"{key}.json").read_bytes())
+            return _decode_record((self.folder / f"{key}.json").read_bytes())
         except FileNotFoundError:
             return None
         except msgspec.MsgspecError as error:
@@ -270,15 +269,15 @@ class Logins:
             return None
 
     def _write(self, name: str, data: bytes) -> None:
-        with replacing(self._folder / name, _MODE, beside=self._folder / f"{name}.new") as file:
+        with replacing(self.folder / name, _MODE, beside=self.folder / f"{name}.new") as file:
             file.write(data)
-        sync_folder(self._folder)
+        sync_folder(self.folder)
 
     def _lock(self, key: str) -> int | None:
         """Take the lock of a login; None where somebody has it. Raises OSError."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        lock = os.open(self._folder / f"{key}.lock", flags, _MODE)
+        lock = os.open(self.folder / f"{key}.lock", flags, _MODE)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.policy.metrics import COUNTED, CounterKey, count
@@ -23,27 +24,26 @@ KEEP_MS: Final = 30_000
 _TYPES: Final = encode_json(sorted(COUNTED)).decode()
 
 
-class EventCounters:
+class EventCounters(msgspec.Struct, eq=False):
     """The counts of events since the log began, or since it was first asked for."""
 
-    def __init__(self, log: Log) -> None:
-        self._reader, self._writer, self._now_ms = log
-        self._one = trio.Lock()
-        self._counted: Counted | None = None
-        self._changed: set[CounterKey] = set()
-        self._kept_ms = 0
-        self.behind = 0
-        """Events that are not counted yet."""
+    log: Log
+    _one: trio.Lock = msgspec.field(default_factory=trio.Lock)
+    _counted: Counted | None = None
+    _changed: set[CounterKey] = set()
+    _kept_ms: int = 0
+    behind: int = 0
+    """Events that are not counted yet."""
 
     async def look(self) -> Counted:
         """Count what is new, for LONGEST_SECONDS at most. Raises Refused (busy)."""
         async with self._one:
             if self._counted is None:
-                self._counted = await self._reader.read(metrics.counted, self._now_ms())
+                self._counted = await self.log.reader.read(metrics.counted, self.log.now_ms())
             until = trio.current_time() + LONGEST_SECONDS
             while True:
                 before = self._counted
-                new = await self._reader.read(metrics.look, before.cursor, _TYPES)
+                new = await self.log.reader.read(metrics.look, before.cursor, _TYPES)
                 self._changed |= count(before.values, new.events)
                 self._counted = before._replace(cursor=new.cursor)
                 self.behind = new.behind
@@ -53,11 +53,11 @@ class EventCounters:
             return self._counted
 
     async def _keep(self, counted: Counted) -> None:
-        now_ms = self._now_ms()
+        now_ms = self.log.now_ms()
         if now_ms - self._kept_ms < KEEP_MS and not self.behind:
             return
         changed: Mapping[CounterKey, float] = {key: counted.values[key] for key in self._changed}
         with suppress(Refused):  # a disk that is full: with a later look
-            await self._writer.commit_soon(metrics.keep, counted.cursor, counted.since_ms, changed)
+            await self.log.writer.commit_soon(metrics.keep, counted.cursor, counted.since_ms, changed)
             self._kept_ms = now_ms
             self._changed.clear()

@@ -69,46 +69,39 @@ class _Homed(msgspec.Struct, frozen=True):
 _homed: Final = msgspec.json.Decoder(_Homed)
 
 
-class Mirror:
+class Mirror(msgspec.Struct, eq=False, kw_only=True):
     """Writes messages of spaces to files (one task). ``conversations``: what is said to agents directly is too."""
 
-    def __init__(
-        self,
-        *,
-        log: Log,
-        wake: Wake,
-        files: MirrorFiles,
-        conversations: Callable[[], bool],
-        document_files: DocumentFiles,
-    ) -> None:
-        self._reader, self._writer, _ = log
-        self._wake = wake
-        self._files = files
-        self._conversations = conversations
-        self._seen = 0
-        self._stored = 0
-        self._behind: dict[Place, int] = {}
-        """Folders that could not be written, each with the last message before that."""
-        self._unremoved: set[str] = set()
-        """Spaces whose removed words could not be removed from files."""
-        self._documents = document_files
-        self._look_at = float("inf")
-        """When files of documents are looked at again for what people wrote; never, where there are none."""
-        self._digests: dict[tuple[str, str], tuple[int, bytes | None]] = {}
-        """Of documents of spaces: their versions that were looked at last, and what those digest to."""
-        self._faulty: set[str] = set()
-        """Folders of documents that could not be read or written, as was told."""
-        self._turn = trio.Lock()
-        self._store_at = self._retry_at = self._lost_at = 0.0
+    log: Log
+    wake: Wake
+    files: MirrorFiles
+    conversations: Callable[[], bool]
+    document_files: DocumentFiles
+    _seen: int = 0
+    _stored: int = 0
+    _behind: dict[Place, int] = {}
+    """Folders that could not be written, each with the last message before that."""
+    _unremoved: set[str] = set()
+    """Spaces whose removed words could not be removed from files."""
+    _look_at: float = float("inf")
+    """When files of documents are looked at again for what people wrote; never, where there are none."""
+    _digests: dict[tuple[str, str], tuple[int, bytes | None]] = {}
+    """Of documents of spaces: their versions that were looked at last, and what those digest to."""
+    _faulty: set[str] = set()
+    """Folders of documents that could not be read or written, as was told."""
+    _turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
+    _store_at: float = 0.0
+    _retry_at: float = 0.0
+    _lost_at: float = 0.0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Write until cancelled; then what is left, for as long as LAST_WRITE_SECONDS. Raises StorageFailed."""
-        self._seen = self._stored = self._reader.now(mirrors.written)
+        self._seen = self._stored = self.log.reader.now(mirrors.written)
         self._store_at = trio.current_time() + STORE_SECONDS
         task_status.started()
         try:
             while True:
-                self._wake.clear()
+                self.wake.clear()
                 began = trio.current_time()
                 await self.write()
                 took = trio.current_time() - began
@@ -118,7 +111,7 @@ class Mirror:
                 until += [self._retry_at] if self._behind or self._unremoved else []
                 until.append(self._look_at)
                 with trio.move_on_after(max(PAUSE_SECONDS, min(until) - now) if until else float("inf")):
-                    await self._wake.wait()
+                    await self.wake.wait()
                     await trio.sleep(GATHER_SECONDS)
         finally:
             with trio.move_on_after(LAST_WRITE_SECONDS, shield=True):
@@ -146,7 +139,7 @@ class Mirror:
 
     async def _sync_documents(self) -> None:
         """Bring documents and their files together: newest versions out, and in what people wrote."""
-        folders = self._reader.now(mirrors.document_folders)  # none, as a rule
+        folders = self.log.reader.now(mirrors.document_folders)  # none, as a rule
         rest = LOOK_SECONDS if any(one.running for one in folders) else SLOW_LOOK_SECONDS if folders else float("inf")
         self._look_at = trio.current_time() + rest
         again = trio.current_time() >= self._lost_at
@@ -168,15 +161,15 @@ class Mirror:
 
     async def _look_for_lost(self, place: Place) -> None:
         """Make what somebody removed of the files of ``place`` anew, though nothing more is said there."""
-        lost = await trio.to_thread.run_sync(self._files.lost, self._target(place), abandon_on_cancel=True)
+        lost = await trio.to_thread.run_sync(self.files.lost, self._target(place), abandon_on_cancel=True)
         if lost and place not in self._behind:
             await self._make_anew(place, lost, self._seen + 1)
 
     async def _sync_folder(self, one: DocumentFolder) -> None:
-        files, now = self._documents, trio.current_time()
+        files, now = self.document_files, trio.current_time()
         looked = await trio.to_thread.run_sync(files.look, one.folder, now, abandon_on_cancel=True)
         found = looked or {}
-        left = await self._reader.read(mirrors.left_files, one)
+        left = await self.log.reader.read(mirrors.left_files, one)
         newest = await self._newest(one.space)
         kept: dict[str, Mirrored | None] = {}
         for file in sorted(found.keys() | left.keys() | newest.keys()):
@@ -191,7 +184,7 @@ class Mirror:
                 case "delete" if looked is not None:
                     await self._take(one, file, None, before)
                 case "write" | "remove" | "delete":
-                    document = await self._reader.read(documents.find, one.space, file)
+                    document = await self.log.reader.read(documents.find, one.space, file)
                     if document is not None and document.version == version:
                         text = document.text
                     elif text_digest is None:
@@ -205,19 +198,19 @@ class Mirror:
                 case _:
                     pass
         if kept:
-            await self._writer.commit(mirrors.leave_files, one, kept)
+            await self.log.writer.commit(mirrors.leave_files, one, kept)
 
     async def _newest(self, space: str) -> dict[str, tuple[int, bytes | None]]:
         """The newest versions of the documents of ``space`` with the digests of their texts, which are kept."""
         made: dict[str, tuple[int, bytes | None]] = {}
-        for file, (version, deleted) in (await self._reader.read(mirrors.versions, space)).items():
+        for file, (version, deleted) in (await self.log.reader.read(mirrors.versions, space)).items():
             known = self._digests.get((space, file))
             if deleted:
                 made[file] = (version, None)
             elif known is not None and known[0] == version:
                 made[file] = known
             else:
-                document = await self._reader.read(documents.find, space, file)
+                document = await self.log.reader.read(documents.find, space, file)
                 if document is not None and document.text is not None:
                     made[file] = self._digests[space, file] = (
                         document.version,
@@ -252,15 +245,15 @@ class Mirror:
                 after = Mirrored(version, left.digest, None if found is None else found.digest)
             mirrors.leave_files(tx, one, {file: after})
 
-        await self._writer.commit(take)
+        await self.log.writer.commit(take)
 
     async def _remove_documents(self, one: DocumentFolder) -> None:
         gone: dict[str, Mirrored | None] = {}
-        for file, left in (await self._reader.read(mirrors.left_files, one)).items():
+        for file, left in (await self.log.reader.read(mirrors.left_files, one)).items():
             with suppress(FileNotFoundError):
-                await trio.to_thread.run_sync(self._documents.put, one.folder, file, None, left.digest)
+                await trio.to_thread.run_sync(self.document_files.put, one.folder, file, None, left.digest)
             gone[file] = None
-        await self._writer.commit(mirrors.leave_files, one, gone)
+        await self.log.writer.commit(mirrors.leave_files, one, gone)
 
     async def redo(self, patience_seconds: float = 5.0) -> None:
         """Bring the files up to date with the log, removed words included. What takes longer is done later."""
@@ -273,7 +266,7 @@ class Mirror:
                     await self._sync_documents()
 
     async def _write_batch(self) -> bool:
-        batch = await self._reader.read(mirrors.lines, self._seen)
+        batch = await self.log.reader.read(mirrors.lines, self._seen)
         said: dict[Place, list[Message]] = {}
         for line in self._wanted(batch.lines):
             said.setdefault(line.place, []).append(line.message)
@@ -283,7 +276,7 @@ class Mirror:
         return batch.more
 
     def _wanted(self, lines: Iterable[Line]) -> Iterator[Line]:
-        personal = self._conversations()
+        personal = self.conversations()
         return (line for line in lines if personal or line.place.folder is not None)
 
     async def _append(self, said: Mapping[Place, list[Message]], *, begin: bool = False) -> Iterable[Place]:
@@ -297,7 +290,7 @@ class Mirror:
             lost: dict[Place, tuple[str, ...]] = {}
             for place, target in targets.items():
                 try:
-                    if parts := self._files.append(target, said[place], begin=begin):
+                    if parts := self.files.append(target, said[place], begin=begin):
                         lost[place] = parts
                 except (OSError, ValueError) as error:
                     failed[place] = error
@@ -320,7 +313,7 @@ class Mirror:
 
         False: they cannot be written.
         """
-        if not await self._reader.read(mirrors.said_earlier, place, parts, before):
+        if not await self.log.reader.read(mirrors.said_earlier, place, parts, before):
             return None
         logger.warning("mirror.lost %s: %s, which is made anew", self._target(place).folder, ", ".join(parts)[:200])
         behind, self._behind[place] = self._behind.get(place), 0
@@ -333,7 +326,7 @@ class Mirror:
 
     async def _write_place(self, place: Place) -> bool:
         while True:
-            batch: Batch = await self._reader.read(mirrors.lines, self._behind.get(place, 0), place)
+            batch: Batch = await self.log.reader.read(mirrors.lines, self._behind.get(place, 0), place)
             said = [line.message for line in self._wanted(batch.lines)]
             if said and await self._append({place: said}, begin=not self._behind.get(place)):
                 return False
@@ -342,18 +335,16 @@ class Mirror:
                 return True
 
     async def _redo(self) -> None:
-        for one in await self._reader.read(mirrors.to_redo):
+        for one in await self.log.reader.read(mirrors.to_redo):
             if one.space in self._unremoved and trio.current_time() < self._retry_at:
                 continue
             try:
                 for place in one.places:
                     if place.folder is None:
-                        parts = await self._reader.read(mirrors.days, place.agent or "")
+                        parts = await self.log.reader.read(mirrors.days, place.agent or "")
                     else:
-                        parts = (CHANNEL, *await self._reader.read(mirrors.names, place.folder))
-                    await trio.to_thread.run_sync(
-                        self._files.remove, self._target(place), parts, abandon_on_cancel=True
-                    )
+                        parts = (CHANNEL, *await self.log.reader.read(mirrors.names, place.folder))
+                    await trio.to_thread.run_sync(self.files.remove, self._target(place), parts, abandon_on_cancel=True)
                     self._behind[place] = 0
                     if await self._write_place(place):
                         del self._behind[place]
@@ -365,7 +356,7 @@ class Mirror:
                 continue
             self._unremoved.discard(one.space)
             with suppress(Refused):  # then it is made anew once more
-                await self._writer.commit(redone, one.space)
+                await self.log.writer.commit(redone, one.space)
 
     async def _store(self) -> None:
         self._store_at = trio.current_time() + STORE_SECONDS
@@ -373,8 +364,8 @@ class Mirror:
         if reached <= self._stored:
             return
         try:
-            await trio.to_thread.run_sync(self._files.sync, abandon_on_cancel=True)
-            await self._writer.commit(set_written, reached)
+            await trio.to_thread.run_sync(self.files.sync, abandon_on_cancel=True)
+            await self.log.writer.commit(set_written, reached)
         except (OSError, Refused) as error:
             logger.warning("mirror.not_stored %s", error)
             return
@@ -384,7 +375,7 @@ class Mirror:
         if place.folder is not None:
             return Target(place.folder)
         agent = place.agent or ""
-        record = self._reader.now(agents.row, agent)
+        record = self.log.reader.now(agents.row, agent)
         own = None if record is None or record.definition is None else _homed.decode(record.definition).context.dir
         sound = own is not None and dir_fault(own, agent) is None
         return Target(own if own is not None and sound else default_dir(agent), agent)

@@ -55,14 +55,13 @@ class Target(NamedTuple):
     agent: str | None = None
 
 
-class MirrorFiles:
+class MirrorFiles(msgspec.Struct, eq=False):
     """Writes below ``root``, one caller at a time: whoever was left alone with a slow disk may still be at it."""
 
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._turn = threading.Lock()
-        self._ends: dict[str, _End] = {}
-        self._unsynced: set[tuple[str, str]] = set()
+    root: str
+    _turn: threading.Lock = msgspec.field(default_factory=threading.Lock)
+    _ends: dict[str, _End] = {}
+    _unsynced: set[tuple[str, str]] = set()
 
     def append(self, target: Target, messages: Iterable[Message], *, begin: bool = False) -> tuple[str, ...]:
         """Add those of ``messages``, which are in order, that are not there yet. Raises OSError; some may be there.
@@ -87,9 +86,9 @@ class MirrorFiles:
             if lost:
                 return lost
             if target.agent is not None:
-                make_agent_folder(self._root, target.folder, target.agent)
+                make_agent_folder(self.root, target.folder, target.agent)
             for (folder, name), said in files.items():
-                descriptor = open_folder(self._root, folder, make=True)
+                descriptor = open_folder(self.root, folder, make=True)
                 try:
                     if target.agent is not None and f"{folder}/{name}" not in self._ends:
                         _make(descriptor, GIT_IGNORE, ALL_IGNORED)  # private talk is nothing to commit by accident
@@ -109,7 +108,7 @@ class MirrorFiles:
     def _is_lost(self, folder: str, name: str) -> bool:
         path = f"{folder}/{name}"
         try:
-            found = os.lstat(os.path.join(self._root, path))
+            found = os.lstat(os.path.join(self.root, path))
         except FileNotFoundError:
             return True
         known = self._ends.get(path)
@@ -121,7 +120,7 @@ class MirrorFiles:
             for folder, name in [_file_of(target, part) for part in parts]:
                 self._ends.pop(f"{folder}/{name}", None)
                 with suppress(FileNotFoundError):
-                    descriptor = open_folder(self._root, folder)
+                    descriptor = open_folder(self.root, folder)
                     try:
                         if _is_file(descriptor, name):
                             os.unlink(name, dir_fd=descriptor)
@@ -133,7 +132,7 @@ class MirrorFiles:
         with self._turn:
             for folder, name in tuple(self._unsynced):
                 with suppress(FileNotFoundError):
-                    descriptor = open_folder(self._root, folder)
+                    descriptor = open_folder(self.root, folder)
                     try:
                         file = open_file(descriptor, name, os.O_RDONLY)
                         try:
@@ -195,20 +194,19 @@ class DocumentFile(NamedTuple):
     settled: bool
 
 
-class DocumentFiles:
+class DocumentFiles(msgspec.Struct, eq=False):
     """The files of documents below ``root``. What changed less than ``settle_seconds`` ago is not settled."""
 
-    def __init__(self, root: str, settle_seconds: float = 0.5) -> None:
-        self._root = root
-        self._settle_seconds = settle_seconds
-        self._seen: dict[str, tuple[tuple[int, ...], float, DocumentFile]] = {}
-        """Of each path: which file it was when, and what was in it."""
+    root: str
+    settle_seconds: float = 0.5
+    _seen: dict[str, tuple[tuple[int, ...], float, DocumentFile]] = {}
+    """Of each path: which file it was when, and what was in it."""
 
     def look(self, folder: str, now: float) -> dict[str, DocumentFile] | None:
         """Return the files there, by the names of their documents; None: there is no such folder. Raises OSError."""
         found: dict[str, DocumentFile] = {}
         try:
-            descriptor = open_folder(self._root, f"{folder}/{DOCUMENTS}")
+            descriptor = open_folder(self.root, f"{folder}/{DOCUMENTS}")
         except (FileNotFoundError, NotADirectoryError):
             return None  # where something is to be written, that fails
         self._look(descriptor, f"{folder}/{DOCUMENTS}", "", found, now)
@@ -256,7 +254,7 @@ class DocumentFiles:
                 self._seen[path] = known
         finally:
             os.close(file)
-        return known[2]._replace(settled=now - known[1] >= self._settle_seconds)
+        return known[2]._replace(settled=now - known[1] >= self.settle_seconds)
 
     def put(self, folder: str, file: str, text: str | None, expected: bytes | None) -> bool:
         """Have ``text`` in the file, or (None) no file, if there is what digests to ``expected``. Raises OSError.
@@ -265,7 +263,7 @@ class DocumentFiles:
         """
         above, _, name = f"{folder}/{DOCUMENTS}/{file}".rpartition("/")
         new, old = _NEW.format(name), _OLD.format(name)
-        descriptor = open_folder(self._root, above, make=text is not None)
+        descriptor = open_folder(self.root, above, make=text is not None)
         try:
             with suppress(FileNotFoundError):
                 os.unlink(new, dir_fd=descriptor)

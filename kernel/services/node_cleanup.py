@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+import msgspec
 import trio
 
 from kernel.agents.providers import CauseError
@@ -61,39 +62,38 @@ def read_list(said: bytes) -> Iterator[Listed]:
             yield Listed(int(found[1][1:]), found[2], found[3] is not None)
 
 
-class NodeCleanup:
+class NodeCleanup(msgspec.Struct, eq=False):
     """Cleans the nodes of a project. ``works_in`` tells that an attempt of a run is still under way."""
 
-    def __init__(self, parts: NodeTrees, nodes: Nodes, wake: Wake, works_in: Callable[[int], bool]) -> None:
-        self._parts = parts
-        self._nodes = nodes
-        self._wake = wake
-        self._works_in = works_in
-        self._stay: set[tuple[str, str]] = set()
-        """Clones that are done with, by node and place: removed, or impossible to remove, which is told once.
+    parts: NodeTrees
+    nodes: Nodes
+    wake: Wake
+    works_in: Callable[[int], bool]
+    _stay: set[tuple[str, str]] = set()
+    """Clones that are done with, by node and place: removed, or impossible to remove, which is told once.
 
-        Nobody works in a run that is over: what is listed once more is not looked at, unless the run was begun again.
-        """
+    Nobody works in a run that is over: what is listed once more is not looked at, unless the run was begun again.
+    """
 
     async def run(self) -> None:
         """Clean until cancelled, whenever a run ends or a node is connected."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch)
-            await reconcile(self._wake, self.run_once)
+            await reconcile(self.wake, self.run_once)
 
     async def _watch(self) -> None:
         known = frozenset[str]()
         while True:
-            there = frozenset(node.name for node in self._nodes.states() if node.state in _CONNECTED)
+            there = frozenset(node.name for node in self.nodes.states() if node.state in _CONNECTED)
             if there - known:
-                self._wake.set()
+                self.wake.set()
             known = there
-            await self._nodes.until_changed()
+            await self.nodes.until_changed()
 
     async def run_once(self) -> float:
         """Look at each node that is connected. Returns the seconds until there may be more to do."""
         nap = float("inf")
-        for node in self._nodes.states():
+        for node in self.nodes.states():
             if node.state not in _CONNECTED:
                 continue
             try:
@@ -106,14 +106,14 @@ class NodeCleanup:
 
     async def clean(self, node: str) -> bool:
         """Remove what is over from ``node``. Returns whether there may be more. Raises Refused, SpawnTransient."""
-        launcher, facts = self._nodes.launcher(node), self._nodes.facts(node)
+        launcher, facts = self.nodes.launcher(node), self.nodes.facts(node)
         if facts is None:
             return False
         git, done = NodeGit(launcher, facts), 0
         for one in read_list(await git.shell(_LIST, facts.state_dir)):
             place = f"{facts.state_dir}/{TREES}/{run_id(one.run)}/{one.name}"
-            record = self._parts.reader.now(workflows.by_id, one.run)
-            over = record is not None and record.state != "running" and not self._works_in(one.run)
+            record = self.parts.reader.now(workflows.by_id, one.run)
+            over = record is not None and record.state != "running" and not self.works_in(one.run)
             if record is not None and not over:  # begun again, perhaps
                 self._stay.discard((node, place))
             if record is None or not over or (node, place) in self._stay:
@@ -132,7 +132,7 @@ class NodeCleanup:
         return False
 
     async def _clear(self, node: str, git: NodeGit, place: str, one: Listed, record: WorkflowRecord) -> None:
-        parts, top = self._parts, f"{place}/tree"
+        parts, top = self.parts, f"{place}/tree"
         tree = next((tree for tree in parts.reader.now(worktrees.ever_of_run, one.run) if tree.name == one.name), None)
         if tree is None and not parts.reader.now(worktrees.worked_in, one.run, one.name):
             raise Refused("not_found", f"nobody of that name worked in {run_id(one.run)}", "look at it on the node")

@@ -3,22 +3,141 @@
 import hashlib
 import io
 import os
+import re
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.agents.providers import CauseError
 from kernel.agents.sandbox import cannot_confine
+from kernel.procs.attempt_dir import LOCK_FILE
 from kernel.source.safe_paths import open_path
 from kernel.workflows.node_clone import NodeGit
 from kernel.workflows.project_git import failed
+from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS, COMMANDED
+from protocol.discovery import CALL_URL
 from protocol.errors import Refused
-from protocol.ipc import Sandbox, Start
+from protocol.ipc import Sandbox, Start, Turn
+from protocol.node import NodeFacts
 from protocol.tools import Skill
+
+_MEMORY_QUARTER: Final = 4
+_LEAST_PRIVATE_BYTES: Final = 64 * 1024 * 1024
+_NOT_IN_NAME: Final = r"(?![A-Za-z0-9._@+-])"
+
+
+class NodePlace(msgspec.Struct, frozen=True, kw_only=True):
+    """The places of one attempt on a node, all absolute there. ``program`` is what runs in place of our own loop."""
+
+    facts: NodeFacts
+    tree: str
+    cwd: str
+    attempt_dir: str
+    session_dir: str = ""
+    files: str = ""
+    """What was sent for this attempt alone."""
+    program: str = ""
+    bubblewrap: str = ""
+
+
+def relocate(start: Start, definition: AgentDefinition, there: NodePlace, tops: Mapping[str, str]) -> Start:
+    """Return ``start`` for the node. ``definition`` says what the agent may have of the kernel's environment.
+
+    ``tops``: folders of this machine that a frame may name, and what is in their place on the node.
+    """
+    folders = skill_folders(start, there.files, there.session_dir)
+    known = {**tops, start.attempt_dir: there.attempt_dir, start.session_dir: there.session_dir, **folders}
+    known.pop("", None)
+    moved = sorted(known.items(), key=lambda pair: -len(pair[0]))  # what is deeper comes first
+    told = [_told(word, moved) for word in start.command[:1]]  # one of the project's own is in the clone
+    return msgspec.structs.replace(
+        start,
+        cwd=there.cwd,
+        attempt_dir=there.attempt_dir,
+        session_dir=there.session_dir if start.session_dir else "",
+        env=environment(start.env, definition.env, there.facts),
+        secrets=tuple(name for name in start.secrets if name in definition.env and name in start.env),
+        mcp=msgspec.structs.replace(start.mcp, url=f"{kernel_url(there.facts)}/mcp"),
+        skills=tuple(msgspec.structs.replace(one, folder=folders[one.folder]) for one in start.skills),
+        command=(told[0] if told[0] != start.command[0] else there.program, *start.command[1:]) if told else (),
+        pinned={_told(word, moved): digest for word, digest in start.pinned.items()},
+        project_tools={
+            name: msgspec.structs.replace(tool, command=tuple(_told(word, moved) for word in tool.command))
+            for name, tool in start.project_tools.items()
+        },
+        mcp_servers={
+            name: msgspec.structs.replace(
+                server,
+                command=None if server.command is None else _told(server.command, moved),
+                args=tuple(_told(word, moved) for word in server.args),
+                env={variable: _told(value, moved) for variable, value in server.env.items()},
+            )
+            for name, server in start.mcp_servers.items()
+        },
+        system=_told(start.system, moved),
+        system_stable=len(_told(start.system[: start.system_stable], moved)),
+        message=_told(start.message, moved),
+        messages=tuple(Turn(role=turn.role, text=_told(turn.text, moved)) for turn in start.messages),
+        sandbox=None if start.sandbox is None else sandbox_there(definition, there),
+        hidden=(there.facts.state_dir,),
+    )
+
+
+def skill_folders(start: Start, files: str, session_dir: str) -> dict[str, str]:
+    """The folders on the node that the attempt's skills are sent to, by those that they are in here.
+
+    ``files`` is that of all sent for the attempt; what is in the home of a CLI here is in its home there.
+    """
+    home = f"{start.session_dir}/"
+    return {
+        one.folder: f"{session_dir}/{one.folder.removeprefix(home)}"
+        if start.session_dir and one.folder.startswith(home)
+        else f"{files}/skills/{number}"
+        for number, one in enumerate(start.skills)
+    }
+
+
+def kernel_url(facts: NodeFacts) -> str:
+    """The address at which programs on the node find the kernel."""
+    return facts.mcp_url.removesuffix("/mcp").rstrip("/")
+
+
+def environment(env: Mapping[str, str], named: Iterable[str], facts: NodeFacts) -> dict[str, str]:
+    """The environment of an agent's programs on the node: ``named`` of the kernel's, and the far user's own."""
+    passed = {name: env[name] for name in named if name in env}
+    far = {"PATH": facts.path, "HOME": facts.home, "LANG": "C.UTF-8"}
+    return {**passed, **far, CALL_URL: kernel_url(facts)}
+
+
+def sandbox_there(definition: AgentDefinition, there: NodePlace) -> Sandbox:
+    """The sandbox of a confined agent's programs on the node: its clone, its folders, and the system."""
+    return Sandbox(
+        program=there.bubblewrap,
+        writable=tuple(filter(None, (there.tree, there.attempt_dir, there.session_dir))),
+        readable=tuple(filter(None, (f"{there.attempt_dir}/{LOCK_FILE}" if there.attempt_dir else "", there.files))),
+        hidden=(there.facts.state_dir,),
+        private_bytes=definition.limits.memory or private_bytes(there.facts),
+    )
+
+
+def private_bytes(facts: NodeFacts) -> int:
+    """Return the size of each private folder of a sandbox there."""
+    return max(_LEAST_PRIVATE_BYTES, facts.memory_bytes // _MEMORY_QUARTER)
+
+
+def _told(text: str, moved: Iterable[tuple[str, str]]) -> str:
+    """``text`` with the folders of this machine called as they are on the node: each place once."""
+    table = dict(moved)
+    if not table:
+        return text
+    pattern = "|".join(f"{re.escape(folder)}{_NOT_IN_NAME}" for folder in table)
+    return re.sub(pattern, lambda found: table[found[0]], text)
+
 
 SENT_BYTES: Final = 64 * 1024 * 1024
 """Of all skills of an attempt."""
@@ -47,12 +166,11 @@ _REMOVE: Final = 'exec rm -rf "$1"'
 _FIND: Final = 'for name do command -v -- "$name" && exit 0; done; exit 0'
 
 
-class NodeFiles:
+class NodeFiles(msgspec.Struct, eq=False):
     """Sends what one attempt needs to ``folder`` on a node, and looks there for what is to be run."""
 
-    def __init__(self, git: NodeGit, folder: str) -> None:
-        self.folder = folder
-        self.git = git
+    git: NodeGit
+    folder: str
 
     async def find(self, names: Sequence[str]) -> str | None:
         """The path of the first of ``names`` that the node has; None: of none. Raises Refused, SpawnTransient."""

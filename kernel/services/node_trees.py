@@ -20,10 +20,9 @@ from kernel.agents.providers import CauseError
 from kernel.procs.handle import CannotHandOver
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
-from kernel.services.node_files import NodeFiles
+from kernel.services.node_files import NodeFiles, NodePlace, private_bytes, relocate, skill_folders
 from kernel.services.nodes import Nodes
-from kernel.services.preparation import NotHome, Prepared
-from kernel.services.relocation import NodePlace, private_bytes, relocate, skill_folders
+from kernel.services.preparation import NotHome, Preparation, Prepared
 from kernel.services.tree_work import Away, TreeWork
 from kernel.services.working_directory import folder_name
 from kernel.services.worktrees import Worktrees
@@ -75,35 +74,32 @@ class _Prepared(msgspec.Struct, frozen=True):
     files: NodeFiles
 
 
-class NodePreparation:
-    """Makes an attempt's clone on one node ready, and takes home what was done there (Preparation).
+class NodePreparation(Preparation):
+    """Makes an attempt's clone on one node ready, and takes home what was done there.
 
     ``facts`` are those of the session that the node has now; None: it is not connected.
     """
 
-    def __init__(
-        self, parts: NodeTrees, *, name: str, launcher: Launcher, facts: Callable[[], NodeFacts | None]
-    ) -> None:
-        self.name = name
-        self._parts = parts
-        self.launcher = launcher
-        self._facts = facts
-        self._prepared: dict[str, _Prepared] = {}
+    parts: NodeTrees
+    name: str
+    launcher: Launcher
+    facts: Callable[[], NodeFacts | None]
+    _prepared: dict[str, _Prepared] = {}
 
     def follows(self, leased: Leased) -> bool:
         """Return whether its tree has to be brought to a colleague's commit before its prompt is made."""
-        return self._parts.work.follows(leased)
+        return self.parts.work.follows(leased)
 
     async def follow(self, leased: Leased) -> None:
         """Bring the tree here there, or note why not; the clone comes after it. Raises SpawnTransient."""
-        await self._parts.work.follow(leased)
+        await self.parts.work.follow(leased)
 
     async def prepare(self, leased: Leased, start: Start) -> None:
         """Have on the node what the attempt works with. ``start`` is as for this machine.
 
         Raises CauseError, SpawnTransient.
         """
-        facts = self._facts()
+        facts = self.facts()
         if facts is None:
             raise SpawnTransient(f"the node {self.name} is not connected")
         try:
@@ -131,17 +127,11 @@ class NodePreparation:
     def release(self, leased: Leased) -> None:
         """Forget the attempt."""
         if self._prepared.pop(leased.attempt, None) is not None:
-            self._parts.work.away.pop(leased.instruction, None)
+            self.parts.work.away.pop(leased.instruction, None)
 
     def export(self, leased: Leased) -> Prepared:
         """Raise CannotHandOver: the session with the node ends with this program."""
         raise CannotHandOver(f"{leased.attempt} runs on the node {self.name}")
-
-    def let_go(self, leased: Leased) -> None:
-        """Nothing was handed over."""
-
-    def adopt(self, leased: Leased, prepared: Prepared) -> None:
-        """Nothing was handed over."""
 
     async def _prepare(self, leased: Leased, start: Start, git: NodeGit) -> None:
         facts = git.facts
@@ -175,7 +165,7 @@ class NodePreparation:
             session = f"{facts.state_dir}/{SESSIONS}/{folder_name(leased.agent)}/{folder_name(leased.space)}"
             session = await files.make_folder(f"{session}/{start.backend}")
         await files.send(start.skills, skill_folders(start, files.folder, session))
-        project = str(await trio.Path(self._parts.root).resolve())
+        project = str(await trio.Path(self.parts.root).resolve())
         there = NodePlace(
             facts=facts,
             tree=top,
@@ -186,18 +176,18 @@ class NodePreparation:
             program=await files.program(start, project),
             bubblewrap="" if box is None else box.program,
         )
-        tops = {project: cwd, str(self._parts.root): cwd, **({home.tree.path: top} if home.tree.path else {})}
+        tops = {project: cwd, str(self.parts.root): cwd, **({home.tree.path: top} if home.tree.path else {})}
         self._prepared[leased.attempt] = _Prepared(sync, there, tops, files)
         if home.tree.path:
             env = {**git.environment, "LC_ALL": "C.UTF-8"}
-            self._parts.work.away[leased.instruction] = Away(sync, self.launcher, cwd, env, box)
+            self.parts.work.away[leased.instruction] = Away(sync, self.launcher, cwd, env, box)
 
     async def _home(self, leased: Leased, *, confined: bool) -> tuple[HomeBranch, str]:
         """The branch of the attempt's agent, its tree here made, and the folder of its clone below that of all clones.
 
         Raises Refused, CauseError, SpawnTransient.
         """
-        parts = self._parts
+        parts = self.parts
         tree = parts.reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
             base = await clone_base(parts.repository)
@@ -224,7 +214,7 @@ class NodePreparation:
         """Run the workflow's setup in the clone, unless it was. Raises Refused, SpawnTransient."""
         if not tree.run:
             return
-        setup, steps = self._parts.trees.setup_of(tree, "setup")
+        setup, steps = self.parts.trees.setup_of(tree, "setup")
         digest = hashlib.sha256(msgspec.json.encode(steps)).hexdigest()
         if not steps or (await clone.look()).ready == digest:
             return
@@ -239,7 +229,7 @@ class NodePreparation:
         ready = self._prepared.pop(leased.attempt, None)
         if ready is None:
             return
-        self._parts.work.away.pop(leased.instruction, None)
+        self.parts.work.away.pop(leased.instruction, None)
         refusal: NotHome | None = None
         try:
             try:
@@ -255,7 +245,7 @@ class NodePreparation:
             refusal = NotHome(text)
         with suppress(Refused, SpawnTransient):
             await ready.files.remove()
-        await self._parts.work.finish(leased)
+        await self.parts.work.finish(leased)
         if refusal is not None:
             raise refusal
 
@@ -263,7 +253,7 @@ class NodePreparation:
         data = {"level": "warning", "text": text[:_LOG_LETTERS]}
         space, agent, instruction = leased.space, leased.name, leased.instruction
         with suppress(Refused):
-            await self._parts.writer.commit(
+            await self.parts.writer.commit(
                 emit_log, "worker.log", space=space, agent=agent, instruction=instruction, data=data
             )
 
@@ -274,21 +264,20 @@ def private_box(bubblewrap: str, top: str, facts: NodeFacts) -> Sandbox:
     return Sandbox(program=bubblewrap, writable=(top,), hidden=hidden, private_bytes=private_bytes(facts))
 
 
-class FilesOnNodes:
+class FilesOnNodes(msgspec.Struct, eq=False):
     """Brings the files of attempts to the nodes of a project, and back."""
 
-    def __init__(self, parts: NodeTrees, nodes: Nodes) -> None:
-        self._parts = parts
-        self._nodes = nodes
-        self._preparations: dict[str, NodePreparation] = {}
+    parts: NodeTrees
+    nodes: Nodes
+    _preparations: dict[str, NodePreparation] = {}
 
     def preparation(self, node: str, /) -> NodePreparation:
         """Return what makes attempts ready on ``node`` in the session that it has now. Raises SpawnTransient."""
-        launcher = self._nodes.launcher(node)
+        launcher = self.nodes.launcher(node)
         found = self._preparations.get(node)
         if found is None or found.launcher is not launcher:
-            facts = partial(self._nodes.facts, node)
-            found = self._preparations[node] = NodePreparation(self._parts, name=node, launcher=launcher, facts=facts)
+            facts = partial(self.nodes.facts, node)
+            found = self._preparations[node] = NodePreparation(self.parts, name=node, launcher=launcher, facts=facts)
         return found
 
     def relocate(self, node: str, _leased: Leased, /) -> Callable[[Start, AgentDefinition], Start]:

@@ -7,7 +7,7 @@ trust or by hand is taken up without a restart of the kernel.
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
@@ -19,24 +19,63 @@ import trio
 from kernel.agents.engines import hello_seconds
 from kernel.agents.nodes import LISTEN_DEFAULT, address_of, listen_unit, node_unit
 from kernel.agents.trust import TrustedFiles
-from kernel.policy.node_states import NodeState
+from kernel.policy.node_states import Demand, NodeState, wanted_nodes
 from kernel.procs.command import CommandMissing
 from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeSession
 from kernel.procs.spec import SpawnTransient
-from kernel.services.node_connection import NodeConnection
+from kernel.services.node_connection import NodeConnection, Transport, engine_transport
 from kernel.services.node_listener import NodeListener
-from kernel.services.node_scaling import NodeScaling
-from kernel.services.node_transports import Transport, engine_transport
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import nodes
+from kernel.store import instructions, nodes
+from kernel.store.reader import Reader
 from kernel.store.transaction import emit_log
+from kernel.store.transitions.placing import waiting_for_node
 from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.node import NodeFacts
 from protocol.project import NodeSettings
 
 logger = logging.getLogger(__name__)
+
+LOOKED_AT: Final = 1000
+"""Pieces of work; more than that fills every bound."""
+
+
+class NodeScaling(msgspec.Struct, eq=False):
+    """The members of each group of nodes: ``name-1``, ``name-2`` and so on."""
+
+    reader: Reader
+    now_ms: Callable[[], int]
+    _needed_ms: dict[str, int] = {}
+    """When the last of a group had work that could not be spared."""
+
+    def members(
+        self, name: str, settings: NodeSettings, there: Collection[str], running: Mapping[str, int]
+    ) -> tuple[str, ...]:
+        """The members that group ``name`` should have. Of those that are ``there`` none goes that has work."""
+        own = [f"{name}-{index}" for index in range(1, settings.most + 1)]
+        held = [member for member in own if member in there]
+        now_ms = self.now_ms()
+        ready = self.reader.now(instructions.ready, now_ms, LOOKED_AT)
+        asks = [one.needs for one in (*ready, *self.reader.now(waiting_for_node))]
+        work = sum(running.get(member, 0) for member in held)
+        demand = Demand(
+            waiting=sum(1 for needs in asks if needs and set(settings.labels).issuperset(needs.labels)),
+            running=work,
+            each=settings.workers,
+            least=settings.least,
+            most=settings.most,
+            nodes=len(held),
+            idle_seconds=(now_ms - self._needed_ms.setdefault(name, now_ms)) / 1000,
+        )
+        wanted = wanted_nodes(demand)
+        if (demand.waiting + work) > settings.workers * (len(held) - 1):
+            self._needed_ms[name] = now_ms
+        by_use = sorted(own, key=lambda member: (-running.get(member, 0), member not in held, own.index(member)))
+        busy = [member for member in held if running.get(member, 0)]
+        return tuple(dict.fromkeys([*busy, *by_use[:wanted]]))
+
 
 LOOK_SECONDS: Final = 10.0
 """Until the project file and the trust in it are looked at again."""

@@ -1,7 +1,5 @@
 """The preparation of what an attempt works on, and what of it the next program of the kernel has to know."""
 
-from typing import Final, Protocol
-
 import msgspec
 
 from kernel.store.transitions.lease import Leased
@@ -33,18 +31,18 @@ class NotHome(Exception):
     """Work that was done elsewhere cannot be brought to this machine. The text says why, and where the work is."""
 
 
-class Preparation(Protocol):
-    """Makes ready what an attempt works on, before anything is started there, and sees to what it leaves."""
+class Preparation(msgspec.Struct, eq=False):
+    """Makes ready what an attempt works on, and sees to what it leaves. This one: attempts in the project itself."""
 
     def follows(self, leased: Leased) -> bool:
         """Return whether its files have to be brought to another's before its prompt is made."""
-        ...
+        return False
 
     async def follow(self, leased: Leased) -> None:
-        """Bring them there: nothing is left of the worker before it. Raises SpawnTransient."""
+        """Bring them there, or note why not: nothing is left of the worker before it. Raises SpawnTransient."""
 
     async def prepare(self, leased: Leased, start: Start) -> None:
-        """Make it ready. Raises CauseError, SpawnTransient."""
+        """Make it ready, before anything is started there. Raises CauseError, SpawnTransient."""
 
     async def finish(self, leased: Leased) -> None:
         """Keep what the attempt has done, before anybody hears that it is done. Raises SpawnTransient, NotHome."""
@@ -56,47 +54,11 @@ class Preparation(Protocol):
         """Take it down, once nothing of the attempt is left, whether it was prepared or not."""
 
     def export(self, leased: Leased) -> Prepared:
-        """Return what the next program of the kernel has to know of it."""
-        ...
+        """Return what the next program of the kernel has to know of it. Raises CannotHandOver."""
+        return Prepared()
 
     def let_go(self, leased: Leased) -> None:
         """Take nothing down: the next program of the kernel does."""
 
     def adopt(self, leased: Leased, prepared: Prepared) -> None:
         """Know what an earlier program of this kernel has made ready."""
-
-
-class NoPreparation:
-    """For attempts in the project itself, which nothing confines."""
-
-    def follows(self, leased: Leased) -> bool:
-        """Return False: there is one place for all."""
-        return False
-
-    async def follow(self, leased: Leased) -> None:
-        """Do nothing."""
-
-    async def finish(self, leased: Leased) -> None:
-        """Do nothing."""
-
-    async def abandon(self, leased: Leased) -> None:
-        """Do nothing."""
-
-    async def prepare(self, leased: Leased, start: Start) -> None:
-        """Do nothing."""
-
-    def release(self, leased: Leased) -> None:
-        """Do nothing."""
-
-    def export(self, leased: Leased) -> Prepared:
-        """Return nothing."""
-        return Prepared()
-
-    def let_go(self, leased: Leased) -> None:
-        """Do nothing."""
-
-    def adopt(self, leased: Leased, prepared: Prepared) -> None:
-        """Do nothing."""
-
-
-NO_PREPARATION: Final = NoPreparation()

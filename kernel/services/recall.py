@@ -12,6 +12,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
+import msgspec
 import trio
 
 from kernel.policy.recall import RERANKED, Found, Ranked, excerpt, fused, rank, remembered
@@ -60,30 +61,29 @@ class _Known(NamedTuple):
     places: Mapping[str, int]
 
 
-class Recall:
+class Recall(msgspec.Struct, eq=False, kw_only=True):
     """Follows the log into the index (one task), and answers questions from it."""
 
-    def __init__(self, *, path: str, log: Log, wake: Wake, embeddings: Embeddings | None = None) -> None:
-        self._path = path
-        self._embeddings = embeddings
-        self._reader, _, self._now_ms = log
-        self._wake = wake
-        self._index: Index | None = None
-        self._writing = trio.Lock()
-        self._opening = trio.Lock()
-        self._threads = trio.CapacityLimiter(2)
-        self._behind = True
-        self._trouble = ""
-        """What keeps it from writing, as was told."""
-        self._kept: dict[str, _Known] = {}
-        """What is in the index of what agents keep, as it was given last."""
+    path: str
+    log: Log
+    wake: Wake
+    embeddings: Embeddings | None = None
+    _index: Index | None = None
+    _writing: trio.Lock = msgspec.field(default_factory=trio.Lock)
+    _opening: trio.Lock = msgspec.field(default_factory=trio.Lock)
+    _threads: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(2))
+    _behind: bool = True
+    _trouble: str = ""
+    """What keeps it from writing, as was told."""
+    _kept: dict[str, _Known] = {}
+    """What is in the index of what agents keep, as it was given last."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow until cancelled."""
         task_status.started()
         tidy_at = trio.current_time() + GATHER_SECONDS
         while True:
-            self._wake.clear()
+            self.wake.clear()
             began = trio.current_time()
             await self._follow(float("inf"))
             if began >= tidy_at:
@@ -94,7 +94,7 @@ class Recall:
                 continue
             await trio.sleep(min(SHARE * (trio.current_time() - began), LONGEST_REST_SECONDS))
             with trio.move_on_after(max(0.0, tidy_at - trio.current_time())):
-                await self._wake.wait()
+                await self.wake.wait()
                 await trio.sleep(GATHER_SECONDS)
 
     # -- questions ------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class Recall:
         await self._follow(PATIENCE_SECONDS)
         wanted_vectors = vectors
         if vectors is None:
-            wanted_vectors = self._embeddings is not None and self._embeddings.proven(agent)
+            wanted_vectors = self.embeddings is not None and self.embeddings.proven(agent)
         candidates = RERANKED if wanted_vectors else recall_index.CANDIDATES
         best, common = await self._ask(turn_index.ranked, agent, asked, since_ms, until_ms, candidates)
         used = False
@@ -133,7 +133,7 @@ class Recall:
                 best = best[: recall_index.CANDIDATES]
         shown = best[offset : offset + limit]
         wanted = [place for one in shown for place in (one.place, one.before, one.after) if place is not None]
-        texts = await self._reader.read(history.texts, agent, dict.fromkeys(wanted))
+        texts = await self.log.reader.read(history.texts, agent, dict.fromkeys(wanted))
         return HistoryFound(
             agent=agent,
             found=tuple(
@@ -157,16 +157,18 @@ class Recall:
         self, agent: str, query: str, best: Sequence[turn_index.RankedTurn]
     ) -> tuple[turn_index.RankedTurn, ...]:
         """``best`` ranked with vectors, too; those that are not known are asked for and kept. Raises NoVectors."""
-        if self._embeddings is None:
+        if self.embeddings is None:
             raise NoEndpoint("this kernel has none")
-        endpoint = self._embeddings.endpoint()
+        endpoint = self.embeddings.endpoint()
         if not best:
             return ()
         found = {one.place.id: one for one in best}
         known = await self._ask(turn_index.vectors_of, endpoint.id, found)
-        texts = await self._reader.read(history.texts, agent, [one.place for one in best if one.place.id not in known])
+        texts = await self.log.reader.read(
+            history.texts, agent, [one.place for one in best if one.place.id not in known]
+        )
         said = [said_in(turn) for turn in texts.values()]
-        asked, *others = await self._embeddings.vectors(endpoint, [query, *said])
+        asked, *others = await self.embeddings.vectors(endpoint, [query, *said])
         new = {place: vector.tobytes() for place, vector in zip(texts, others, strict=True)}
         if new:
             with suppress(Refused):  # nothing can be kept: they are asked for again next time
@@ -180,7 +182,7 @@ class Recall:
         """The newest turns of an agent, or those before one, oldest first. Raises Refused."""
         await self._follow(PATIENCE_SECONDS)
         page = await self._ask(turn_index.newest, wanted, limit, before)
-        texts = await self._reader.read(history.texts, wanted.agent, page.turns)
+        texts = await self.log.reader.read(history.texts, wanted.agent, page.turns)
         return HistoryPage(
             agent=wanted.agent,
             turns=tuple(_cut(texts[place], READ_CHARACTERS) for place in page.turns if place in texts),
@@ -209,7 +211,7 @@ class Recall:
         places = [place for key in keys if (place := known.places.get(key)) is not None]
         found = [place for place in places if counts(memory.kept[place].entry)]
         kept = [remembered(memory.kept[place].entry) for place in found]
-        ranked = rank(kept, query, self._now_ms(), len(kept), corpus)
+        ranked = rank(kept, query, self.log.now_ms(), len(kept), corpus)
         return Found(tuple(Ranked(found[one.place], one.score) for one in ranked[:limit]), len(ranked))
 
     # -- removal --------------------------------------------------------------------------------------------------
@@ -285,15 +287,15 @@ class Recall:
     async def _step(self) -> bool:
         """One batch. Returns whether there is more. Raises Refused."""
         at = await self._ask(recall_index.progress)
-        found = await self._reader.read(history.changes, at)
+        found = await self.log.reader.read(history.changes, at)
         if found.upto != at or found.turns:
             await self._write(turn_index.put_turns, found.turns, found.upto)
         for space in found.spaces:
             await self._drop_gone(space=space)
         for agent in found.agents:
             self._kept.pop(agent, None)
-            if self._embeddings is not None:
-                await trio.to_thread.run_sync(self._embeddings.forget, agent)
+            if self.embeddings is not None:
+                await trio.to_thread.run_sync(self.embeddings.forget, agent)
             await self._write(turn_index.forget_kept, agent)
             await self._drop_gone(agent=agent)
         return found.more
@@ -304,7 +306,7 @@ class Recall:
         removed = 0
         while places := await self._ask(turn_index.suspects, space=space, agent=agent, after=after):
             after = places[-1].id
-            if gone := await self._reader.read(history.gone, places):
+            if gone := await self.log.reader.read(history.gone, places):
                 removed += await self._write(turn_index.forget_turns, [one.id for one in gone])
         if removed or space is not None or agent is not None:
             await self._write(recall_index.scrub)
@@ -335,23 +337,23 @@ class Recall:
                 return await trio.to_thread.run_sync(job, await self._opened(), limiter=limiter)
         except (IndexBroken, IndexUnwritable) as error:
             text = f"the index of what was said cannot be used: {error}"
-            raise Refused("storage_full", text, f"see to the disk of {os.path.dirname(self._path)}") from error
+            raise Refused("storage_full", text, f"see to the disk of {os.path.dirname(self.path)}") from error
 
     async def _opened(self) -> Index:
         async with self._opening:
             if self._index is None:
-                log = self._reader.now(history.log_name)
-                self._index = await trio.to_thread.run_sync(Index, self._path, log)
+                log = self.log.reader.now(history.log_name)
+                self._index = await trio.to_thread.run_sync(Index, self.path, log)
                 if self._index.why_empty:
-                    logger.info("recall.made %s: %s", self._path, self._index.why_empty)
+                    logger.info("recall.made %s: %s", self.path, self._index.why_empty)
             return self._index
 
     async def _throw_away(self, why: str) -> None:
         async with self._opening:
-            logger.warning("recall.remade %s: %s", self._path, why)
+            logger.warning("recall.remade %s: %s", self.path, why)
             self._index = None
             self._kept.clear()
-            await trio.to_thread.run_sync(recall_index.remove, self._path)
+            await trio.to_thread.run_sync(recall_index.remove, self.path)
 
 
 def _put_memory(conn: Connection, agent: str, memory: Memory) -> _Known:

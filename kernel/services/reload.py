@@ -15,6 +15,7 @@ from errno import EACCES, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.agents.catalog import AGENTS, AgentScan, Catalog
@@ -104,35 +105,34 @@ START_SECONDS: Final = 0.8
 """So long a start waits for agents' files. There is time for two thousand; nobody waits for ten thousand."""
 
 
-class Reload:
+class Reload(msgspec.Struct, eq=False, kw_only=True):
     """Takes over edited definitions, and knows what the files say now. One task."""
 
-    def __init__(self, *, catalog: Catalog, log: Log, sleep: Callable[[float], Awaitable[object]] = trio.sleep) -> None:
-        self._catalog = catalog
-        self._reader, self._writer, _ = log
-        self._sleep = sleep
-        self._told: frozenset[FileError] = frozenset()
-        self._seen: object = None
-        self._watch: DirectoryWatch | None = None
-        self._found: Definitions | None = None
-        """What was there when last looked."""
-        self._sure = False
-        """Nobody was told of a change since."""
-        self._unread = False
-        """There were more files at the start than could be read then, and they are being read."""
-        self._left: frozenset[str] = frozenset()
-        """Agents that a kernel which died had made at run time: a file of such a name that is still unread says what
-        becomes of it, as one does that was read at the start."""
+    catalog: Catalog
+    log: Log
+    sleep: Callable[[float], Awaitable[object]] = trio.sleep
+    _told: frozenset[FileError] = frozenset()
+    _seen: object = None
+    _watch: DirectoryWatch | None = None
+    _found: Definitions | None = None
+    """What was there when last looked."""
+    _sure: bool = False
+    """Nobody was told of a change since."""
+    _unread: bool = False
+    """There were more files at the start than could be read then, and they are being read."""
+    _left: frozenset[str] = frozenset()
+    """Agents that a kernel which died had made at run time: a file of such a name that is still unread says what
+    becomes of it, as one does that was read at the start."""
 
     async def start(self) -> AgentScan:
         """Register the agents before any work is begun: all of them, or as many as START_SECONDS allow.
 
         Then ``run`` goes on behind it; who gets a message is read at once. Raises BadDefinition for the project file.
         """
-        scan = await register(self._catalog, self._writer, self._reader, START_SECONDS)
+        scan = await register(self.catalog, self.log.writer, self.log.reader, START_SECONDS)
         self._unread = not scan.whole
         if self._unread:
-            self._left = await made_at_run_time(self._reader)
+            self._left = await made_at_run_time(self.log.reader)
         return scan
 
     async def current(self) -> Definitions | None:
@@ -142,7 +142,7 @@ class Reload:
         """
         if self._sure and self._watch is not None and not self._watch.pending():
             return self._found
-        if root_fault(str(self._catalog.root)) is not None:
+        if root_fault(str(self.catalog.root)) is not None:
             return self._found
         if self._unread and self._watch is not None:
             return None
@@ -164,7 +164,7 @@ class Reload:
                         continue  # a folder that a file names: something may have changed in it meanwhile
                     await watch.changed()
                     self._sure = False
-                    await self._sleep(SETTLE_SECONDS)
+                    await self.sleep(SETTLE_SECONDS)
         except CannotWatch as error:
             logger.warning("reload.off %s: an edited file counts when its agent works next", error)
         finally:
@@ -174,7 +174,7 @@ class Reload:
 
     async def run_once(self) -> None:
         """Take over what the files say now, and tell what is wrong with them that was not told yet."""
-        if root_fault(str(self._catalog.root)) is not None:
+        if root_fault(str(self.catalog.root)) is not None:
             return
         stamp = await trio.to_thread.run_sync(self._stamp)
         if stamp == self._seen:  # some other file of the root
@@ -183,36 +183,36 @@ class Reload:
         found = await self._look()
         self._found, self._sure, self._unread = found, True, False
         if found.scan is not None:
-            await take_over(found.scan, self._writer, self._reader, over=self._left)
+            await take_over(found.scan, self.log.writer, self.log.reader, over=self._left)
             self._left = frozenset()
             # Agents whose files are gone: those that have work are kept until that has ended.
-            if await gone(self._catalog, self._reader):
-                await self._sleep(GONE_SECONDS)
-                await forget(self._catalog, self._writer, self._reader)
+            if await gone(self.catalog, self.log.reader):
+                await self.sleep(GONE_SECONDS)
+                await forget(self.catalog, self.log.writer, self.log.reader)
         self._seen = stamp
         fresh = [one for one in dict.fromkeys(found.errors) if one not in self._told]
         self._told = frozenset(found.errors)
         for one in fresh:
             logger.warning("definition.broken %s:%d:%d %s", one.path, one.line, one.column, one.message)
         if fresh:
-            await self._writer.commit(emit_broken, fresh)
+            await self.log.writer.commit(emit_broken, fresh)
 
     async def _look(self) -> Definitions:
         """Cancellation: the thread is left to itself, for ten thousand files would keep a stop waiting."""
-        return await trio.to_thread.run_sync(definitions, self._catalog, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(definitions, self.catalog, abandon_on_cancel=True)
 
     def _stamp(self) -> object:
         """Another one than before where a definition came, went or was written. Blocks."""
         found: set[tuple[str, int, int]] = set()
-        with suppress(OSError), os.scandir(self._catalog.root / WORKFLOWS) as entries:
+        with suppress(OSError), os.scandir(self.catalog.root / WORKFLOWS) as entries:
             found |= {(one.name, one.stat().st_mtime_ns, one.stat().st_size) for one in entries}
-        return self._catalog.stamp(), found
+        return self.catalog.stamp(), found
 
     def _folders(self) -> Iterator[Path]:
-        root = self._catalog.root
-        project = self._catalog.kept_project()
+        root = self.catalog.root
+        project = self.catalog.kept_project()
         files = (*(one for one in project.agents.values() if isinstance(one, str)), *project.workflows.values())
         yield from (root, root / AGENTS, root / WORKFLOWS)
-        users = self._catalog.users_folder()
+        users = self.catalog.users_folder()
         yield from () if users is None else (users,)
-        yield from {root / os.path.dirname(file) for file in (*files, *self._catalog.prompt_files())}
+        yield from {root / os.path.dirname(file) for file in (*files, *self.catalog.prompt_files())}

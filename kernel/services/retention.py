@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
+import msgspec
 import trio
 
 from kernel.policy.retention import old_before
@@ -57,76 +58,67 @@ WAKING: Final = frozenset({"workflow.stopped"})
 """Events after which a memory space may have to be removed."""
 
 
-class Retention:
+class Retention(msgspec.Struct, eq=False, kw_only=True):
     """Sweeps once a day. ``kept_seconds`` is asked before each sweep: the project file may have been edited.
 
     ``redo`` has words that were removed out of the files too.
     """
 
-    def __init__(
-        self,
-        *,
-        log: Log,
-        kept_seconds: Callable[[], float],
-        homes: CliHomes | None = None,
-        redo: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint,
-        sleep: Callable[[float], Awaitable[object]] = trio.sleep,
-    ) -> None:
-        self._reader, self._writer, self._now_ms = log
-        self._kept_seconds = kept_seconds
-        self._homes = homes or CliHomes()
-        self._redo = redo
-        self._sleep = sleep
+    log: Log
+    kept_seconds: Callable[[], float]
+    homes: CliHomes = msgspec.field(default_factory=CliHomes)
+    redo: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint
+    sleep: Callable[[float], Awaitable[object]] = trio.sleep
 
     async def run(self) -> None:
         """Sweep until cancelled. Raises StorageFailed."""
         next_ms = 0
-        await self._sleep(FIRST_SECONDS)
+        await self.sleep(FIRST_SECONDS)
         while True:
-            if self._now_ms() >= next_ms:
-                next_ms = self._now_ms() + EVERY_MS
+            if self.log.now_ms() >= next_ms:
+                next_ms = self.log.now_ms() + EVERY_MS
                 try:
                     await self.sweep()
                 except Refused as refused:
                     logger.warning("retention.skipped %s", refused.text)
-            await self._sleep(LOOK_SECONDS)
+            await self.sleep(LOOK_SECONDS)
 
     async def sweep(self) -> None:
         """Remove all that is old now. Raises Refused (bad_definition: the project file).
 
         Cancellation: what was removed is removed, the rest is found again.
         """
-        now_ms = self._now_ms()
-        skips = await self._reader.read(retention.skips)
-        before_ms = old_before(now_ms, int(self._kept_seconds() * 1000), skips)
+        now_ms = self.log.now_ms()
+        skips = await self.log.reader.read(retention.skips)
+        before_ms = old_before(now_ms, int(self.kept_seconds() * 1000), skips)
         instructions = events = blobs = after = 0
-        while found := await self._reader.read(retention.instructions, before_ms):
+        while found := await self.log.reader.read(retention.instructions, before_ms):
             instructions += await self._commit_parts(sweep_instructions, found, before_ms)
-        while seqs := await self._reader.read(retention.events, before_ms, after):
+        while seqs := await self.log.reader.read(retention.events, before_ms, after):
             events += await self._commit_batches(sweep_events, seqs)
             after = seqs[-1]
         # Runs first, then what is left of them, also by a sweep that was interrupted.
-        if over := await self._reader.read(retention.runs, before_ms):
+        if over := await self.log.reader.read(retention.runs, before_ms):
             await self._commit_parts(clear_runs, over, before_ms)
-            await self._redo()
+            await self.redo()
         runs = await self._commit_parts(sweep_runs, over, before_ms)
-        while seqs := await self._reader.read(retention.messages_left):
+        while seqs := await self.log.reader.read(retention.messages_left):
             await self._commit_batches(sweep_messages, seqs)
-        while numbers := await self._reader.read(retention.instructions_left):
+        while numbers := await self.log.reader.read(retention.instructions_left):
             await self._commit_batches(sweep_left, numbers)
         for _ in range(BLOB_PASSES):
-            unused = await self._reader.read(retention.blobs, now_ms - UNSWEPT_MS)
+            unused = await self.log.reader.read(retention.blobs, now_ms - UNSWEPT_MS)
             blobs += await self._commit_batches(sweep_blobs, unused, now_ms - UNSWEPT_MS)
         for statement, rows_before_ms in (
             (retention.FEEDBACK, before_ms),
             (retention.ANSWERS, now_ms - idempotency.KEPT_MS),
             (retention.CRASHES, now_ms - CRASHES_KEPT_MS),
         ):
-            while await commit_with_retry(self._writer, sweep_rows, statement, rows_before_ms) == ROWS:
+            while await commit_with_retry(self.log.writer, sweep_rows, statement, rows_before_ms) == ROWS:
                 pass
         if runs:
-            await commit_with_retry(self._writer, retention.give_back)
-        homes = await self._homes.keep(await self._reader.read(retention.spaces_in_use, before_ms))
+            await commit_with_retry(self.log.writer, retention.give_back)
+        homes = await self.homes.keep(await self.log.reader.read(retention.spaces_in_use, before_ms))
         logger.info(
             "retention.swept instructions: %d, events: %d, spaces of runs: %d, blobs: %d, homes: %d",
             instructions,
@@ -144,7 +136,7 @@ class Retention:
         **kwargs: P.kwargs,
     ) -> int:
         for start in range(0, len(items), ROWS):
-            await commit_with_retry(self._writer, job, items[start : start + ROWS], *args, **kwargs)
+            await commit_with_retry(self.log.writer, job, items[start : start + ROWS], *args, **kwargs)
         return len(items)
 
     async def _commit_parts(
@@ -153,26 +145,25 @@ class Retention:
         """Commit ``job``, which returns how many items it has done, until all are. Returns how many there were."""
         left = items
         while left:
-            left = left[await commit_with_retry(self._writer, job, left[:ROWS], before_ms) :]
+            left = left[await commit_with_retry(self.log.writer, job, left[:ROWS], before_ms) :]
         return len(items)
 
 
-class MemorySpaceCleanup:
+class MemorySpaceCleanup(msgspec.Struct, eq=False, kw_only=True):
     """Removes the messages of workflows with ``provider: memory``, a minute after they have ended. One task.
 
     The minute is for clients that read the report of a run. It ends with the kernel; what one left that was killed is
     removed at the next start.
     """
 
-    def __init__(self, *, log: Log, wake: Wake) -> None:
-        self._reader, self._writer, self._now_ms = log
-        self._wake = wake
+    log: Log
+    wake: Wake
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Remove until cancelled. Raises StorageFailed."""
         await self.run_once(0)
         try:
-            await reconcile(self._wake, self.run_once, task_status)
+            await reconcile(self.wake, self.run_once, task_status)
         finally:
             with trio.move_on_after(LAST_SECONDS, shield=True):
                 await self.run_once(0)
@@ -180,12 +171,12 @@ class MemorySpaceCleanup:
     async def run_once(self, kept_ms: int = MEMORY_SPACE_KEPT_MS) -> float:
         """Remove what ended ``kept_ms`` ago or earlier. Returns the seconds until something may be due."""
         nap = float("inf")
-        for space, ended_ms in self._reader.now(retention.ended):
-            left_ms = ended_ms + kept_ms - self._now_ms()
+        for space, ended_ms in self.log.reader.now(retention.ended):
+            left_ms = ended_ms + kept_ms - self.log.now_ms()
             if left_ms > 0:
                 return min(nap, left_ms / 1000)
             try:
-                await self._writer.commit(clear, space)
+                await self.log.writer.commit(clear, space)
             except Refused as refused:
                 logger.warning("passing.refused %s: %s", space, refused.text)
                 nap = RETRY_SECONDS

@@ -27,7 +27,7 @@ from kernel.procs.spec import NodeLost, SpawnTransient
 from kernel.rule.draft import Author
 from kernel.services.attempt_services import AttemptServices, Conversation, StopReason
 from kernel.services.completion import AttemptResult, Ending, commit_with_retry, judged, of_bug, of_lost
-from kernel.services.handed_attempt import HandedAttempt, without_prompt
+from kernel.services.handover import HandedAttempt, without_prompt
 from kernel.services.kept_workers import KeptWorkers, Place, Worker
 from kernel.services.preparation import NotHome
 from kernel.services.session_pause import PausableDeadline, SessionPause

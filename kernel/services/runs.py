@@ -76,22 +76,21 @@ def concerns_no_run(event: Event) -> bool:
     return event.type == "instruction.ended" and data["status"] == "done"
 
 
-class Runs:
+class Runs(msgspec.Struct, eq=False, kw_only=True):
     """Watches every running run, also those of earlier kernels. Its ``wake`` may leave out what concerns no run."""
 
-    def __init__(self, *, log: Log, wake: Wake) -> None:
-        self._reader, self._writer, self._now_ms = log
-        self._wake = wake
+    log: Log
+    wake: Wake
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch until cancelled."""
-        await reconcile(self._wake, self.run_once, task_status)
+        await reconcile(self.wake, self.run_once, task_status)
 
     async def run_once(self) -> float:
         """End every run that is over. Returns the seconds until one may be over though nothing happens."""
         nap = await self._hold_overdue()
-        for progress in self._reader.now(workflows.running_runs, self._now_ms()):
-            over = run_completion(progress, self._now_ms())
+        for progress in self.log.reader.now(workflows.running_runs, self.log.now_ms()):
+            over = run_completion(progress, self.log.now_ms())
             if not isinstance(over, RunCompletion):
                 nap = min(nap, over / 1000)
             elif not await self._end(progress.run):
@@ -100,14 +99,14 @@ class Runs:
 
     async def _end(self, run: int) -> bool:
         """End ``run`` unless more comes of it, and check its answer against its schema first. False: try later."""
-        expected = self._reader.now(run_outcomes.expected, run)
+        expected = self.log.reader.now(run_outcomes.expected, run)
         if expected.deliver is not None:
-            last = self._reader.now(landings.last_delivery, run)
+            last = self.log.reader.now(landings.last_delivery, run)
             if last is not None and not last.over:
                 return True  # its end wakes us
         judged: RunJudgement | None = None
         if expected.schema is not None:
-            reply = self._reader.now(run_outcomes.last_reply, run, expected.exit_from)
+            reply = self.log.reader.now(run_outcomes.last_reply, run, expected.exit_from)
             fault = await check_in_subprocess(expected.schema, reply.text) if reply.seq else "there is none"
             judged = RunJudgement(reply.seq, fault)
         return await self._commits(end_run, run, judged)
@@ -115,8 +114,8 @@ class Runs:
     async def _hold_overdue(self) -> float:
         """Hold the started workflows whose wall time is over. Returns the seconds until the next one's is."""
         nap = LONGEST_NAP_SECONDS
-        for run, deadline_ms in self._reader.now(workflows.deadlines):
-            left_ms = deadline_ms - self._now_ms()
+        for run, deadline_ms in self.log.reader.now(workflows.deadlines):
+            left_ms = deadline_ms - self.log.now_ms()
             if left_ms > 0:
                 return min(nap, left_ms / 1000)
             if not await self._commits(limit, run, "wall_time"):
@@ -128,7 +127,7 @@ class Runs:
     ) -> bool:
         """Commit; False where the store cannot take it now (a full disk), which is no reason to end the kernel."""
         try:
-            await self._writer.commit(job, *args, **kwargs)
+            await self.log.writer.commit(job, *args, **kwargs)
         except Refused as refused:
             logger.warning("run.refused %s", refused.text)
             return False

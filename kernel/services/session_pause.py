@@ -10,14 +10,13 @@ import msgspec
 import trio
 
 
-class PausableDeadline:
+class PausableDeadline(msgspec.Struct, eq=False):
     """A deadline that stands still while calls of the worker are kept waiting for a person. Uses Trio's clock."""
 
-    def __init__(self) -> None:
-        self._calls = 0
-        self._ended_at = -math.inf
-        self._deadline = trio.CancelScope()
-        self._left_seconds = math.inf
+    _calls: int = 0
+    _ended_at: float = -math.inf
+    _deadline: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
+    _left_seconds: float = math.inf
 
     @property
     def lasts(self) -> bool:
@@ -61,33 +60,33 @@ class PausableDeadline:
         self._deadline.deadline = math.inf
 
 
-class SessionPause:
+class SessionPause(msgspec.Struct, eq=False):
     """A conversation that may be asked to stand still: between two frames, where nothing is half done, until released.
 
     What its worker says meanwhile waits in the pipe.
     """
 
-    def __init__(self) -> None:
-        self._released = trio.Event()
-        self._released.set()
-        self._nap: trio.CancelScope | None = None
-        self.stands = False
+    stands: bool = False
+    _released: trio.Event | None = None
+    """Set once it may go on; None where it was not asked to stand still."""
+    _nap: trio.CancelScope | None = None
 
     @property
     def asked(self) -> bool:
         """Return whether it is to stand still."""
-        return not self._released.is_set()
+        return self._released is not None
 
     def ask(self) -> None:
         """Have it stand still from its next such point on."""
-        if not self.asked:
-            self._released = trio.Event()
+        self._released = self._released or trio.Event()
         if self._nap is not None:
             self._nap.cancel()
 
     def release(self) -> None:
         """Let it go on."""
-        self._released.set()
+        if self._released is not None:
+            self._released.set()
+            self._released = None
 
     @contextmanager
     def may_interrupt(self, nap: trio.CancelScope) -> Generator[None]:
@@ -102,7 +101,8 @@ class SessionPause:
         """Stand still until released."""
         self.stands = True
         try:
-            await self._released.wait()
+            if self._released is not None:
+                await self._released.wait()
         finally:
             self.stands = False
 

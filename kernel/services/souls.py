@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
+import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
@@ -38,21 +39,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Souls:
+class Souls(msgspec.Struct, eq=False, kw_only=True):
     """The souls of a project's agents."""
 
-    def __init__(self, *, catalog: Catalog, contexts: PersonalContexts, reader: Reader, writer: Writer) -> None:
-        self._catalog = catalog
-        self._contexts = contexts
-        self._reader = reader
-        self._writer = writer
-        self._lock = trio.Lock()
+    catalog: Catalog
+    contexts: PersonalContexts
+    reader: Reader
+    writer: Writer
+    _lock: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def report(self, key: AgentKey, space: str) -> SoulReport:
         """The soul of ``key`` as it is now, seen from ``space``. Raises Refused, BadDefinition."""
         async with self._lock:
             definition, standing = await self._standing(key)
-        newest = self._reader.now(souls.newest, key)
+        newest = self.reader.now(souls.newest, key)
         return SoulReport(
             agent=key,
             soul=dict(standing.traits),
@@ -61,13 +61,13 @@ class Souls:
             edited=newest is not None
             and newest.body != (standing.baseline if standing.body is None else standing.body),
             evolution=self.evolution(space),
-            proposals=await self._reader.read(souls.proposals, key),
-            versions=await self._reader.read(souls.versions, key),
+            proposals=await self.reader.read(souls.proposals, key),
+            versions=await self.reader.read(souls.versions, key),
         )
 
     def evolution(self, space: str) -> SoulEvolution:
         """The fate of suggestions that are made in ``space``."""
-        return settings_of(space, self._catalog, self._reader).soul_evolution
+        return settings_of(space, self.catalog, self.reader).soul_evolution
 
     async def suggest(
         self, identity: Identity, author: Author, trait: str, value: str, observation: str
@@ -93,7 +93,7 @@ class Souls:
     async def reject(self, key: AgentKey, name: str, reason: str) -> SoulProposal:
         """Decide that it is not taken, as a person. Raises Refused."""
         self._record(key)
-        return await self._writer.commit(souls.reject, key, name, reason)
+        return await self.writer.commit(souls.reject, key, name, reason)
 
     async def roll_back(self, key: AgentKey, version: int, reason: str) -> int:
         """Have the soul say again what ``version`` said, as a person. Returns the new version. Raises Refused."""
@@ -112,12 +112,12 @@ class Souls:
     ) -> T:
         async with self._lock:
             _, standing = await self._standing(key)
-            made = await self._writer.commit(job, standing, *args, **kwargs)
+            made = await self.writer.commit(job, standing, *args, **kwargs)
             await self._write(key)
             return made
 
     def _record(self, key: AgentKey) -> AgentRecord:
-        record = self._reader.now(agents.row, key)
+        record = self.reader.now(agents.row, key)
         if record is None or record.origin == "inline":
             text = f"there is no agent {key[:60]!r} with a soul of its own"
             raise Refused("unknown_agent", text, "awk ls lists the agents")
@@ -126,13 +126,13 @@ class Souls:
     async def _standing(self, key: AgentKey) -> tuple[AgentDefinition, SoulStanding]:
         await self._write(key)
         record = self._record(key)
-        definition = definition_of(key, record, self._catalog)
+        definition = definition_of(key, record, self.catalog)
         baseline = soul_text(definition.soul)
-        newest = self._reader.now(souls.newest, key)
+        newest = self.reader.now(souls.newest, key)
         if newest is not None and (not newest.written or record.origin != "file"):
             traits = traits_of(newest.body.encode(), soul_path(definition))
             return definition, SoulStanding(baseline, newest.body, traits)
-        file = await trio.to_thread.run_sync(read_soul, self._catalog.root, definition)
+        file = await trio.to_thread.run_sync(read_soul, self.catalog.root, definition)
         if file is None:
             return definition, SoulStanding(baseline, None, definition.soul)
         return definition, SoulStanding(baseline, file.body, file.traits)
@@ -144,17 +144,17 @@ class Souls:
         version first.
         """
         record = self._record(key)
-        if record.origin != "file" or self._reader.now(souls.unwritten, key) is None:
+        if record.origin != "file" or self.reader.now(souls.unwritten, key) is None:
             return
         try:
-            place = self._contexts.place(key, record)
-            while (wanted := self._reader.now(souls.unwritten, key)) is not None:
-                edited = await trio.to_thread.run_sync(self._contexts.write_soul, place, *wanted)
+            place = self.contexts.place(key, record)
+            while (wanted := self.reader.now(souls.unwritten, key)) is not None:
+                edited = await trio.to_thread.run_sync(self.contexts.write_soul, place, *wanted)
                 if edited is None:
                     break
                 traits_of(edited.encode(), f"{place.shown}/{SOUL_FILE}")  # half of an edit is waited for
-                await self._writer.commit(souls.keep_edit, key, edited)
+                await self.writer.commit(souls.keep_edit, key, edited)
         except (Refused, BadDefinition) as error:
             logger.warning("soul.unwritten %s: %s", key, error)
             return
-        await self._writer.commit(souls.mark_written, key)
+        await self.writer.commit(souls.mark_written, key)

@@ -9,8 +9,13 @@ anew, with a ledger of what was done.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 import msgspec
 import trio
@@ -28,7 +33,6 @@ from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import TrustedFiles, agent_units, demands_text, missing_grants
 from kernel.policy.circuit_breaker import Endpoint
 from kernel.policy.prompt_budget import tokens
-from kernel.services.call_command import CallCommand
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
 from kernel.store import approvals, entries, message_trust
 from kernel.store.entries import FrozenPrompt
@@ -36,13 +40,53 @@ from kernel.store.reader import Reader
 from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
+from osfiles.atomic_write import replacing
 from protocol.agent import AgentDefinition
 from protocol.agent_memory import SourceClass
 from protocol.api.instructions import PromptPart
 from protocol.backends import BACKENDS, CLIS
+from protocol.discovery import CALL_URL
 from protocol.errors import Cause, Refused
 from protocol.ipc import Entry, Limits, McpAddress, Sandbox, Start
 from protocol.project import ProjectDefinition
+
+FOLDER: Final = "bin"
+COMMAND: Final = "agent-worker"
+_SCRIPT: Final = """\
+#!/bin/sh
+# The command agent-worker inside an attempt. Written by the kernel at each start.
+case ${{1-}} in
+    call | help | -h | --help) ;;
+    *)
+        echo "error: inside an attempt agent-worker has one command: call TOOL [JSON]" >&2
+        exit 2
+        ;;
+esac
+exec {python} -I -m interface agent-worker '' "$@"
+"""
+
+
+class CallCommand(msgspec.Struct, frozen=True):
+    """The folder it is in, and the address it asks."""
+
+    folder: str
+    url: str
+
+    def install(self) -> None:
+        """Write it, in the place of an older one. Raises OSError."""
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        path, beside = os.path.join(self.folder, COMMAND), os.path.join(self.folder, f".{COMMAND}.new")
+        with replacing(path, 0o700, beside=beside, sync=False) as file:
+            file.write(_SCRIPT.format(python=shlex.quote(sys.executable)).encode())
+
+    def added_to(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return ``env`` with the command behind all others, and with what it has to know."""
+        return {**env, "PATH": f"{env['PATH']}:{self.folder}", CALL_URL: self.url}
+
+
+def call_command(state: Path, url: str) -> CallCommand:
+    """The command of the kernel at ``url``, whose state is in ``state``."""
+    return CallCommand(str(state / FOLDER), url)
 
 
 class FirstPrompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,54 +189,41 @@ class StartFrame(msgspec.Struct, frozen=True):
     """The class of what it begins with; of a frame that another program made nobody knows it."""
 
 
-class StartFrameBuilder:
-    """Builds start frames. ``own_bin``: directories that workers must not find our commands in."""
+class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
+    """Builds start frames."""
 
-    def __init__(
-        self,
-        *,
-        files: TrustedFiles,
-        reader: Reader,
-        own_bin: frozenset[str],
-        url: str,
-        paths: AttemptPaths,
-        memories: Memories | None = None,
-        working_directory: Callable[[Leased], WorkingDirectory] | None = None,
-        confine: Callable[
-            [AgentDefinition, WorkingDirectory, Start], Sandbox | None
-        ] = lambda _definition, _directory, _start: None,
-        call_command: CallCommand | None = None,
-    ) -> None:
-        """``working_directory`` of an attempt: the project unless given. ``confine`` may raise CauseError.
-
-        ``memories`` None: no agent knows anything.
-        """
-        self._memories = memories
-        self._working_directory = working_directory or in_project(files.catalog.root)
-        self._confine = confine
-        self._paths = paths
-        self._reader = reader
-        self._own_bin = own_bin
-        self._url = url
-        self._catalog, self._environ, self._trust = files
-        self._call_command = call_command
+    files: TrustedFiles
+    reader: Reader
+    own_bin: frozenset[str]
+    """Directories that workers must not find our commands in."""
+    url: str
+    paths: AttemptPaths
+    memories: Memories | None = None
+    """None: no agent knows anything."""
+    working_directory: Callable[[Leased], WorkingDirectory] | None = None
+    """None: the project."""
+    confine: Callable[[AgentDefinition, WorkingDirectory, Start], Sandbox | None] = (
+        lambda _definition, _directory, _start: None
+    )
+    """May raise CauseError."""
+    call_command: CallCommand | None = None
 
     async def build(self, leased: Leased, token: str) -> StartFrame:
         """Build the frame of one attempt. Raises CannotStart. What an agent brings along is read in a thread."""
         try:
-            definition = definition_for(leased.agent, leased.space, self._catalog, self._reader)
-            project = self._catalog.kept_project()
+            definition = definition_for(leased.agent, leased.space, self.files.catalog, self.reader)
+            project = self.files.catalog.kept_project()
             own = NOTHING
             if has_resources(definition, project):
-                own = await trio.to_thread.run_sync(resources_of, definition, project, self._catalog.root)
+                own = await trio.to_thread.run_sync(resources_of, definition, project, self.files.catalog.root)
             self._check_trust(leased, definition, project, own)
             known = NOTHING_KNOWN
-            if self._memories is not None:
-                known = await known_for(leased, definition, self._memories, self._reader)
+            if self.memories is not None:
+                known = await known_for(leased, definition, self.memories, self.reader)
             extras = Extras({})
             if BACKENDS[definition.backend].own is not None:
-                home = self._paths.session(leased, definition)
-                extras = await trio.to_thread.run_sync(extras_of, definition, self._environ, home)
+                home = self.paths.session(leased, definition)
+                extras = await trio.to_thread.run_sync(extras_of, definition, self.files.environ, home)
             if clash := extras.servers.keys() & own.servers.keys():
                 text = f"cli.mcp_servers: the project has a server {min(clash)} too; rename one of the two"
                 raise CauseError("definition_missing", text)
@@ -215,18 +246,18 @@ class StartFrameBuilder:
         extras: Extras,
         known: Known,
     ) -> StartFrame:
-        resolved = resolve(definition, project, self._environ)
-        assemble = partial(instruction_prompt, leased, definition, self._catalog, self._reader, own.rules, known)
-        opened = first_prompt(leased, definition.backend, resolved, self._reader, assemble)
+        resolved = resolve(definition, project, self.files.environ)
+        assemble = partial(instruction_prompt, leased, definition, self.files.catalog, self.reader, own.rules, known)
+        opened = first_prompt(leased, definition.backend, resolved, self.reader, assemble)
         prompt = opened.prompt
         # Our own loop has a tool for skills. Other programs read files, and are told where.
         readable = (*own.skills, *extras.skills)
         skills = skills_prompt(readable) if definition.backend in CLIS else ""
         spec = BACKENDS[definition.backend]
-        env = worker_environment(self._environ, definition.env, self._own_bin)
-        if self._call_command is not None:
-            env = self._call_command.added_to(env)
-        working_directory = self._working_directory(leased)
+        env = worker_environment(self.files.environ, definition.env, self.own_bin)
+        if self.call_command is not None:
+            env = self.call_command.added_to(env)
+        working_directory = (self.working_directory or in_project(self.files.catalog.root))(leased)
         start = Start(
             instruction=leased.instruction,
             attempt=leased.attempt,
@@ -250,7 +281,7 @@ class StartFrameBuilder:
             effort=definition.effort,
             thinking_tokens=None if definition.thinking is None else definition.thinking.budget_tokens,
             temperature=definition.temperature,
-            mcp=McpAddress(url=self._url),
+            mcp=McpAddress(url=self.url),
             token=token,
             cwd=working_directory.cwd,
             env=env,
@@ -266,41 +297,41 @@ class StartFrameBuilder:
             project_tools=dict(own.tools),
             pinned=dict(own.pinned),
             skills=readable,
-            mcp_servers=filled({**extras.servers, **own.servers}, self._environ),
+            mcp_servers=filled({**extras.servers, **own.servers}, self.files.environ),
             read_only=definition.read_only,
             nested_rules=None if own.nested_rules is None else dict(own.nested_rules),
             approval=leased.approval or definition.approval,
-            granted=self._reader.now(approvals.granted, leased.instruction) if leased.entries else (),
-            command=command_of(definition, self._catalog.root, env["PATH"]),
-            attempt_dir=self._paths.attempt(leased),
+            granted=self.reader.now(approvals.granted, leased.instruction) if leased.entries else (),
+            command=command_of(definition, self.files.catalog.root, env["PATH"]),
+            attempt_dir=self.paths.attempt(leased),
             hooks=extras.hooks,
             login=definition.login and (spec.login is not None or spec.own_home),
-            session_dir=self._paths.session(leased, definition),
-            hidden=self._paths.hidden,
-            closed=tuple(str(self._catalog.root / one) for one in self._catalog.outside_contexts())
+            session_dir=self.paths.session(leased, definition),
+            hidden=self.paths.hidden,
+            closed=tuple(str(self.files.catalog.root / one) for one in self.files.catalog.outside_contexts())
             if "files" in definition.tools
             else (),
         )
-        root = str(self._catalog.root)
+        root = str(self.files.catalog.root)
         return StartFrame(
             definition=definition,
-            start=msgspec.structs.replace(start, sandbox=self._confine(definition, working_directory, start)),
+            start=msgspec.structs.replace(start, sandbox=self.confine(definition, working_directory, start)),
             manifest=prompt.manifest,
             sdks=sdks_for((definition,), project),
             endpoint=_endpoint(leased, resolved),
             snapshot=opened.snapshot,
             beside="" if working_directory.top == root else root,
-            seen=self._reader.now(message_trust.of_start, leased, definition.backend, prompt.parts),
+            seen=self.reader.now(message_trust.of_start, leased, definition.backend, prompt.parts),
         )
 
     def _check_trust(
         self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition, own: AgentResources
     ) -> None:
         """Raise CannotStart for files that nobody trusts: edited since, never trusted, or taken back (promise P19)."""
-        if self._trust.everything:
+        if self.files.trust.everything:
             return
         found = (one for one in agent_units(definition, project, own) if not leased.vouched.issuperset(one.demands))
-        wants = missing_grants(found, self._trust.kept)
+        wants = missing_grants(found, self.files.trust.kept)
         if wants:
             said = "changed since they were trusted" if leased.vouched or wants[0].before else "are not trusted"
             raise CannotStart("untrusted", f"the files {said}: {demands_text(wants)[:500]}")

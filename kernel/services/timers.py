@@ -230,26 +230,25 @@ SHORTEST_NAP_SECONDS: Final = 0.02
 """So that a row that cannot be moved on does not keep a core busy."""
 
 
-class Deadlines:
+class Deadlines(msgspec.Struct, eq=False, kw_only=True):
     """Ends waits, lets circuit breakers be probed, and raises what has waited too long, when it is time. One task.
 
     ``starvation_ms``: the time that work of any lane waits before it is immediate.
     """
 
-    def __init__(self, *, log: Log, wake: Wake, starvation_ms: int) -> None:
-        self._reader, self._writer, self._now_ms = log
-        self._wake = wake
-        self._starvation_ms = starvation_ms
+    log: Log
+    wake: Wake
+    starvation_ms: int
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch until cancelled."""
-        await reconcile(self._wake, self.run_once, task_status)
+        await reconcile(self.wake, self.run_once, task_status)
 
     async def run_once(self) -> float:
         """Do what is due. Returns the seconds until something is again."""
         if self._due_seconds() <= 0:
             try:
-                await self._writer.commit(apply_due, self._starvation_ms)
+                await self.log.writer.commit(apply_due, self.starvation_ms)
             except Refused as refused:
                 logger.warning("alarm.refused %s", refused.text)
                 return REFUSED_PAUSE_SECONDS
@@ -257,7 +256,7 @@ class Deadlines:
         return self._due_seconds()
 
     def _due_seconds(self) -> float:
-        due_ms = self._reader.now(next_due_ms, self._starvation_ms)
+        due_ms = self.log.reader.now(next_due_ms, self.starvation_ms)
         if due_ms is None:
             return LONGEST_NAP_SECONDS
-        return min((due_ms - self._now_ms()) / 1000, LONGEST_NAP_SECONDS)
+        return min((due_ms - self.log.now_ms()) / 1000, LONGEST_NAP_SECONDS)

@@ -7,11 +7,12 @@ functions of what they are of.
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Final, NamedTuple
 
+import msgspec
 import trio
 
 from kernel.agents.telemetry import header_fields, may_reach, otel_unit, traces_url
@@ -56,29 +57,27 @@ class Collector(NamedTuple):
     fields: Mapping[str, str]
 
 
-class Traces:
+class Traces(msgspec.Struct, eq=False, kw_only=True):
     """Delivers spans to the collector of the project file."""
 
-    def __init__(self, *, log: Log, files: TrustedFiles, wake: Wake, project: str, deliver: Post = post) -> None:
-        """``project`` is the path that its log is of."""
-        self._reader, self._writer, _ = log
-        self._wake = wake
-        self._project = project
-        self._namespace = os.path.basename(project)
-        self._catalog, self._environ, self._trust = files
-        self._deliver = deliver
-        self._one = trio.Lock()
-        self._warn_once = cache(_warn)
-        self._seen = 0
-        """The event up to which nothing is left to tell; the store is told with the next delivery."""
-        self._limit = traces.BATCH
-        self._failures = 0
-        """In a row."""
+    log: Log
+    files: TrustedFiles
+    wake: Wake
+    project: str
+    """The path that the log is of."""
+    deliver: Post = post
+    _one: trio.Lock = msgspec.field(default_factory=trio.Lock)
+    _warn_once: Callable[[str, str], None] = msgspec.field(default_factory=lambda: cache(_warn))
+    _seen: int = 0
+    """The event up to which nothing is left to tell; the store is told with the next delivery."""
+    _limit: int = traces.BATCH
+    _failures: int = 0
+    """In a row."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Deliver until cancelled. It has started once the collector has its place in the log."""
         while True:
-            self._wake.clear()
+            self.wake.clear()
             collector: Collector | None = None
             with suppress(Refused):  # a disk that is full: it looks again
                 collector = await self.usable()
@@ -95,12 +94,12 @@ class Traces:
     async def _until_new(self, collector: Collector | None) -> None:
         """Wait for something to tell; of a collector that is away nothing new is worth a try, unless a person asks."""
         while collector is not None:
-            await self._wake.wait()
+            await self.wake.wait()
             await trio.sleep(GATHER_SECONDS)
-            standing = self._reader.now(traces.standing, collector.name)
+            standing = self.log.reader.now(traces.standing, collector.name)
             if not self._failures or standing is None or standing.failing_ms is None:
                 return
-            self._wake.clear()
+            self.wake.clear()
         await trio.sleep_forever()
 
     async def flush(self) -> None:
@@ -112,41 +111,41 @@ class Traces:
 
     async def usable(self) -> Collector | None:
         """The collector, where it is trusted and can be asked; the store has a cursor for it."""
-        settings = self._catalog.kept_project().otel
+        settings = self.files.catalog.kept_project().otel
         found: Collector | None = None
         if settings is not None:
             wanted = otel_unit(settings)
-            fields = self._trust.fault(wanted) or header_fields(settings, self._environ)
+            fields = self.files.trust.fault(wanted) or header_fields(settings, self.files.environ)
             if isinstance(fields, str):
                 self._warn_once(settings.endpoint, fields)
             else:
                 found = Collector(f"{traces.PREFIX}{wanted.digest}", settings, fields)
         names = frozenset[str]() if found is None else frozenset({found.name})
-        if self._reader.now(traces.known) != names:
+        if self.log.reader.now(traces.known) != names:
             self._seen = 0
-            await self._writer.commit(traces.keep, names)
+            await self.log.writer.commit(traces.keep, names)
         return found
 
     async def turn(self, collector: Collector) -> bool:
         """Tell the next spans, in one request. Returns whether there may be more to tell at once."""
         async with self._one:
-            standing = self._reader.now(traces.standing, collector.name)
+            standing = self.log.reader.now(traces.standing, collector.name)
             if standing is None:
                 return False
             if self._failures and standing.failing_ms is None:
                 self._failures = 0  # a person has it tried again
             cursor = max(standing.cursor, self._seen)
-            log = self._reader.now(traces.log_id, self._project)
-            batch = await self._reader.read(traces.batch, log, cursor, self._limit, collector.settings.content)
+            log = self.log.reader.now(traces.log_id, self.project)
+            batch = await self.log.reader.read(traces.batch, log, cursor, self._limit, collector.settings.content)
             if not batch.spans:
                 self._seen = batch.upto
                 if batch.upto - standing.cursor > UNSAVED_EVENTS:
-                    await self._writer.commit_soon(traces.took, collector.name, batch.upto)
+                    await self.log.writer.commit_soon(traces.took, collector.name, batch.upto)
                 return False
             resource = {
                 "service.name": "agent-worker",
                 "service.version": VERSION,
-                "service.namespace": self._namespace,
+                "service.namespace": os.path.basename(self.project),
             }
             spans = [span for _, span in batch.spans]
             body = await trio.to_thread.run_sync(export_request, spans, resource, "agent-worker", VERSION, SCHEMA)
@@ -154,26 +153,26 @@ class Traces:
             fault_point("traces.told")
             if status is not None and 200 <= status < 300:
                 self._failures, self._limit = 0, traces.BATCH
-                await self._writer.commit(traces.took, collector.name, batch.upto)
+                await self.log.writer.commit(traces.took, collector.name, batch.upto)
                 return True
             if status in BAD and len(spans) > 1:
                 self._limit = max(1, len(spans) // 2)
                 return True
             if status in BAD:
                 logger.warning("otel.refused %s: event %d, %s", host_of(collector.settings.endpoint), batch.upto, why)
-                await self._writer.commit(traces.took, collector.name, batch.upto, 1)
+                await self.log.writer.commit(traces.took, collector.name, batch.upto, 1)
                 return True
             self._failures += 1
             if standing.failing_ms is None or standing.why != why:
                 logger.warning("otel.failed %s: %s", host_of(collector.settings.endpoint), why)
-                await self._writer.commit(traces.failed, collector.name, why)
+                await self.log.writer.commit(traces.failed, collector.name, why)
             return False
 
     async def _post(self, collector: Collector, body: bytes) -> tuple[int | None, str]:
         fields = {"Content-Type": CONTENT_TYPE, "User-Agent": f"agent-worker/{VERSION}", **collector.fields}
         settings = collector.settings
         try:
-            status = await self._deliver(
+            status = await self.deliver(
                 Asked(traces_url(settings), fields, body), lambda address: may_reach(settings, address)
             )
         except Unreached as unreached:

@@ -22,7 +22,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.completion import commit_with_retry
 from kernel.services.logins import Logins
-from kernel.services.preparation import Prepared
+from kernel.services.preparation import Preparation, Prepared
 from kernel.services.working_directory import Confinement
 from kernel.services.worktrees import Worktrees
 from kernel.store import worktrees
@@ -65,35 +65,34 @@ class Away(NamedTuple):
     box: Sandbox | None
 
 
-class TreeWork:
+class TreeWork(msgspec.Struct, eq=False, kw_only=True):
     """The work on trees of one project."""
 
-    def __init__(self, *, trees: Worktrees, branches: Branches, reader: Reader, writer: Writer) -> None:
-        self.away: dict[str, Away] = {}
-        """By instruction: the agents that work on other machines now."""
-        self._trees = trees
-        self._branches = branches
-        self._reader = reader
-        self._writer = writer
+    trees: Worktrees
+    branches: Branches
+    reader: Reader
+    writer: Writer
+    away: dict[str, Away] = {}
+    """By instruction: the agents that work on other machines now."""
 
     def follows(self, leased: Leased) -> bool:
         """Return whether the tree of ``leased`` is to be brought to a colleague's commit before it begins."""
-        tree = self._reader.now(worktrees.of, leased.run, leased.agent)
+        tree = self.reader.now(worktrees.of, leased.run, leased.agent)
         begins = leased.entries == 0 and leased.continues is None
         return begins and tree is not None and bool(tree.follows) and tree.state == "made"
 
     async def follow(self, leased: Leased) -> None:
         """Bring the tree to the last commit of whom it follows, or note why it stays. Raises SpawnTransient."""
-        tree = self._reader.now(worktrees.of, leased.run, leased.agent)
+        tree = self.reader.now(worktrees.of, leased.run, leased.agent)
         assert tree is not None, leased
-        trees = self._reader.now(worktrees.of_run, tree.run)
+        trees = self.reader.now(worktrees.of_run, tree.run)
         source = next((one for one in trees if one.name == tree.follows), None)
         if source is None:
             return
         tip, note = Tip(tree.head, tree.ahead), ""
-        await self._trees.unlock(tree)
+        await self.trees.unlock(tree)
         try:
-            tip = await self._branches.follow(tree, self._trees.box(tree), source)
+            tip = await self.branches.follow(tree, self.trees.box(tree), source)
         except Refused as refused:
             note = refused.text
         fault_point("tree.followed")
@@ -104,13 +103,13 @@ class TreeWork:
 
         ``everything``: whatever it wants, for the agent works elsewhere next.
         """
-        tree = self._reader.now(worktrees.of, leased.run, leased.agent)
+        tree = self.reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None or tree.state != "made":
             return
         message = f"{leased.name}: work of {leased.instruction} ({run_id(tree.run)})"
         try:
-            tip = await self._branches.commit(
-                tree, self._trees.box(tree), message, leased.name, nothing=tree.commits == "manual" and not everything
+            tip = await self.branches.commit(
+                tree, self.trees.box(tree), message, leased.name, nothing=tree.commits == "manual" and not everything
             )
             fault_point("tree.committed")
             await self._moved(tree, tip, leased.instruction, tree.note, patiently=True)
@@ -120,13 +119,13 @@ class TreeWork:
             data = {"level": "warning", "text": text[:2000]}
             space, agent, instruction = leased.space, leased.name, leased.instruction
             with suppress(Refused):
-                await self._writer.commit(
+                await self.writer.commit(
                     emit_log, "worker.log", space=space, agent=agent, instruction=instruction, data=data
                 )
 
     def place(self, identity: Identity) -> Place:
         """The tree that the author of a call works in. Raises Refused where there is none."""
-        trees = self._reader.now(worktrees.in_space, identity.space)
+        trees = self.reader.now(worktrees.in_space, identity.space)
         own = next((tree for tree in trees if tree.agent in (identity.agent, "") and tree.state == "made"), None)
         if own is None:
             text = "you have no working tree: you work in the project itself"
@@ -139,7 +138,7 @@ class TreeWork:
         try:
             if (away := self.away.get(identity.instruction)) is not None:
                 await away.sync.collect(live=True)
-            return place.tree, await self._branches.standing(place.tree, self._trees.box(place.tree), place.colleagues)
+            return place.tree, await self.branches.standing(place.tree, self.trees.box(place.tree), place.colleagues)
         except SpawnTransient as error:
             raise Refused("busy", f"git could not be started now: {error}", _BUSY) from error
 
@@ -149,7 +148,7 @@ class TreeWork:
         try:
             if (away := self.away.get(identity.instruction)) is not None:
                 await away.sync.collect(message, live=True)
-            tip = await self._branches.commit(tree, self._trees.box(tree), message, identity.name)
+            tip = await self.branches.commit(tree, self.trees.box(tree), message, identity.name)
         except SpawnTransient as error:
             raise Refused("busy", f"git could not be started now: {error}", _BUSY) from error
         await self._moved(tree, tip, identity.instruction, tree.note)
@@ -166,8 +165,8 @@ class TreeWork:
         try:
             if (away := self.away.get(identity.instruction)) is not None:
                 await away.sync.collect(live=True)
-            box = self._trees.box(place.tree)
-            tip = await self._branches.take(place.tree, box, found, mode, message, identity.name)
+            box = self.trees.box(place.tree)
+            tip = await self.branches.take(place.tree, box, found, mode, message, identity.name)
             if away is not None:
                 await away.sync.bring(live=True)
         except SpawnTransient as error:
@@ -191,7 +190,7 @@ class TreeWork:
             write = partial(
                 worktree_moved, tree=tree, tip=tip.commit, ahead=tip.ahead, note=note, instruction=instruction
             )
-            await (commit_with_retry(self._writer, write) if patiently else self._writer.commit(write))
+            await (commit_with_retry(self.writer, write) if patiently else self.writer.commit(write))
 
 
 _NOBODY: Final[Mapping[str, Away]] = MappingProxyType({})
@@ -199,30 +198,20 @@ _numbers: Final = itertools.count(1)
 """Directories of checks are distinct for the life of a kernel, which sweeps older ones."""
 
 
-class WorkChecks:
-    """Runs the commands that check what agents did, where each of them works."""
+class WorkChecks(msgspec.Struct, eq=False, kw_only=True):
+    """Runs the commands that check what agents did, where each of them works.
 
-    def __init__(
-        self,
-        *,
-        root: Path,
-        trees: Worktrees,
-        reader: Reader,
-        confinement: Confinement,
-        hidden: tuple[str, ...],
-        launcher: Launcher,
-        env: Mapping[str, str],
-        away: Mapping[str, Away] = _NOBODY,
-    ) -> None:
-        """``away``: the agents that work on other machines now, by instruction."""
-        self._away = away
-        self._root = root
-        self._trees = trees
-        self._reader = reader
-        self._confinement = confinement
-        self._hidden = hidden
-        self._launcher = launcher
-        self._env = env
+    ``away``: the agents that work on other machines now, by instruction.
+    """
+
+    root: Path
+    trees: Worktrees
+    reader: Reader
+    confinement: Confinement
+    hidden: tuple[str, ...]
+    launcher: Launcher
+    env: Mapping[str, str]
+    away: Mapping[str, Away] = _NOBODY
 
     async def check(
         self, identity: Identity, command: str, limits: AgentLimits, *, task: str, confined: bool
@@ -231,12 +220,12 @@ class WorkChecks:
 
         ``confined``: as the programs of an agent with ``sandbox: on``, whose the work or the command is.
         """
-        found = self._reader.now(worktrees.in_space, identity.space)
+        found = self.reader.now(worktrees.in_space, identity.space)
         tree = next((one for one in found if one.agent in (identity.agent, "") and one.state == "made"), None)
-        cwd, top = (str(self._root), str(self._root)) if tree is None else (tree.cwd, tree.path)
+        cwd, top = (str(self.root), str(self.root)) if tree is None else (tree.cwd, tree.path)
         workflow, tag = split_space(base_space(identity.space))
         env = {"AGENT_NAME": identity.name, "AGENT_TASK": task, "AGENT_WORKFLOW": workflow, "AGENT_TAG": tag}
-        if (away := self._away.get(identity.instruction)) is not None:
+        if (away := self.away.get(identity.instruction)) is not None:
             if confined and away.box is None:
                 text = "a check that is to be confined is not run for an agent that is not, on another machine"
                 raise Refused("setup_failed", text, "write sandbox: on for it")
@@ -246,7 +235,7 @@ class WorkChecks:
                 return await run_check(run, command, away.cwd, away.box)
             except SpawnTransient as error:
                 raise Refused("busy", f"the check could not be started now: {error}", _BUSY) from error
-        box = None if tree is None else self._trees.box(tree)
+        box = None if tree is None else self.trees.box(tree)
         return await self._checked(command, cwd, env, [limits], box, top if confined else None)
 
     async def check_run(
@@ -257,7 +246,7 @@ class WorkChecks:
         Raises Refused. Cancellation kills its tree.
         """
         env = {"AGENT_RUN": run_id(record.id), "AGENT_WORKFLOW": record.name, "AGENT_TAG": record.tag}
-        top = str(self._root)
+        top = str(self.root)
         return await self._checked(command, top, env, limits, None, top if confined else None)
 
     async def _checked(
@@ -271,39 +260,38 @@ class WorkChecks:
     ) -> CheckOutcome:
         """Run it in ``box``; without one, where it is to be confined, in one that shows ``confined_to``."""
         name = f"check-of-work-{next(_numbers)}"
-        run = CheckRun(self._launcher, name, {**self._env, **env, "AGENT_PROJECT": str(self._root)}, tightest(limits))
+        run = CheckRun(self.launcher, name, {**self.env, **env, "AGENT_PROJECT": str(self.root)}, tightest(limits))
         try:
             if box is None and confined_to is not None:
-                box = self._confinement.of_check(confined_to, self._hidden)
+                box = self.confinement.of_check(confined_to, self.hidden)
             if box is None:
                 return await run_check(run, command, cwd, None)
-            await self._confinement.ready(name, box)
+            await self.confinement.ready(name, box)
             try:
                 return await run_check(run, command, cwd, box)
             finally:
-                self._confinement.release(name)
+                self.confinement.release(name)
         except CauseError as error:
             raise Refused("setup_failed", error.text) from error
         except SpawnTransient as error:
             raise Refused("busy", f"the check could not be started now: {error}", _BUSY) from error
 
 
-class AttemptPreparation:
-    """Makes an attempt's working tree, its confinement and its login ready (Preparation)."""
+class AttemptPreparation(Preparation, kw_only=True):
+    """Makes an attempt's working tree, its confinement and its login ready."""
 
-    def __init__(self, *, trees: Worktrees, work: TreeWork, confinement: Confinement, logins: Logins) -> None:
-        self._trees = trees
-        self._work = work
-        self._confinement = confinement
-        self._logins = logins
+    trees: Worktrees
+    work: TreeWork
+    confinement: Confinement
+    logins: Logins
 
     def follows(self, leased: Leased) -> bool:
         """Return whether its tree has to be brought to a colleague's commit before its prompt is made."""
-        return self._work.follows(leased)
+        return self.work.follows(leased)
 
     async def follow(self, leased: Leased) -> None:
         """Bring it there, or note why not. Raises SpawnTransient."""
-        await self._work.follow(leased)
+        await self.work.follow(leased)
 
     async def prepare(self, leased: Leased, start: Start) -> None:
         """Check that a confined agent can be confined, make its working tree, and lend it the login it works with.
@@ -311,37 +299,34 @@ class AttemptPreparation:
         Raises CauseError, SpawnTransient.
         """
         if start.sandbox is not None:
-            await self._confinement.ready(leased.attempt, start.sandbox)
-        if await self._trees.ready(leased, confined=start.sandbox is not None) and self._work.follows(leased):
-            await self._work.follow(leased)
+            await self.confinement.ready(leased.attempt, start.sandbox)
+        if await self.trees.ready(leased, confined=start.sandbox is not None) and self.work.follows(leased):
+            await self.work.follow(leased)
         if start.login and BACKENDS[start.backend].login is not None:
-            await self._logins.lend(leased, start)
+            await self.logins.lend(leased, start)
 
     async def finish(self, leased: Leased) -> None:
         """Commit what it leaves in its tree."""
-        await self._work.finish(leased)
-
-    async def abandon(self, leased: Leased) -> None:
-        """Do nothing: the tree is here, and stays as it was left."""
+        await self.work.finish(leased)
 
     def release(self, leased: Leased) -> None:
         """Remove the placeholders that only this attempt needed, and bring its login home."""
-        self._logins.give_back(leased.attempt)
-        self._confinement.release(leased.attempt)
+        self.logins.give_back(leased.attempt)
+        self.confinement.release(leased.attempt)
 
     def export(self, leased: Leased) -> Prepared:
         """Return the placeholders and the login that it has."""
-        placeholders = self._confinement.placeholders.held_by(leased.attempt)
-        return Prepared(placeholders=placeholders, login=self._logins.export(leased.attempt))
+        placeholders = self.confinement.placeholders.held_by(leased.attempt)
+        return Prepared(placeholders=placeholders, login=self.logins.export(leased.attempt))
 
     def let_go(self, leased: Leased) -> None:
         """Take nothing down: the next program of the kernel does."""
-        self._logins.let_go(leased.attempt)
-        self._confinement.placeholders.let_go(leased.attempt)
+        self.logins.let_go(leased.attempt)
+        self.confinement.placeholders.let_go(leased.attempt)
 
     def adopt(self, leased: Leased, prepared: Prepared) -> None:
         """Know what an earlier program of this kernel has made ready."""
         if prepared.placeholders:
-            self._confinement.placeholders.hold(leased.attempt, prepared.placeholders)
+            self.confinement.placeholders.hold(leased.attempt, prepared.placeholders)
         if prepared.login is not None:
-            self._logins.adopt(leased.attempt, prepared.login)
+            self.logins.adopt(leased.attempt, prepared.login)

@@ -24,9 +24,17 @@ from kernel.procs.handle import CannotHandOver
 from kernel.procs.launcher import SpawnControl
 from kernel.services.attempts import Attempts
 from kernel.services.dispatcher import Dispatcher
-from kernel.services.handed_attempt import HandedAttempt
-from kernel.services.handover import HandedUpgrade, Handover, children_of, encode
-from kernel.services.version_trial import Program, TrialFailed, interpreter_at, try_version
+from kernel.services.handover import (
+    HandedAttempt,
+    HandedUpgrade,
+    Handover,
+    Program,
+    TrialFailed,
+    children_of,
+    encode,
+    interpreter_at,
+    try_version,
+)
 from kernel.store.transitions.upgrade import upgrade_failed, upgraded
 from kernel.store.writer import Writer
 from protocol.api.kernel import UpgradeReport, UpgradeState

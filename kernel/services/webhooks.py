@@ -6,11 +6,12 @@ other. A server may be told an event twice (with the same id), and late, but it 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.agents.trust import TrustedFiles
@@ -37,31 +38,30 @@ LOOK_SECONDS: Final = 10.0
 """Until the project file and the trust in it are looked at again."""
 
 
-class Webhooks:
-    """Delivers events to the webhooks of the project file that are trusted. A slow server holds up only itself."""
+class Webhooks(msgspec.Struct, eq=False, kw_only=True):
+    """Delivers events to the webhooks of the project file that are trusted. A slow server holds up only itself.
 
-    def __init__(
-        self, *, log: Log, files: TrustedFiles, wake: Wake, url: str, project: str, deliver: Post = post
-    ) -> None:
-        """``project`` tells ids of this log from those of others."""
-        self._reader, self._writer, self._now_ms = log
-        self._wake = wake
-        self._url = url
-        self._project = project
-        self._catalog, self._environ, self._trust = files
-        self._deliver = deliver
-        self._busy: set[str] = set()
-        self._again: set[str] = set()
-        """Of those that are busy: something came meanwhile."""
-        self._warn_once = cache(_warn)
-        self._seen: dict[str, int] = {}
-        """Of each webhook the event up to which nothing is left for it; the store is told with the next delivery."""
+    ``project`` tells ids of this log from those of others.
+    """
+
+    log: Log
+    files: TrustedFiles
+    wake: Wake
+    url: str
+    project: str
+    deliver: Post = post
+    _busy: set[str] = set()
+    _again: set[str] = set()
+    """Of those that are busy: something came meanwhile."""
+    _warn_once: Callable[[str, str], None] = msgspec.field(default_factory=lambda: cache(_warn))
+    _seen: dict[str, int] = {}
+    """Of each webhook the event up to which nothing is left for it; the store is told with the next delivery."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Deliver until cancelled. It has started once each webhook has its place in the log."""
         async with trio.open_nursery() as nursery:
             while True:
-                self._wake.clear()
+                self.wake.clear()
                 hooks: dict[str, tuple[OutgoingHook, bytes]] = {}
                 with suppress(Refused):  # a disk that is full: it looks again
                     hooks = await self.usable()
@@ -73,7 +73,7 @@ class Webhooks:
                     nursery.start_soon(self._take_turn, digest, *hooks[digest])
                 with trio.move_on_after(self._rest_seconds(hooks)):
                     if hooks:
-                        await self._wake.wait()
+                        await self.wake.wait()
                         await trio.sleep(GATHER_SECONDS)
                     else:
                         await trio.sleep(LOOK_SECONDS)
@@ -88,35 +88,35 @@ class Webhooks:
             self._busy.discard(digest)
             if digest in self._again:
                 self._again.discard(digest)
-                self._wake.set()
+                self.wake.set()
 
     async def usable(self) -> dict[str, tuple[OutgoingHook, bytes]]:
         """The webhooks that are trusted and can be signed, by their digests; the store has a cursor for each."""
         found: dict[str, tuple[OutgoingHook, bytes]] = {}
-        for hook in self._catalog.kept_project().webhooks:
+        for hook in self.files.catalog.kept_project().webhooks:
             wanted = outgoing_unit(hook)
-            key = self._trust.fault(wanted) or signing_key(hook.secret, self._environ)
+            key = self.files.trust.fault(wanted) or signing_key(hook.secret, self.files.environ)
             if isinstance(key, str):
                 self._warn_once(hook.url, key)
             else:
                 found[wanted.digest] = (hook, key)
-        if self._reader.now(webhooks.known) != found.keys():
-            await self._writer.commit(webhooks.keep, tuple(found))
+        if self.log.reader.now(webhooks.known) != found.keys():
+            await self.log.writer.commit(webhooks.keep, tuple(found))
         return found
 
     def _rest_seconds(self, hooks: Mapping[str, object]) -> float:
-        now_ms = self._now_ms()
-        standings = (self._reader.now(webhooks.standing, digest, now_ms) for digest in hooks.keys() - self._busy)
+        now_ms = self.log.now_ms()
+        standings = (self.log.reader.now(webhooks.standing, digest, now_ms) for digest in hooks.keys() - self._busy)
         due = [one.next_ms for one in standings if one is not None and one.next_ms is not None and not one.disabled]
         return min(LOOK_SECONDS, max(0.0, (min(due) - now_ms) / 1000)) if due else LOOK_SECONDS
 
     async def turn(self, digest: str, hook: OutgoingHook, key: bytes) -> bool:
         """Deliver what is due, then what is new, a batch of each. Returns whether there may be more."""
-        standing = await self._reader.read(webhooks.standing, digest, self._now_ms())
+        standing = await self.log.reader.read(webhooks.standing, digest, self.log.now_ms())
         if standing is None or standing.disabled:
             return False
         for due in standing.due:
-            found = await self._reader.read(feed.since, due.event - 1, 1)
+            found = await self.log.reader.read(feed.since, due.event - 1, 1)
             if found and found[0].seq == due.event:
                 outcome = await self._try(hook, key, found[0], due)
             else:  # it is kept no longer
@@ -137,24 +137,24 @@ class Webhooks:
 
     async def _settle(self, digest: str, hook: OutgoingHook, outcome: Outcome, cursor: int) -> bool:
         """Store one outcome at once, so that a kernel that dies repeats one delivery at most. False: it has ended."""
-        await self._writer.commit(webhooks.settle, digest, host_of(hook.url), [outcome], cursor)
-        self._wake.set()  # what failed has a time of its own now
+        await self.log.writer.commit(webhooks.settle, digest, host_of(hook.url), [outcome], cursor)
+        self.wake.set()  # what failed has a time of its own now
         return outcome.verdict.kind != "disabled"
 
     async def _new(self, digest: str, hook: OutgoingHook, standing: Standing) -> tuple[int, tuple[Event, ...], bool]:
         cursor = max(standing.cursor, self._seen.get(digest, 0))
         if standing.full:
             return cursor, (), False
-        newest = self._reader.now(feed.event_range).newest
+        newest = self.log.reader.now(feed.event_range).newest
         wanted = EVERYTHING if EVERY in hook.events else EventFilter(type=",".join(hook.events))
-        batch = await self._reader.read(feed.since, cursor, webhooks.BATCH, wanted)
+        batch = await self.log.reader.read(feed.since, cursor, webhooks.BATCH, wanted)
         full = len(batch) == webhooks.BATCH
         upto = (batch[-1].seq or 0) if full else max([cursor, newest, *(event.seq or 0 for event in batch)])
         return upto, tuple(event for event in batch if event.type not in OWN), full
 
     async def _try(self, hook: OutgoingHook, key: bytes, event: Event, due: Due) -> Outcome:
-        body = encode_json(payload(event, self._url))
-        id_, timestamp = f"evt_{self._project}_{due.event}", str(self._now_ms() // 1000)
+        body = encode_json(payload(event, self.url))
+        id_, timestamp = f"evt_{self.project}_{due.event}", str(self.log.now_ms() // 1000)
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "agent-worker",
@@ -164,7 +164,7 @@ class Webhooks:
         }
         status: int | None = None
         try:
-            status = await self._deliver(
+            status = await self.deliver(
                 Asked(hook.url, headers, body), lambda address: hook.allow_private or is_public(address)
             )
             why = f"status {status}"

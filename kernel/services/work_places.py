@@ -1,28 +1,37 @@
-"""The places that attempts run at: this machine, and nodes. Each with its launcher, and what is made ready there.
+"""The places that attempts run at, this machine and nodes, each with its launcher; and the search for one.
 
 An attempt that was leased to a node looks up its place once, and keeps it: a node that is taken away meanwhile is one
-that is lost. Nothing of a place is used for another one.
+that is lost. Work that no machine can take waits after a minute, and a person is told; work that only has to wait until
+others leave is not looked for.
 """
 
+import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 import msgspec
 import trio
 
 from kernel.policy.node_states import NodeState
-from kernel.policy.scheduling import HERE, Machine
+from kernel.policy.scheduling import HERE, Candidate, Machine, homeless
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import NodeLost, SpawnTransient, Spec
 from kernel.services.node_trees import FilesOnNodes
 from kernel.services.nodes import Nodes
-from kernel.services.preparation import NO_PREPARATION, Preparation
+from kernel.services.preparation import Preparation
+from kernel.store.reader import Reader
 from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.placing import node_is_there, wait_for_node, waiting_for_node
+from kernel.store.writer import Writer
 from protocol.agent import AgentDefinition
+from protocol.errors import Refused
 from protocol.ipc import Start
+from protocol.names import InstructionId
 from protocol.node import NodeFacts
+
+logger = logging.getLogger(__name__)
 
 _GPU: Final = re.compile(r"nvidia[0-9]+", re.ASCII)
 MOST_BYTES: Final = 2**50
@@ -39,56 +48,65 @@ class WorkPlace(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str = HERE
     launcher: Launcher
-    preparation: Preparation = NO_PREPARATION
+    preparation: Preparation = msgspec.field(default_factory=Preparation)
     relocate: Relocate = lambda start, _definition: start
     connected: Callable[[], bool] = lambda: True
     """Whether something can be started there now."""
 
 
-class WorkPlaces:
+def this_machine() -> Machine:
+    """Return the kernel's own machine: its memory, and its GPUs by the names of their devices."""
+    devices = os.listdir("/dev")
+    return Machine(
+        name=HERE,
+        workers=ANY_WORKERS,
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        gpus=sum(1 for name in devices if _GPU.fullmatch(name)),
+    )
+
+
+class WorkPlaces(msgspec.Struct, eq=False):
     """The places of one kernel. ``here`` is the place for all that runs on no node."""
 
-    def __init__(self, here: WorkPlace, nodes: Nodes | None = None, files: FilesOnNodes | None = None) -> None:
-        self._here = here
-        self._nodes = nodes
-        self._files = files
-        self._machine = this_machine()
+    here: WorkPlace
+    nodes: Nodes | None = None
+    files: FilesOnNodes | None = None
+    _machine: Machine = msgspec.field(default_factory=this_machine)
 
     def machines(self) -> tuple[Machine, ...]:
         """Return this machine, whose limit of workers is not known here, and every node, as they are now."""
-        if self._nodes is None:
+        if self.nodes is None:
             return (self._machine,)
-        return (self._machine, *(machine_of(one, self._nodes.facts(one.name)) for one in self._nodes.states()))
+        return (self._machine, *(machine_of(one, self.nodes.facts(one.name)) for one in self.nodes.states()))
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Have ``changed`` called whenever ``machines`` may answer something else."""
-        if self._nodes is not None:
-            self._nodes.watch(changed)
+        if self.nodes is not None:
+            self.nodes.watch(changed)
 
     def of(self, leased: Leased) -> WorkPlace:
         """Return the place that an attempt was leased to. Where that is not there any more nothing can be started."""
         if leased.node == HERE:
-            return self._here
-        name, nodes, files = leased.node, self._nodes, self._files
+            return self.here
+        name, nodes, files = leased.node, self.nodes, self.files
         try:
             if nodes is None:
                 raise NodeLost(f"there is no node {name}")
             return WorkPlace(
                 name=name,
                 launcher=nodes.launcher(name),
-                preparation=NO_PREPARATION if files is None else files.preparation(name),
-                relocate=self._here.relocate if files is None else files.relocate(name, leased),
+                preparation=Preparation() if files is None else files.preparation(name),
+                relocate=self.here.relocate if files is None else files.relocate(name, leased),
                 connected=lambda: any(one.name == name and one.connected for one in self.machines()),
             )
         except (SpawnTransient, KeyError):
             return WorkPlace(name=name, launcher=_Gone(name), connected=lambda: False)
 
 
-class _Gone:
+class _Gone(msgspec.Struct, eq=False):
     """The launcher of a node that was taken away."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    name: str
 
     def need(self, modules: frozenset[str]) -> None:
         """Nothing is imported there."""
@@ -99,7 +117,7 @@ class _Gone:
 
     async def spawn(self, spec: Spec) -> NoReturn:
         """Raise NodeLost."""
-        raise NodeLost(f"there is no node {self._name} any more, so {spec.attempt} cannot start")
+        raise NodeLost(f"there is no node {self.name} any more, so {spec.attempt} cannot start")
 
 
 def machine_of(standing: NodeState, facts: NodeFacts | None) -> Machine:
@@ -115,12 +133,74 @@ def machine_of(standing: NodeState, facts: NodeFacts | None) -> Machine:
     )
 
 
-def this_machine() -> Machine:
-    """Return the kernel's own machine: its memory, and its GPUs by the names of their devices."""
-    devices = os.listdir("/dev")
-    return Machine(
-        name=HERE,
-        workers=ANY_WORKERS,
-        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        gpus=sum(1 for name in devices if _GPU.fullmatch(name)),
-    )
+PATIENCE_MS: Final = 60_000
+"""A node that is started again, or an allocation that is asked for, is there by then."""
+PAUSE_MS: Final = 5_000
+"""Between two looks while every machine is at work: then nobody looks for anything else."""
+
+
+class NodeSearch(msgspec.Struct, eq=False, kw_only=True):
+    """The work of one kernel that has no machine to run on, and since when."""
+
+    places: WorkPlaces
+    reader: Reader
+    writer: Writer
+    now_ms: Callable[[], int]
+    wake: Callable[[], None]
+    """Has the dispatcher look again."""
+    _since: dict[InstructionId, int] = {}
+    _changed: bool = True
+    """What waits for a node may have one now."""
+    _looked_ms: int | None = None
+    _put_off: bool = False
+    """There was no look for now."""
+    unplaced: dict[InstructionId, str] = {}
+    """What was found without one when the dispatcher looked last, with the reasons."""
+
+    def __post_init__(self) -> None:
+        self.places.watch(self._look_again)
+
+    def _look_again(self) -> None:
+        self._changed = True
+        self.wake()
+
+    def machines(self) -> tuple[Machine, ...]:
+        """Return this machine and every node."""
+        return self.places.machines()
+
+    def due_ms(self) -> int | None:
+        """Return when somebody has to be told of the next one, or has to look; None: nothing is looked for."""
+        if self._put_off and self._looked_ms is not None:
+            return self._looked_ms + PAUSE_MS
+        return min(self._since.values()) + PATIENCE_MS if self._since else None
+
+    def is_due(self) -> bool:
+        """Return whether to look where nothing else has to be looked at; where not, ``due_ms`` says when."""
+        self._put_off = self._looked_ms is not None and self.now_ms() - self._looked_ms < PAUSE_MS
+        return not self._put_off
+
+    def look(self, ready: Sequence[Candidate], machines: Sequence[Machine]) -> bool:
+        """Note which of ``ready`` has no machine. Returns whether ``settle`` has something to do."""
+        now_ms = self._looked_ms = self.now_ms()
+        self._put_off = False
+        self.unplaced = homeless(ready, machines)
+        self._since = {one: self._since.get(one, now_ms) for one in self.unplaced}
+        return self._changed or any(now_ms - since >= PATIENCE_MS for since in self._since.values())
+
+    async def settle(self) -> None:
+        """Have wait what has been without a machine for too long, and go on what has one now. Raises StorageFailed."""
+        try:
+            if self._changed:
+                self._changed = False
+                found = self.reader.now(waiting_for_node)
+                still = homeless(found, self.machines())
+                able = tuple(one.id for one in found if one.id not in still)
+                if able:
+                    await self.writer.commit(node_is_there, able)
+            now_ms = self.now_ms()
+            overdue = tuple(one for one, since in self._since.items() if now_ms - since >= PATIENCE_MS)
+            if overdue:
+                await self.writer.commit(wait_for_node, overdue)
+                self._look_again()  # a node may have come while that was written
+        except Refused as refused:
+            logger.warning("nodes.search_refused: %s", refused.text)

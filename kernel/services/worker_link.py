@@ -35,16 +35,17 @@ class HandedLine(msgspec.Struct, frozen=True):
     dropping: bool = False
 
 
-class Link:
-    """Frames to and from one worker."""
+class Link(msgspec.Struct, eq=False):
+    """Frames to and from one worker.
 
-    def __init__(self, handle: Handle, working: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
-        """``working``: a block of it is around whatever the kernel does with what the worker said."""
-        self._handle = handle
-        self.working = working
-        self._reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame, counts=COUNTS)
-        self._arrived: deque[WorkerFrame | Noise] = deque()
-        self._sending = trio.Lock()
+    ``working``: a block of it is around whatever the kernel does with what the worker said.
+    """
+
+    handle: Handle
+    working: Callable[[], AbstractContextManager[object]] = nullcontext
+    _reader: FrameReader[WorkerFrame] = msgspec.field(default_factory=lambda: FrameReader(WorkerFrame, counts=COUNTS))
+    _arrived: deque[WorkerFrame | Noise] = msgspec.field(default_factory=deque)
+    _sending: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def send(self, frame: KernelFrame) -> None:
         """Write one frame. Raises WorkerNotReading. Cancellation may leave half a frame: only stop the worker then."""
@@ -57,7 +58,7 @@ class Link:
                 except trio.WouldBlock:
                     await self._sending.acquire()
                 try:
-                    await self._handle.stdin.send_all(data)
+                    await self.handle.stdin.send_all(data)
                 finally:
                     self._sending.release()
                 return
@@ -85,7 +86,7 @@ class Link:
     async def receive(self) -> WorkerFrame | Noise | None:
         """Return the next thing the worker says; None once it closed its output. Cancellation loses nothing."""
         while not self._arrived:
-            chunk = await self._handle.stdout.receive_some()
+            chunk = await self.handle.stdout.receive_some()
             if not chunk:
                 # What is left, once: a whole frame, though nothing ends its line, or a part of one.
                 rest, self._reader = self._reader.pending, self._reader.another()
@@ -121,7 +122,7 @@ class Link:
 
     async def ask_for_dump(self) -> None:
         """Have the worker write to its stderr where each of its threads stands. It need not be able to hear."""
-        await self._handle.signal(signal.SIGUSR1)
+        await self.handle.signal(signal.SIGUSR1)
 
 
 class StderrTail:
@@ -159,26 +160,26 @@ StartTask = Callable[[Callable[[], Awaitable[None]]], None]
 """Starts a task, as a nursery does."""
 
 
-class DeltaBatch:
+class DeltaBatch(msgspec.Struct, eq=False):
     """The live words of a worker, gathered for those who watch, so that nobody is flooded (fault IF15).
 
     The first word goes out at once; what follows within WINDOW_SECONDS goes out together, at the end of that time or
     before the next entry. Of one window at most WINDOW_CHARACTERS are kept: what is more is counted, and told as
     ``lagged``. The whole text comes with the entry, so nothing is lost but the sight of it being written.
+
+    ``publish`` gets ``progress{what}`` and ``delta{text, lagged?}``. A task is started where any must wait.
     """
 
-    def __init__(self, publish: Callable[[str, LiveData], None], start_task: StartTask) -> None:
-        """``publish`` gets ``progress{what}`` and ``delta{text, lagged?}``. A task is started where any must wait."""
-        self._publish = publish
-        self._start_task = start_task
-        self._timed = False
-        """There is a task that will flush what is gathered."""
-        self._texts: list[str] = []
-        self._characters = 0
-        self._dropped = 0
-        self._doing: str | None = None
-        self._open_at = 0.0
-        """The time at which the next may go out."""
+    publish: Callable[[str, LiveData], None]
+    start_task: StartTask
+    _timed: bool = False
+    """There is a task that will flush what is gathered."""
+    _texts: list[str] = []
+    _characters: int = 0
+    _dropped: int = 0
+    _doing: str | None = None
+    _open_at: float = 0.0
+    """The time at which the next may go out."""
 
     def add(self, frame: Delta | Progress) -> None:
         """Take what the worker said."""
@@ -193,15 +194,15 @@ class DeltaBatch:
             self.flush()
         elif not self._timed:
             self._timed = True
-            self._start_task(self._flush_later)
+            self.start_task(self._flush_later)
 
     def flush(self) -> None:
         """Publish what was gathered: before anything durable of the same worker is told, and at its end."""
         lagged: LiveData = {"lagged": self._dropped} if self._dropped else {}
         if self._texts or lagged:
-            self._publish("delta", {"text": "".join(self._texts), **lagged})
+            self.publish("delta", {"text": "".join(self._texts), **lagged})
         if self._doing is not None:
-            self._publish("progress", {"what": self._doing})
+            self.publish("progress", {"what": self._doing})
         self._texts, self._characters, self._dropped, self._doing = [], 0, 0, None
         self._open_at = trio.current_time() + WINDOW_SECONDS
 

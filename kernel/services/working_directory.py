@@ -186,31 +186,22 @@ def in_project(root: Path) -> Callable[[Leased], WorkingDirectory]:
     return lambda _leased: directory
 
 
-class Confinement:
-    """Builds the sandboxes of agents' programs, and tries whether they work on this machine."""
+class Confinement(msgspec.Struct, eq=False, kw_only=True):
+    """Builds the sandboxes of agents' programs, and tries whether they work on this machine.
 
-    def __init__(
-        self,
-        *,
-        root: Path,
-        environ: Mapping[str, str],
-        launcher: Launcher,
-        placeholders: Placeholders,
-        commands: tuple[str, ...] = (),
-        contexts: Callable[[], Iterable[str]] = tuple,
-    ) -> None:
-        """``commands``: folders of ours that programs of an attempt are to find.
+    ``commands``: folders of ours that programs of an attempt are to find.
 
-        ``contexts``: the folders of agents' contexts elsewhere in the project than in ``.agents``.
-        """
-        self._contexts = contexts
-        self._commands = commands
-        self._root = root
-        self._environ = environ
-        self._launcher = launcher
-        self._works: set[str] = set()
-        self._trials = 0
-        self._placeholders = placeholders
+    ``contexts``: the folders of agents' contexts elsewhere in the project than in ``.agents``.
+    """
+
+    root: Path
+    environ: Mapping[str, str]
+    launcher: Launcher
+    placeholders: Placeholders
+    commands: tuple[str, ...] = ()
+    contexts: Callable[[], Iterable[str]] = tuple
+    _works: set[str] = set()
+    _trials: int = 0
 
     def of(self, definition: AgentDefinition, directory: WorkingDirectory, start: Start) -> Sandbox | None:
         """Return the sandbox of the programs of ``start``, if it has one. Raises CauseError where none can be made."""
@@ -219,16 +210,16 @@ class Confinement:
         if definition.backend == EXEC:
             text = "sandbox: on confines what a worker starts, and with backend exec your program is the worker"
             raise CauseError("spawn_permanent", f"{text} (write sandbox: off, and have it confine itself)")
-        fault = home_fault(self._root, self._environ) or link_fault(
-            self._root, (*_PROTECTED, *RUN_OUTSIDE, *_steps(self._contexts()))
+        fault = home_fault(self.root, self.environ) or link_fault(
+            self.root, (*_PROTECTED, *RUN_OUTSIDE, *_steps(self.contexts()))
         )
         if fault is not None:
             raise CauseError("spawn_permanent", fault)
         box = (
             Sandbox(
-                program=need_bubblewrap(self._environ),
-                writable=(str(self._root), *self._above()),
-                readable=(*self._protected(), *(str(self._root / name) for name in RUN_OUTSIDE)),
+                program=need_bubblewrap(self.environ),
+                writable=(str(self.root), *self._above()),
+                readable=(*self._protected(), *(str(self.root / name) for name in RUN_OUTSIDE)),
                 hidden=start.hidden,
                 private_bytes=_machine_bytes() // _QUARTER,
             )
@@ -238,7 +229,7 @@ class Confinement:
         return msgspec.structs.replace(
             box,
             writable=tuple(filter(None, (*box.writable, start.attempt_dir, start.session_dir))),
-            readable=(*box.readable, str(Path(start.attempt_dir) / LOCK_FILE), *self._commands),
+            readable=(*box.readable, str(Path(start.attempt_dir) / LOCK_FILE), *self.commands),
             private_bytes=definition.limits.memory or box.private_bytes,
         )
 
@@ -248,9 +239,9 @@ class Confinement:
         Its git directory is the clone, and no other one can be written there. Raises CauseError.
         """
         return Sandbox(
-            program=need_bubblewrap(self._environ),
+            program=need_bubblewrap(self.environ),
             writable=(tree.path, clone_of(tree)),
-            readable=(str(self._root), *self._protected(), *shared_objects(tree)),
+            readable=(str(self.root), *self._protected(), *shared_objects(tree)),
             hidden=hidden,
             instead={f"{tree.path}/.git": link_of(tree)},
             private_bytes=_machine_bytes() // _QUARTER,
@@ -258,42 +249,37 @@ class Confinement:
 
     def of_check(self, top: str, hidden: tuple[str, ...]) -> Sandbox:
         """Return the sandbox of a command that checks what is in ``top``, and writes only there. Raises CauseError."""
-        outside = () if top == str(self._root) else (str(self._root),)
+        outside = () if top == str(self.root) else (str(self.root),)
         return Sandbox(
-            program=need_bubblewrap(self._environ),
+            program=need_bubblewrap(self.environ),
             writable=(top,) if outside else (top, *self._above()),
-            readable=(*outside, *self._protected(), *(str(self._root / name) for name in RUN_OUTSIDE)),
+            readable=(*outside, *self._protected(), *(str(self.root / name) for name in RUN_OUTSIDE)),
             hidden=hidden,
             private_bytes=_machine_bytes() // _QUARTER,
         )
 
     def _protected(self) -> Iterator[str]:
-        return (str(self._root / name) for name in (*_PROTECTED, *self._contexts()))
+        return (str(self.root / name) for name in (*_PROTECTED, *self.contexts()))
 
     def _above(self) -> Iterator[str]:
         """The folders above contexts, each a mount of its own: else one could be moved away, and made anew."""
-        contexts = tuple(self._contexts())
-        return (str(self._root / name) for name in _steps(contexts) if name not in contexts)
+        contexts = tuple(self.contexts())
+        return (str(self.root / name) for name in _steps(contexts) if name not in contexts)
 
     async def ready(self, attempt: str, sandbox: Sandbox) -> None:
         """Check that it works, and protect all of it until ``release``. Raises CauseError, SpawnTransient."""
         await self.check(sandbox)
-        mounted = {*sandbox.readable, *sandbox.writable} if str(self._root) in sandbox.writable else set()
-        names = [name for name in (*RUN_OUTSIDE, *_steps(self._contexts())) if str(self._root / name) in mounted]
+        mounted = {*sandbox.readable, *sandbox.writable} if str(self.root) in sandbox.writable else set()
+        names = [name for name in (*RUN_OUTSIDE, *_steps(self.contexts())) if str(self.root / name) in mounted]
         try:
-            self._placeholders.hold(attempt, names)
+            self.placeholders.hold(attempt, names)
         except OSError as error:
             text = f"sandbox: on, but {error.filename} cannot be protected: {error.strerror}"
             raise CauseError("spawn_permanent", text) from error
 
     def release(self, attempt: str) -> None:
         """Remove the placeholders that only ``attempt`` needed, of which nothing runs any more."""
-        self._placeholders.release(attempt)
-
-    @property
-    def placeholders(self) -> Placeholders:
-        """Those of all attempts."""
-        return self._placeholders
+        self.placeholders.release(attempt)
 
     async def check(self, sandbox: Sandbox) -> None:
         """Try it once. Raises CauseError where it fails, SpawnTransient."""
@@ -301,7 +287,7 @@ class Confinement:
             return
         self._trials += 1
         result = await run_command(
-            self._launcher,
+            self.launcher,
             f"sandbox-{self._trials}",
             (sandbox.program, *_TRIAL, "/bin/sh", "-c", ":"),
             cwd="/",
@@ -326,15 +312,14 @@ def _machine_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-class CliHomes:
+class CliHomes(msgspec.Struct, eq=False):
     """The homes of a project's CLIs, ``sessions/<agent>/<space>/``, below ``root``; None: there are none.
 
     A home is of use as long as something in it may be resumed: while its agent has work in its space that has not
     ended, or that ended not long ago. It is removed with what was said there, and when nothing needs it.
     """
 
-    def __init__(self, root: Path | None = None) -> None:
-        self._root = root
+    root: Path | None = None
 
     async def forget(self, agent: str | None, space: str | None) -> None:
         """Remove the homes of ``agent`` (its key), those in ``space``, or of one in the other. Raises nothing.
@@ -359,9 +344,9 @@ class CliHomes:
         return await trio.to_thread.run_sync(self._remove, unneeded)
 
     def _remove(self, unwanted: Callable[[tuple[str, str]], bool]) -> int:
-        if self._root is None:
+        if self.root is None:
             return 0
-        homes = [path for path in self._root.glob("*/*") if path.is_dir() and not path.is_symlink()]
+        homes = [path for path in self.root.glob("*/*") if path.is_dir() and not path.is_symlink()]
         removed = [home for home in homes if unwanted((home.parent.name, home.name))]
         for home in removed:
             # Out of the way first: whoever begins now makes itself a new one.

@@ -54,43 +54,32 @@ _THERE: Final = frozenset({"made", "kept"})
 _SHOWN: Mapping[State, Literal["planned", "made", "kept"]] = {"planned": "planned", "made": "made", "kept": "kept"}
 
 
-class Worktrees:
+class Worktrees(msgspec.Struct, eq=False, kw_only=True):
     """The working trees of one project. ``ready`` may be called for many agents at once."""
 
-    def __init__(
-        self,
-        *,
-        root: Path,
-        repository: Repository,
-        log: Log,
-        feed: Feed,
-        launcher: Launcher,
-        confine: Callable[[Worktree], Sandbox],
-    ) -> None:
-        """``confine`` makes the sandbox of all that is run over a confined agent's tree. It may raise CauseError."""
-        self._confine = confine
-        self._root = root
-        self._repository = repository
-        self._reader, self._writer, _ = log
-        self._feed = feed
-        self._launcher = launcher
-        self._env = repository.git.environment
-        self._turn = trio.Lock()
-        self._making: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
-        """By path."""
-        self._unlocked: set[str] = set()
-        """Paths of those that this kernel has begun to use."""
-        self._stats: dict[tuple[str, str], DiffStat] = {}
-        """By space and name; as it was after the last step that was measured."""
-        self._due: dict[tuple[str, str], bool] = {}
-        """Those that are being measured, and whether they are to be again."""
-        self._measuring = trio.CapacityLimiter(MEASURED_AT_ONCE)
+    root: Path
+    repository: Repository
+    log: Log
+    feed: Feed
+    launcher: Launcher
+    confine: Callable[[Worktree], Sandbox]
+    """Makes the sandbox of all that is run over a confined agent's tree. Raises CauseError."""
+    _turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
+    _making: defaultdict[str, trio.Lock] = msgspec.field(default_factory=lambda: defaultdict(trio.Lock))
+    """By path."""
+    _unlocked: set[str] = set()
+    """Paths of those that this kernel has begun to use."""
+    _stats: dict[tuple[str, str], DiffStat] = {}
+    """By space and name; as it was after the last step that was measured."""
+    _due: dict[tuple[str, str], bool] = {}
+    """Those that are being measured, and whether they are to be again."""
+    _measuring: trio.CapacityLimiter = msgspec.field(default_factory=lambda: trio.CapacityLimiter(MEASURED_AT_ONCE))
 
     def working_directory(self, leased: Leased) -> WorkingDirectory:
         """Return where the agent works. Raises CauseError where its tree was removed, or leads elsewhere."""
-        tree = None if leased.run is None else self._reader.now(worktrees.of, leased.run, leased.agent)
+        tree = None if leased.run is None else self.log.reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
-            return WorkingDirectory(str(self._root), str(self._root))
+            return WorkingDirectory(str(self.root), str(self.root))
         if tree.state == "gone" or (tree.state == "removing" and not self.goes_on(tree)):
             text = (
                 f"the run has ended, and the working tree of {tree.name} was removed with it: start the workflow again"
@@ -107,15 +96,15 @@ class Worktrees:
         Its setup is run where its agent works: ``here``, or not.
         Cancellation leaves what the next try does away with.
         """
-        tree = None if leased.run is None else self._reader.now(worktrees.of, leased.run, leased.agent)
+        tree = None if leased.run is None else self.log.reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
             return False
         try:
             # Of one tree that all share, it is the first of them; one that is being removed is made anew after that.
             async with self.only_user(tree):
-                tree = self._reader.now(worktrees.of, leased.run, leased.agent) or tree
+                tree = self.log.reader.now(worktrees.of, leased.run, leased.agent) or tree
                 if confined and not tree.confined:
-                    await self._writer.commit(worktree_confined, tree)
+                    await self.log.writer.commit(worktree_confined, tree)
                 if tree.state not in _THERE or not await trio.Path(tree.path, ".git").exists():
                     self._unlocked.add(tree.path)
                     await self._make(tree, confined, here=here)
@@ -130,9 +119,9 @@ class Worktrees:
                 if not confined:
                     text = f"the working tree of {tree.name} was made for sandbox: on, and what is in it stays confined"
                     raise Refused("setup_failed", text, "write sandbox: on again, or start the workflow again")
-                await self._repository.confine(tree)
+                await self.repository.confine(tree)
         except (Refused, OSError) as refused:
-            full = [place for place in (tree.repository, str(self._repository.place)) if not has_room(place)]
+            full = [place for place in (tree.repository, str(self.repository.place)) if not has_room(place)]
             if full:
                 text = f"No space left on the disk of {full[0]}: the working tree of {tree.name} waits ({refused})"
                 raise SpawnTransient(text) from refused
@@ -152,23 +141,23 @@ class Worktrees:
 
     async def _make(self, tree: Worktree, confined: bool, *, here: bool) -> None:
         async with self._turn:
-            git_dir = await self._repository.add(tree, confined=confined)
+            git_dir = await self.repository.add(tree, confined=confined)
         if here:
             await self._furnish(tree)
         else:
             await trio.Path(git_dir, BARE).touch()
-        await self._writer.commit(worktree_made, tree, git_dir)
+        await self.log.writer.commit(worktree_made, tree, git_dir)
         self._stats[place_of(tree.space), tree.name] = DiffStat()
 
     async def _furnish(self, tree: Worktree) -> None:
-        names = await self._repository.included()
-        await trio.to_thread.run_sync(copy_included, names, self._root, tree)
+        names = await self.repository.included()
+        await trio.to_thread.run_sync(copy_included, names, self.root, tree)
         setup, steps = self.setup_of(tree, "setup")
         await self._run_steps("setup", steps, setup)
 
     def goes_on(self, tree: Worktree) -> bool:
         """Return whether the run of ``tree`` has not ended, or goes on again."""
-        record = self._reader.now(workflows.by_id, tree.run)
+        record = self.log.reader.now(workflows.by_id, tree.run)
         return record is not None and record.state == "running"
 
     def only_user(self, tree: Worktree) -> trio.Lock:
@@ -181,7 +170,7 @@ class Worktrees:
         ``gone``: also where nothing is left of the tree but what was done there.
         """
         try:
-            return self._confine(tree) if has_clone(tree) or (gone and tree.confined) else None
+            return self.confine(tree) if has_clone(tree) or (gone and tree.confined) else None
         except CauseError as error:
             raise Refused("setup_failed", error.text) from error
 
@@ -205,14 +194,16 @@ class Worktrees:
 
         Raises Refused where that of the one cannot be told; among several it is said of that one alone.
         """
-        trees = (tree for tree in self._reader.now(worktrees.of_run, run) if tree.shared or name in (None, tree.name))
+        trees = (
+            tree for tree in self.log.reader.now(worktrees.of_run, run) if tree.shared or name in (None, tree.name)
+        )
         return tuple([await self._reported(tree, patch, name is not None) for tree in trees if tree.state in _SHOWN])
 
     async def _reported(self, tree: Worktree, patch: bool, alone: bool) -> WorktreeDiff:
         why, changes = tree.why, Changes((), ())
         if tree.state != "planned" and await trio.Path(tree.path).exists():
             try:
-                changes = await self._repository.changes(tree, box=self.box(tree), patch=patch)
+                changes = await self.repository.changes(tree, box=self.box(tree), patch=patch)
             except Refused as refused:
                 if alone:
                     raise
@@ -235,12 +226,12 @@ class Worktrees:
         """Measure trees after their agents' steps, until cancelled."""
         async with trio.open_nursery() as nursery:
             # Those of runs that another kernel began.
-            running = self._reader.now(workflows.running)
-            trees = (tree for record in running for tree in self._reader.now(worktrees.of_run, record.id))
+            running = self.log.reader.now(workflows.running)
+            trees = (tree for record in running for tree in self.log.reader.now(worktrees.of_run, record.id))
             self._measure_soon(
                 tuple((place_of(tree.space), tree.name) for tree in trees if tree.state == "made"), nursery
             )
-            with self._feed.subscribe(wanted=self._is_of_a_tree) as events:
+            with self.feed.subscribe(wanted=self._is_of_a_tree) as events:
                 while True:
                     touched = self._touched(await anext(events))
                     with trio.move_on_after(PAUSE_SECONDS):
@@ -260,13 +251,13 @@ class Worktrees:
         while self._due[one]:
             self._due[one] = False
             async with self._measuring:
-                run = self._reader.now(workflows.running_at, place)
-                trees = () if run is None else self._reader.now(worktrees.of_run, run.id)
+                run = self.log.reader.now(workflows.running_at, place)
+                trees = () if run is None else self.log.reader.now(worktrees.of_run, run.id)
                 tree = next((tree for tree in trees if tree.name == name and tree.state == "made"), None)
                 if tree is None:
                     continue
                 try:
-                    self._stats[one] = stat_of(await self._repository.changes(tree, box=self.box(tree)))
+                    self._stats[one] = stat_of(await self.repository.changes(tree, box=self.box(tree)))
                 except (Refused, SpawnTransient, OSError) as error:
                     logger.warning("worktree.unmeasured %s of %s: %s", name, place, error)
         del self._due[one]
@@ -281,18 +272,18 @@ class Worktrees:
 
     async def _run_steps(self, what: str, steps: tuple[WorktreeStep, ...], setup: WorktreeSetup) -> None:
         box = self.box(setup.tree) if steps else None
-        await run_steps(what, steps, setup, launcher=self._launcher, env=self._env, sandbox=box)
+        await run_steps(what, steps, setup, launcher=self.launcher, env=self.repository.git.environment, sandbox=box)
 
     def setup_of(self, tree: Worktree, what: str) -> tuple[WorktreeSetup, tuple[WorktreeStep, ...]]:
         """Return the setup of ``tree`` and its steps, as the workflow was when its run began."""
-        source, record = self._reader.now(workflows.source, tree.run), self._reader.now(workflows.by_id, tree.run)
+        source, record = self.log.reader.now(workflows.source, tree.run), self.log.reader.now(workflows.by_id, tree.run)
         assert source is not None, tree
         assert record is not None, tree
         definition = _workflow.decode(source.definition)
         steps: tuple[WorktreeStep, ...] = ()
         if isinstance(definition.workspace, Workspace):
             steps = definition.workspace.setup if what == "setup" else definition.workspace.teardown
-        return WorktreeSetup(tree, definition, record.tag, self._root), steps
+        return WorktreeSetup(tree, definition, record.tag, self.root), steps
 
 
 def stat_of(changes: Changes) -> DiffStat:
@@ -311,7 +302,7 @@ LEAVING_SECONDS: Final = 0.5
 RETRY_SECONDS: Final = 30.0
 
 
-class WorktreeSweep:
+class WorktreeSweep(msgspec.Struct, eq=False, kw_only=True):
     """Removes the working trees of ended runs where nothing would be lost, and keeps the others. One task.
 
     Nothing is forced, and nothing is looked at while somebody still works there. A kept one is looked at again by the
@@ -319,29 +310,26 @@ class WorktreeSweep:
     a run is still under way.
     """
 
-    def __init__(
-        self, *, repository: Repository, trees: Worktrees, log: Log, wake: Wake, works_in: Callable[[int], bool]
-    ) -> None:
-        self._repository = repository
-        self._trees = trees
-        self._reader, self._writer, _ = log
-        self._wake = wake
-        self._works_in = works_in
-        self._looked_at: set[tuple[int, str]] = set()
-        """Those that this kernel has decided to keep."""
-        self._turn = trio.Lock()
+    repository: Repository
+    trees: Worktrees
+    log: Log
+    wake: Wake
+    works_in: Callable[[int], bool]
+    _looked_at: set[tuple[int, str]] = set()
+    """Those that this kernel has decided to keep."""
+    _turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def run(self) -> None:
         """Sweep until cancelled. Raises StorageFailed."""
-        await reconcile(self._wake, self.run_once)
+        await reconcile(self.wake, self.run_once)
 
     async def run_once(self) -> float:
         """Decide about every tree whose run has ended. Returns the seconds until there may be more to decide."""
         nap = float("inf")
-        for tree in self._reader.now(worktrees.of_ended):
+        for tree in self.log.reader.now(worktrees.of_ended):
             if tree.state == "kept" and (tree.run, tree.agent) in self._looked_at:
                 continue
-            if self._works_in(tree.run):
+            if self.works_in(tree.run):
                 nap = min(nap, LEAVING_SECONDS)
                 continue
             try:
@@ -362,7 +350,7 @@ class WorktreeSweep:
         kept: list[Worktree] = []
         for tree in trees:
             why: str | None = "an agent still works there"
-            if not self._works_in(tree.run):
+            if not self.works_in(tree.run):
                 try:
                     why = await self._decide(tree, force=force)
                 except (Refused, SpawnTransient) as error:
@@ -375,15 +363,15 @@ class WorktreeSweep:
 
     async def kept_because(self, tree: Worktree) -> str:
         """The reason that ``tree`` of an ended run would stay now; "": nothing would be lost. Changes nothing."""
-        if self._works_in(tree.run):
+        if self.works_in(tree.run):
             return "an agent still works there"
-        if self._trees.goes_on(tree):
+        if self.trees.goes_on(tree):
             return "its run goes on"
         try:
-            box = self._trees.box(tree)
+            box = self.trees.box(tree)
             if not await trio.Path(tree.path).exists() or tree.state == "planned":
                 return self._left_in_clone(tree, box)
-            return await self._repository.losses(tree, box=box) or ""
+            return await self.repository.losses(tree, box=box) or ""
         except (Refused, SpawnTransient) as error:
             return str(error)
 
@@ -395,36 +383,36 @@ class WorktreeSweep:
 
     async def _decide(self, tree: Worktree, *, force: bool = False) -> str | None:
         """Remove ``tree`` or keep it, and write which. Returns why it stays. Raises Refused, SpawnTransient."""
-        async with self._turn, self._trees.only_user(tree):
-            now = self._reader.now(worktrees.of, tree.run, tree.agent)
+        async with self._turn, self.trees.only_user(tree):
+            now = self.log.reader.now(worktrees.of, tree.run, tree.agent)
             if now is None or now.state == "gone":
                 return None  # somebody else was first
-            if self._trees.goes_on(now):
+            if self.trees.goes_on(now):
                 return "its run goes on"
-            self._trees.forget(now)
+            self.trees.forget(now)
             why = await self._remove(now, force=force)
             if why is None:
-                await self._writer.commit(worktree_gone, now)
+                await self.log.writer.commit(worktree_gone, now)
             else:
-                await self._writer.commit(worktree_kept, now, why)
+                await self.log.writer.commit(worktree_kept, now, why)
                 self._looked_at.add((now.run, now.agent))
             return why
 
     async def _remove(self, tree: Worktree, *, force: bool) -> str | None:
         """Remove ``tree``, or return why it stays. Raises Refused (busy, or of the store), SpawnTransient."""
         try:
-            box = None if force else self._trees.box(tree)
+            box = None if force else self.trees.box(tree)
             if await trio.Path(tree.path).exists() and tree.state != "planned":
                 if tree.state == "made":
-                    await self._trees.teardown(tree)
-                why = None if force else await self._repository.losses(tree, box=box)
+                    await self.trees.teardown(tree)
+                why = None if force else await self.repository.losses(tree, box=box)
                 if why is not None:
                     return why
             elif lost := self._left_in_clone(tree, box):
                 return lost
-            if not await self._writer.commit(worktree_going, tree):
+            if not await self.log.writer.commit(worktree_going, tree):
                 return "its run goes on"
-            await self._repository.remove(tree, box=box, force=force)
+            await self.repository.remove(tree, box=box, force=force)
         except Refused as refused:
             if refused.code != "setup_failed":
                 raise

@@ -87,7 +87,7 @@ PROGRAMS: Final[dict[str, Control]] = {
     "kernel/services/working_directory.py::Confinement.check run_command": Control(
         "PATH alone", "/", "TRY_SECONDS", "none: bwrap and true"
     ),
-    "kernel/services/node_transports.py::engine_transport piped_command": Control(
+    "kernel/services/node_connection.py::engine_transport piped_command": Control(
         "engine_environment", "the project", "the connection's", "ssh, kubectl, docker of the user; needs trust"
     ),
     "kernel/procs/command.py::VersionProbes._run run_command": Control(
@@ -96,7 +96,7 @@ PROGRAMS: Final[dict[str, Control]] = {
     # Processes of our own that the kernel starts.
     "kernel/services/standby.py::Standby._copy trio.lowlevel.open_process": Control("an allowlist", "/", KEPT),
     "kernel/services/runs.py::check_in_subprocess trio.run_process": Control("empty", HERE, "PATIENCE_SECONDS"),
-    "kernel/services/version_trial.py::_run trio.lowlevel.open_process": Control(OURS, HERE, "patience_seconds"),
+    "kernel/services/handover.py::_run trio.lowlevel.open_process": Control(OURS, HERE, "patience_seconds"),
     "kernel/adoption.py::say_whether_it_could subprocess.run": Control(OURS, HERE, "the trial's"),
     "kernel/boot/container_init.py::serve_as_init os.fork": FORKED,
     "kernel/boot/replacement.py::replace os.fork": FORKED,

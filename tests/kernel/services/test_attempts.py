@@ -16,8 +16,9 @@ from kernel.agents.trust import agent_units
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient, Spec
 from kernel.services import start_frame
+from kernel.services.dispatcher import Dispatcher
 from kernel.services.kept_workers import Place
-from kernel.services.preparation import NoPreparation
+from kernel.services.preparation import Preparation
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.store import circuit_breakers, instructions
 from kernel.store.transitions.append import append
@@ -71,7 +72,7 @@ async def test_a_reply_is_there_before_its_worker_has_left_and_its_agent_begins_
         assert attempts_of(it)[0] == (1, 1, "done", "3")
 
 
-class _SlowToFinish(NoPreparation):
+class _SlowToFinish(Preparation):
     """What is in the working tree takes its time to be committed."""
 
     async def finish(self, leased: Leased) -> None:
@@ -84,8 +85,8 @@ async def test_no_limit_of_time_takes_back_a_reply_that_was_there(tmp_path: Path
     async with core(tmp_path, PlayedLauncher()) as it:
         text = "backend: mock\nmock:\n  - text: hi\ntimeouts:\n  total: 0.1s\n"
         (tmp_path / ".agents/alice.yaml").write_text(text)
-        services = it.attempts._services  # pyright: ignore[reportPrivateUsage]
-        it.attempts._services = msgspec.structs.replace(  # pyright: ignore[reportPrivateUsage]
+        services = it.attempts.services  # pyright: ignore[reportPrivateUsage]
+        it.attempts.services = msgspec.structs.replace(  # pyright: ignore[reportPrivateUsage]
             services, places=WorkPlaces(WorkPlace(launcher=cast("Launcher", it.launcher), preparation=_SlowToFinish()))
         )
         instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
@@ -184,13 +185,13 @@ async def test_an_attempt_that_leaves_has_the_queue_looked_at_only_where_there_i
 ) -> None:
     async with core(tmp_path, PlayedLauncher()) as it:
         looks: list[str] = []
-        look = it.dispatcher.run_once
+        look = Dispatcher.run_once
 
-        def noted(nursery: trio.Nursery) -> int:
+        def noted(dispatcher: Dispatcher, nursery: trio.Nursery) -> int:
             looks.append("look")
-            return look(nursery)
+            return look(dispatcher, nursery)
 
-        monkeypatch.setattr(it.dispatcher, "run_once", noted)
+        monkeypatch.setattr(Dispatcher, "run_once", noted)
         instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
         worker = await it.launcher.next()
         await worker.say(hi(last=True), DONE)

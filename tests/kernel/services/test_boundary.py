@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from kernel.services.boundary import Boundary
-from kernel.services.shutdown import ShutdownRequest
+from kernel.services.supervision import Boundary, ShutdownRequest
 from kernel.store.errors import StorageFailed
 from tests.kernel.store.running_store import Store, open_store
 

@@ -18,8 +18,16 @@ from kernel.procs.procfs import ProcessId
 from kernel.services.budgets import HandedBudget
 from kernel.services.completion import Ending
 from kernel.services.dispatcher import Dispatcher
-from kernel.services.handed_attempt import HandedAttempt, without_prompt
-from kernel.services.handover import HandedUpgrade, Handover, UnreadableHandover, children_of, decode, encode
+from kernel.services.handover import (
+    HandedAttempt,
+    HandedUpgrade,
+    Handover,
+    UnreadableHandover,
+    children_of,
+    decode,
+    encode,
+    without_prompt,
+)
 from kernel.services.kept_workers import Place
 from kernel.services.preparation import HandedLogin, Prepared
 from kernel.services.session_pause import HandedSession, SessionPause

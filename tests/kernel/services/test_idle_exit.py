@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from kernel.policy.idle import Outstanding, kept_by
-from kernel.services.idle_exit import IdleExit
-from kernel.services.shutdown import ShutdownRequest
+from kernel.services.supervision import IdleExit, ShutdownRequest
 from kernel.store.checkup import outstanding
 from kernel.store.transitions.close import close
 from protocol.project import IncomingHook, ProjectDefinition

@@ -20,9 +20,8 @@ from kernel.policy.node_states import NodeState
 from kernel.procs.node.session import NodeRefused, NodeSession
 from kernel.procs.spec import SpawnTransient
 from kernel.services import node_listener
-from kernel.services.node_certificate import certificate_in
-from kernel.services.node_scaling import NodeScaling
-from kernel.services.nodes import Nodes
+from kernel.services.node_listener import certificate_in
+from kernel.services.nodes import Nodes, NodeScaling
 from kernel.store import feed
 from kernel.store.database import MEMORY
 from kernel.store.feed import Feed

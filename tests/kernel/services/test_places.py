@@ -11,7 +11,7 @@ from kernel.agents.registration import register
 from kernel.policy.agent_status import readiness
 from kernel.policy.needs import needs
 from kernel.procs.spec import SpawnTransient, Spec
-from kernel.services.node_search import PATIENCE_MS, PAUSE_MS
+from kernel.services.work_places import PATIENCE_MS, PAUSE_MS
 from kernel.store import agents, instruction_views, instructions
 from kernel.store.needs import snapshot
 from kernel.store.transitions.append import append

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kernel.services.relocation import NodePlace, relocate
+from kernel.services.node_files import NodePlace, relocate
 from protocol.agent import AgentDefinition, McpServer
 from protocol.ipc import Limits, McpAddress, Sandbox, Start, Turn
 from protocol.node import NodeFacts

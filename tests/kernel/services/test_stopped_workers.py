@@ -10,7 +10,7 @@ from apsw import Connection
 
 from kernel.app import LADDER_SECONDS, cancel_at_last
 from kernel.services import running_attempt
-from kernel.services.shutdown import ShutdownRequest
+from kernel.services.supervision import ShutdownRequest
 from kernel.store.entries import of as entries_of
 from kernel.store.transitions.close import cancel
 from protocol.ipc import Entry, Error, Exited, Result, Stop, WorkerFrame

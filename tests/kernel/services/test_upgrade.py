@@ -4,15 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.testing
 
 from kernel.procs.handle import CannotHandOver
 from kernel.services import upgrade as service
+from kernel.services.handover import Program, TrialFailed
 from kernel.services.session_pause import SessionPause
 from kernel.services.upgrade import Upgrade
-from kernel.services.version_trial import Program, TrialFailed
 from protocol.errors import Refused
 
 INSTALLED = Program("/venv/bin/python", ("--project", "/p"))
@@ -49,14 +50,12 @@ class Attempt:
 class PauseThatTells(SessionPause):
     """A pause that sets ``told`` when it is asked for."""
 
-    def __init__(self, told: trio.Event) -> None:
-        super().__init__()
-        self._told = told
+    told: trio.Event = msgspec.field(default_factory=trio.Event)
 
     def ask(self) -> None:
         """Tell."""
-        super().ask()
-        self._told.set()
+        SessionPause.ask(self)
+        self.told.set()
 
 
 class Kernel:
@@ -195,7 +194,7 @@ async def test_a_conversation_that_does_not_come_to_a_stop_lets_all_go_on(
     stands, never = Attempt(), Attempt()
     kernel.running = {"i1": stands, "i2": never}
     asked, went_on = trio.Event(), trio.Event()
-    stands.pause = PauseThatTells(asked)
+    stands.pause = PauseThatTells(told=asked)
 
     async def converse() -> None:
         await asked.wait()

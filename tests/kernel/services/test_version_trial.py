@@ -7,7 +7,7 @@ import psutil
 import pytest
 import trio
 
-from kernel.services.version_trial import Program, TrialFailed, interpreter_at, try_version
+from kernel.services.handover import Program, TrialFailed, interpreter_at, try_version
 from protocol.errors import Refused
 
 SECONDS = 20.0

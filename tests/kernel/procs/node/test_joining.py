@@ -12,7 +12,7 @@ import trio
 
 from kernel.procs.node.joining import Dialling
 from kernel.procs.node.session import NodeSession
-from kernel.services.node_certificate import certificate_in
+from kernel.services.node_listener import certificate_in
 from protocol.node import JoinWord
 from tests.kernel.procs.node.far_node import PROJECT, FarNode
 from tests.kernel.procs.trees import PATIENCE

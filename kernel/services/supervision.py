@@ -1,0 +1,228 @@
+"""Supervision of a kernel: requests to stop, the end of an idle kernel, restarts of services, the project's folder.
+
+A service that fails is started again, after a pause and within a budget: one watcher ends neither the kernel nor
+anybody's work. A service that goes on failing ends the kernel in order: its workers are asked to leave, and the log
+says which service it was and why.
+"""
+
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import trio
+
+from kernel.policy.idle import kept_by
+from kernel.policy.restart import HOUR_MS, OF_SERVICES, Backoff, CrashRecord, Stop, after_crash
+from kernel.source.safe_paths import root_fault
+from kernel.store.checkup import outstanding
+from kernel.store.errors import StorageFailed
+from kernel.store.reader import Reader
+from kernel.store.transaction import emit_log
+from kernel.store.writer import Writer
+from protocol.errors import Refused
+from protocol.project import ProjectDefinition
+from protocol.text import shown_name
+
+logger = logging.getLogger(__name__)
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+GRACE_SECONDS: Final = 10.0
+
+
+class ShutdownRequest(msgspec.Struct, eq=False):
+    """The request to stop: nothing new is taken from then on. ``closing`` is set once the attempts are gone."""
+
+    closing: trio.Event = msgspec.field(default_factory=trio.Event)
+    _begun: trio.Event = msgspec.field(default_factory=trio.Event)
+    _grace_seconds: float = GRACE_SECONDS
+    _hurry: trio.Event = msgspec.field(default_factory=trio.Event)
+    hands_over: bool = False
+    """Another program of this kernel goes on: nobody is answered in the place of who does not get his answer."""
+    by: str = "request"
+    """Who asked first: a request, or the name of a signal."""
+
+    def ask(self, grace_seconds: float = GRACE_SECONDS, by: str = "request") -> None:
+        """Begin to stop; asked again, hurry."""
+        if self._begun.is_set():
+            self._hurry.set()
+            return
+        self._grace_seconds = max(0.0, grace_seconds)
+        self.by = by
+        self._begun.set()
+
+    def begun(self) -> bool:
+        """Return whether it was asked for."""
+        return self._begun.is_set()
+
+    async def asked(self) -> float:
+        """Wait for the request. Returns seconds of grace."""
+        await self._begun.wait()
+        return self._grace_seconds
+
+    async def hurried(self) -> None:
+        """Wait for the second request."""
+        await self._hurry.wait()
+
+
+async def stop_on_signals(shutdown: ShutdownRequest, early: Iterable[int] = ()) -> None:
+    """SIGTERM and SIGINT ask to stop; SIGHUP (a closed terminal) is none of our business (fault PF19).
+
+    ``early``: those that came before anybody could act on them.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with trio.open_signal_receiver(*SIGNALS) as received:
+        for number in early:
+            shutdown.ask(by=signal.Signals(number).name)
+        async for number in received:
+            name = signal.Signals(number).name
+            logger.info("kernel.signal %s", name)
+            shutdown.ask(by=name)
+
+
+BY: Final = "idle_exit"
+LONGEST_LOOK_SECONDS: Final = 30.0
+SHORTEST_LOOK_SECONDS: Final = 0.2
+
+
+class IdleExit(msgspec.Struct, eq=False):
+    """Looks again and again, at least ten times in the time that is allowed. ``requests`` tells how many are being
+    answered and how many were since the start; ``now`` is in seconds, of a clock that nobody sets.
+    """
+
+    reader: Reader
+    shutdown: ShutdownRequest
+    project: Callable[[], ProjectDefinition]
+    requests: Callable[[], tuple[int, int]]
+    now: Callable[[], float]
+    sleep: Callable[[float], Awaitable[object]] = trio.sleep
+    _since: float = 0.0
+    _seen: tuple[int, int] = (0, 0)
+    """The newest event and the number of requests at the last look."""
+
+    def __post_init__(self) -> None:
+        self._since = self.now()
+
+    async def run(self) -> None:
+        """Look until it has asked the kernel to stop, or is cancelled."""
+        while not self.shutdown.begun():
+            await self.sleep(await self.look())
+
+    async def look(self) -> float:
+        """Ask for the end where nothing has kept the kernel for so long. Returns seconds until the next look.
+
+        Whatever happened since the last look, an event or a request, begins the time anew.
+        """
+        project = self.project()
+        allowed = project.idle_exit
+        if allowed is None:
+            self._since = self.now()
+            return LONGEST_LOOK_SECONDS
+        try:
+            found = await self.reader.read(outstanding)
+        except Refused as refused:
+            logger.warning("kernel.idle_unknown %s", refused.text)
+            return LONGEST_LOOK_SECONDS
+        being_answered, answered = self.requests()
+        seen = (found.event, answered)
+        if seen != self._seen or kept_by(found, requests=being_answered, hooks=bool(project.hooks)) is not None:
+            self._seen, self._since = seen, self.now()
+        elif self.now() - self._since >= allowed:
+            logger.info("kernel.idle_exit nothing was to be done for %g s; who needs a kernel starts the next", allowed)
+            self.shutdown.ask(by=BY)
+        return min(max(allowed / 10, SHORTEST_LOOK_SECONDS), LONGEST_LOOK_SECONDS)
+
+
+_JITTER: Final = 0.5
+"""There is one of each service: nobody else comes back at the same time."""
+_ERROR_LIMIT: Final = 500
+
+
+class Boundary(msgspec.Struct, eq=False, kw_only=True):
+    """Runs services. ``gave_up`` says why the kernel has to end, once a service has used up its budget."""
+
+    writer: Writer
+    shutdown: ShutdownRequest
+    now_ms: Callable[[], int]
+    sleep: Callable[[float], Awaitable[object]] = trio.sleep
+    gave_up: str | None = None
+
+    async def keep(
+        self,
+        name: str,
+        service: Callable[..., Awaitable[None]],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Run ``service`` until it returns. Where this is waited for, ``service`` says itself when it has started.
+
+        Raises StorageFailed: then no service can go on.
+        """
+        told = _Once(task_status)
+        record = CrashRecord(stepped=True)
+        while True:
+            try:
+                if task_status is trio.TASK_STATUS_IGNORED:
+                    await service()
+                else:
+                    await service(task_status=told)
+                return
+            except Exception as error:
+                if _storage_failed(error):
+                    raise
+                now_ms = self.now_ms()
+                after = after_crash(record, now_ms, _JITTER, OF_SERVICES)
+                recent = tuple(at for at in (*record.recent_ms, now_ms) if at > now_ms - HOUR_MS)
+                record = CrashRecord(streak=after.streak, last_ms=now_ms, stepped=True, recent_ms=recent)
+                again = after.seconds if isinstance(after, Backoff) else None
+                what_follows = "the last time" if again is None else f"it is started again in {again:g} s"
+                logger.error("service.failed %s: %s", name, what_follows, exc_info=error)
+                with suppress(Refused):
+                    data = {"service": name, "error": _one_line(error), "again_seconds": again}
+                    await self.writer.commit(emit_log, "kernel.service_failed", data=data)
+                if isinstance(after, Stop):
+                    told.started()
+                    self.gave_up = f"{name}: {after.reason}, the last: {_one_line(error)}"
+                    logger.critical("kernel.service_gave_up %s; the kernel ends", self.gave_up)
+                    self.shutdown.ask(by=f"failure of {name}")
+                    return
+                await self.sleep(after.seconds)
+
+
+class _Once(msgspec.Struct, eq=False):
+    """Tells that a service has started, the first time that it has."""
+
+    task_status: trio.TaskStatus[None] | None
+
+    def started(self, _value: None = None) -> None:
+        task_status, self.task_status = self.task_status, None
+        if task_status is not None:
+            task_status.started()
+
+
+def _storage_failed(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return any(_storage_failed(inner) for inner in error.exceptions)
+    return isinstance(error, StorageFailed)
+
+
+def _one_line(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return shown_name(f"{type(error).__name__}: {error}".rstrip(": "))[:_ERROR_LIMIT]
+
+
+LOOK_SECONDS: Final = 5.0
+
+
+async def watch_root(root: str) -> None:
+    """Log until cancelled when the project's folder is lost, and when it is back."""
+    told: str | None = None
+    while True:
+        fault = root_fault(root)
+        if fault != told:
+            logger.warning("project.%s %s", "back" if fault is None else "lost", fault or root)
+            told = fault
+        await trio.sleep(LOOK_SECONDS)
