@@ -1,82 +1,74 @@
-"""Questions to the kernel's loader without a kernel: which agents there are, and whether files mean what they should.
+"""Questions about files that need no kernel, answered by ``kernel.inspect`` in this process.
 
-``kernel.inspect`` reads files in a process of its own and answers with one JSON document; what it refuses becomes a
-Failure, and so does its death.
+The one module of the interface that may import the kernel (.importlinter), and only once a question is asked: commands
+that ask none start without it. What is refused becomes a Failure.
 """
 
-import json
+# ruff: noqa: PLC0415
+
 import os
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from msgspec.structs import asdict
+
+from interface.discovery import Project
 from interface.failure import Failure, Place
+from protocol.errors import Refused
+from protocol.remote_ref import is_remote
+from protocol.text import encode_json, is_text, text_environment
 
-SECONDS: Final = 60.0
-"""The time it may take; it needs a fraction of one."""
-_TAIL_LINES: Final = 5
-_NOT_INHERITED: Final = ("PYTHON", "LD_", "DYLD_")
-"""Prefixes of variables that would steer its interpreter and its libraries."""
-
-
-def run_inspect(
-    environ: Mapping[str, str] | None, verb: str, *words: str, given: bytes = b"", seconds: float = SECONDS
-) -> bytes:
-    """The document that ``verb`` answers ``words`` with; ``given`` is what it reads.
-
-    ``environ`` matters only for what says whether keys are set. Raises Failure.
-    """
-    for word in words:
-        try:
-            word.encode()
-        except UnicodeEncodeError as error:
-            raise Failure("usage", f"{word!a} is not UTF-8 text") from error
-    kept = {name: value for name, value in (environ or {}).items() if not name.startswith(_NOT_INHERITED)}
-    kept.setdefault("HOME", os.path.expanduser("~"))  # where the user's own agents are
-    argv = [sys.executable, "-I", "-m", "kernel.inspect", verb, *words]
-    try:
-        done = subprocess.run(argv, env=kept, input=given, capture_output=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired as error:
-        text = f"the loader did not answer within {seconds:.0f} s"
-        raise Failure("failed", text, "is the machine very busy, or the project on a slow disk?") from error
-    document = done.stdout
-    if document.startswith(b'{"schema":"awk/error'):
-        raise failure_of(json.loads(document))
-    if done.returncode not in (0, 78) or not document:
-        how = f"with exit code {done.returncode}" if done.returncode >= 0 else f"by signal {-done.returncode}"
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()[-_TAIL_LINES:]
-        tail = "".join(f"\n  | {line}" for line in lines)
-        raise Failure("failed", f"the loader ended {how} and no answer{tail}", "nothing was changed; try again")
-    return document
-
-
-def failure_of(document: Mapping[str, Any]) -> Failure:
-    """A document of what was refused, as the Failure that it is."""
-    places = [place_of(error) for error in document.get("errors", ())]
-    return Failure(str(document["code"]), str(document["detail"]), document.get("hint"), places=places)
-
-
-def place_of(error: Mapping[str, Any]) -> Place:
-    """One mistake of a document."""
-    return Place(
-        path=str(error["path"]),
-        line=int(error["line"]),
-        column=int(error["column"]),
-        where=str(error["where"]),
-        message=str(error["message"]),
-        hint=error.get("hint"),
-        source=str(error.get("source", "")),
+if TYPE_CHECKING:
+    from protocol.api.document import FileError
+    from protocol.backup import BackupReport, RestoreReport
+    from protocol.inspection import (
+        CopiedProject,
+        DiskUsage,
+        DoctorReport,
+        Kind,
+        Plan,
+        Resolution,
+        SoloWorkflow,
+        Validation,
     )
+    from protocol.memory_eval import EvalReport
+    from protocol.memory_growth import GrowthReport
+    from protocol.standby import StandbyReport
+    from protocol.tool_documents import FetchedSkills, SkillList, ToolList
+    from protocol.tools import ProjectTool
+    from protocol.trust import Demands
+
+P = ParamSpec("P")
+Answer = TypeVar("Answer")
+_NOT_INHERITED = ("PYTHON", "LD_", "DYLD_")
+"""Prefixes of variables that would steer programs that are started, and their libraries."""
 
 
-def mistakes(root: str, files: Sequence[str]) -> tuple[Place, ...]:
-    """The mistakes in ``files`` of the project at ``root``; nothing where nobody can tell."""
-    try:
-        document = json.loads(run_inspect(None, "validate", "--project", root, "--cwd", root, "--", *files))
-    except Failure:
-        return ()
-    return tuple(place_of(error) for file in document["files"] for error in file["errors"])
+def _question(ask: Callable[P, Answer]) -> Callable[P, Answer]:
+    @wraps(ask)
+    def answer(*args: P.args, **keywords: P.kwargs) -> Answer:
+        for value in args:
+            for word in value if isinstance(value, Sequence) and not isinstance(value, str) else (value,):
+                if isinstance(word, str) and not is_text(word):
+                    raise Failure("usage", f"{word!a} is not UTF-8 text")
+        try:
+            return ask(*args, **keywords)
+        except Refused as refused:
+            places = places_of(getattr(refused, "errors", ()))
+            raise Failure(refused.code, refused.text, refused.hint, places=places) from refused
+        except BaseExceptionGroup as group:
+            if group.subgroup(KeyboardInterrupt) is not None:  # during what trio runs
+                raise KeyboardInterrupt from group
+            raise
+
+    return answer
+
+
+def places_of(errors: "Iterable[FileError]") -> tuple[Place, ...]:
+    """Return mistakes as a Failure has them."""
+    return tuple(Place(**asdict(error)) for error in errors)
 
 
 def mistake(place: Place) -> Failure:
@@ -85,34 +77,238 @@ def mistake(place: Place) -> Failure:
     return Failure("bad_definition", text, places=[place])
 
 
+def shell_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return ``environ`` for programs and for checks of keys: text, without what steers an interpreter."""
+    kept = {name: value for name, value in text_environment(environ)[0].items() if not name.startswith(_NOT_INHERITED)}
+    kept.setdefault("HOME", os.path.expanduser("~"))
+    return kept
+
+
+@_question
+def validation(project: Project, cwd: str, files: Sequence[str], environ: Mapping[str, str]) -> "Validation":
+    """Check files, all of the project's without any. ``cwd`` is what they are relative to. Raises Failure."""
+    from kernel.inspect.validate import project_grants, validate
+
+    root, shell = Path(project.root), shell_environment(environ)
+    return validate(root, Path(cwd), files, shell, project_grants(root, Path(project.state), shell))
+
+
+def mistakes(root: str, files: Sequence[str]) -> tuple[Place, ...]:
+    """The mistakes in ``files`` of the project at ``root``; nothing where they cannot be checked."""
+    from kernel.inspect.validate import validate
+
+    try:
+        checked = _question(validate)(Path(root), Path(root), files)
+    except Failure:
+        return ()
+    return places_of(error for file in checked.files for error in file.errors)
+
+
+@_question
+def resolution(root: str, cwd: str, asked: str | None) -> "Resolution":
+    """Resolve a file, an agent, or a workflow (``awk config``). Raises Failure."""
+    from kernel.inspect.resolve import resolution
+
+    return resolution(Path(root), Path(cwd), asked)
+
+
+def _fetched(project: Project, asked: str, environ: Mapping[str, str]) -> Any:
+    if not is_remote(asked):
+        return None
+    from kernel.inspect.fetch import fetch_readonly
+
+    return fetch_readonly(Path(project.root), Path(project.state), asked, environ)
+
+
+@_question
+def plan(
+    project: Project,
+    workflow: str,
+    tag: str,
+    params: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    max_usd: float | None = None,
+    exit_from: str | None = None,
+) -> "Plan":
+    """Plan a run (``awk run --dry-run``). Raises Failure."""
+    from kernel.inspect.dry_run import dry_run
+
+    root, shell = Path(project.root), shell_environment(environ)
+    checkout = _fetched(project, workflow, shell)
+    return dry_run(root, workflow, tag, params, shell, checkout, max_usd=max_usd, exit_from=exit_from)
+
+
+@_question
 def agent_list(root: str) -> bytes:
-    """The agents of the project (protocol.api.AgentList). Raises Failure."""
-    return run_inspect(None, "agents", "--project", root)
+    """Return the agents of the project (protocol.api.AgentList). Raises Failure."""
+    from kernel.inspect import agents
+
+    return encode_json(agents.agent_list(Path(root)))
 
 
+@_question
 def agent_info(environ: Mapping[str, str], root: str, name: str) -> bytes:
-    """One agent of the project (protocol.api.AgentInfo), as a kernel with ``environ`` would have it.
+    """Return one agent (protocol.api.AgentInfo), as a kernel with ``environ`` would. Raises Failure."""
+    from kernel.inspect import agents
 
-    Raises Failure (unknown_agent, bad_definition).
-    """
-    return run_inspect(environ, "agent", "--project", root, "--", name)
+    return encode_json(agents.agent_info(Path(root), name, shell_environment(environ)))
 
 
+@_question
 def workflows_with(root: str, name: str) -> tuple[str, ...]:
-    """The files of those workflows that refer to the agent ``name``. Raises Failure."""
-    return tuple(json.loads(run_inspect(None, "uses", "--project", root, "--", name))["workflows"])
+    """Return the files of those workflows that refer to the agent ``name``. Raises Failure."""
+    from kernel.inspect.agents import workflows_using
+
+    return workflows_using(Path(root), name)
 
 
-def backend_list(environ: Mapping[str, str]) -> bytes:
-    """The backends, as far as ``environ`` says where they are (protocol.api.BackendList). Raises Failure."""
-    return run_inspect(environ, "backends")
-
-
+@_question
 def check_text(root: str, name: str, text: str, *, new: bool = False) -> tuple[Place, ...]:
-    """The mistakes in ``text`` as the file of the agent ``name``. Raises Failure where it cannot be judged.
+    """Return the mistakes in ``text`` as the file of the agent ``name``. Raises Failure where it cannot be checked.
 
     ``new``: there must be no agent of that name (already_exists).
     """
-    flags = ["--new"] if new else []
-    answer = run_inspect(None, "judge", "--project", root, *flags, "--", name, given=text.encode())
-    return tuple(place_of(error) for file in json.loads(answer)["files"] for error in file["errors"])
+    from kernel.inspect.agents import check_agent_text
+
+    return places_of(check_agent_text(Path(root), name, text.encode(), new=new).errors)
+
+
+@_question
+def check_project_text(name: str, text: str) -> tuple[Place, ...]:
+    """Return the mistakes in ``text`` as the project file ``name``."""
+    from kernel.inspect.tools import check_project_text
+
+    return places_of(check_project_text(name, text.encode()))
+
+
+@_question
+def tools(root: str) -> "ToolList":
+    """Return the tools that agents of the project can have. Raises Failure."""
+    from kernel.inspect.tools import tool_list
+
+    return tool_list(Path(root))
+
+
+@_question
+def tools_in(name: str, text: str) -> "dict[str, ProjectTool]":
+    """Return the tools that a file of this name and ``text`` declares. Raises Failure."""
+    from kernel.inspect.tools import tools_in
+
+    return tools_in(name, text.encode())
+
+
+@_question
+def skills(root: str) -> "SkillList":
+    """Return the skills of the project."""
+    from kernel.inspect.tools import skill_list
+
+    return skill_list(Path(root))
+
+
+@_question
+def fetch_skills(source: str, environ: Mapping[str, str]) -> "FetchedSkills":
+    """Fetch the skills of ``github:owner/repo@ref/path``. Raises Failure."""
+    from kernel.inspect.fetch import fetch_skills
+
+    return fetch_skills(source, shell_environment(environ))
+
+
+@_question
+def trust_demands(project: Project, asked: Sequence[str], environ: Mapping[str, str]) -> "Demands":
+    """Return what the named files demand, all of the project's without any. Raises Failure."""
+    from kernel.inspect.trust import trust_demands
+
+    root, state = map(Path, project)
+    return trust_demands(root, asked, lambda name: _fetched(project, name, shell_environment(environ)), state)
+
+
+@_question
+def schema_text(kind: "Kind") -> str:
+    """Return the JSON Schema of a file."""
+    from kernel.inspect.schema import schema_text
+
+    return schema_text(kind)
+
+
+@_question
+def backend_list(environ: Mapping[str, str]) -> bytes:
+    """Return the backends, as far as ``environ`` says where they are (protocol.api.BackendList). Raises Failure."""
+    from kernel.inspect.backends import backends
+
+    return encode_json(backends(shell_environment(environ)))
+
+
+@_question
+def doctor(project: Project, environ: Mapping[str, str], now: float, *, runs: bool) -> "DoctorReport":
+    """Inspect the machine and the project; ``runs``: a kernel has its database open. Raises Failure."""
+    from kernel.inspect.doctor import doctor
+
+    return doctor(Path(project.root), Path(project.state), shell_environment(environ), now=now, runs=runs)
+
+
+@_question
+def disk_usage(project: Project, runs: int) -> "DiskUsage":
+    """Measure the state; at most ``runs`` runs are listed. Raises Failure."""
+    from kernel.inspect.disk_usage import disk_usage
+
+    return disk_usage(Path(project.root), Path(project.state), runs)
+
+
+@_question
+def backup(project: Project, file: str, now: float, *, force: bool) -> "BackupReport":
+    """Write a backup. Raises Failure."""
+    from kernel.inspect.backup import backup
+
+    return backup(Path(project.root), Path(project.state), file, now=now, force=force)
+
+
+@_question
+def restore(project: Project, file: str, now: float, *, promote: bool, force: bool, trusted: bool) -> "RestoreReport":
+    """Put a backup, or with ``promote`` the standby in the folder ``file``, in place of the state. Raises Failure."""
+    from kernel.inspect import backup, standby
+
+    act = standby.promote if promote else backup.restore
+    return act(Path(project.root), Path(project.state), file, now=now, force=force, trusted=trusted)
+
+
+@_question
+def check_standby(folder: str, now: float) -> "StandbyReport":
+    """Check the copy of a log. Raises Failure."""
+    from kernel.inspect.standby import check_standby
+
+    return check_standby(folder, now=now)
+
+
+@_question
+def solo_workflow(root: str, asked: str) -> "SoloWorkflow":
+    """Return a workflow with one agent in place of its members. Raises Failure."""
+    from kernel.inspect.solo import solo_workflow
+
+    return solo_workflow(Path(root), asked)
+
+
+@_question
+def copy_project(
+    root: str, folder: str, hidden: str, environ: Mapping[str, str], *, file: str = "", text: str = ""
+) -> "CopiedProject":
+    """Copy a project to a new folder, without the folder ``hidden``. Raises Failure."""
+    from kernel.inspect.project_copy import copy_project
+
+    return copy_project(Path(root), folder, hidden, shell_environment(environ), file=file, text=text)
+
+
+@_question
+def memory_eval(text: bytes) -> "EvalReport":
+    """Measure what is found in the conversations of a file of questions. Raises Failure."""
+    from kernel.inspect.memory_eval import memory_eval
+
+    return memory_eval(text)
+
+
+@_question
+def memory_growth(runs: int, seed: int) -> "GrowthReport":
+    """Measure how a memory grows over generated runs. Raises Failure."""
+    from kernel.inspect.memory_growth import memory_growth
+
+    return memory_growth(runs, seed)

@@ -1,13 +1,12 @@
 """Changes the project file, every other byte of it left as it is. What would be wrong is not put in place."""
 
-import json
 import os
 from collections.abc import Callable
 from typing import Final
 
 from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
-from interface.offline import place_of, run_inspect
+from interface.offline import check_project_text
 from protocol.yaml_edit import Uneditable
 from protocol.yaml_reading import NotYaml
 
@@ -52,8 +51,7 @@ def change_project_file(root: str, change: Callable[[str], str]) -> bool:
                 return False
             if not after.strip():
                 after = "{}\n"  # an empty file is no project file
-            answer = json.loads(run_inspect(None, "judge-project", "--", name, given=after.encode()))
-            faults = tuple(place_of(judge_error) for file in answer["files"] for judge_error in file["errors"])
+            faults = check_project_text(name, after)
             if faults:
                 raise Failure(
                     "bad_definition", f"{faults[0].message}; the file is as it was", faults[0].hint, places=faults

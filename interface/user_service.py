@@ -7,21 +7,23 @@ something left to do, unless somebody had stopped it. What is not needed is star
 import json
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from interface.autostart import spawn
 from interface.clock import Clock
 from interface.discovery import Project, lives, recorded_endpoint, reject_reason
 from interface.failure import Failure
-from interface.offline import run_inspect
+from interface.offline import shell_environment
 from interface.projects import projects_of_user
 from interface.service import NOT_RESTARTED, RESTARTS, STOP_SECONDS, WINDOW_SECONDS
 from protocol.discovery import DATABASE
 
 LOOK_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 60.0
 FILES: Final = (".agents.yaml", "moniro.yaml", ".agents", ".workflows")
 """Of a project: where one of them changes, what is said of it may be no longer true."""
 
@@ -117,6 +119,11 @@ class UserService:
         before = self._asked.get(project)
         if before is None or before[0] != now_like:
             words = ("--project", project.root, "--state", project.state)
-            answer: dict[str, Any] = json.loads(run_inspect(self._environ, "needed", *words))
-            before = self._asked[project] = now_like, bool(answer["needed"])
+            argv = [sys.executable, "-I", "-m", "kernel.inspect.needed", *words]
+            env = shell_environment(self._environ)
+            try:
+                ran = subprocess.run(argv, env=env, capture_output=True, timeout=_ANSWER_SECONDS, check=True)
+            except subprocess.SubprocessError as error:
+                raise Failure("failed", f"no answer whether a kernel is needed: {error}") from error
+            before = self._asked[project] = now_like, bool(json.loads(ran.stdout)["needed"])
         return before[1]

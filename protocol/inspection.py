@@ -67,10 +67,9 @@ class SoloWorkflow(_Document, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
-class CopiedProject(_Document, frozen=True, kw_only=True):
+class CopiedProject(msgspec.Struct, frozen=True, kw_only=True):
     """A copy of a project (``run --compare solo``): whether it has a commit, and the project's place in it."""
 
-    schema: str = "awk/copied-project/1"
     git: bool
     inside: str
 
@@ -123,14 +122,6 @@ class DiskUsage(_Document, frozen=True, kw_only=True):
     more_runs: int = 0
 
 
-class AgentUses(_Document, frozen=True, kw_only=True):
-    """The workflows that refer to an agent: their files, as seen from the project's root."""
-
-    schema: str = "awk/agent-uses/1"
-    agent: str
-    workflows: tuple[str, ...]
-
-
 class NeededKernel(_Document, frozen=True, kw_only=True):
     """The need of a project for a kernel, once its own has ended, and why, or why not."""
 
@@ -180,17 +171,6 @@ class Plan(_Document, frozen=True, kw_only=True):
     """What would stop it here: variables of the environment and keys that are not set."""
     verdict: str | None = None
     """The vote that would decide over it."""
-
-
-class Complaint(_Document, frozen=True, kw_only=True):
-    """The reason that there is no such document: as a refusal of the kernel says it."""
-
-    schema: str = "awk/error/1"
-    code: str
-    detail: str
-    hint: str | None
-    exit_code: int
-    errors: tuple[FileError, ...] = ()
 
 
 class WorkerCheckRow(msgspec.Struct, frozen=True, kw_only=True):

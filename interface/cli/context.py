@@ -28,6 +28,8 @@ from protocol.discovery import BODY_LIMIT_BYTES
 if TYPE_CHECKING:
     import argparse
 
+    from msgspec import Struct
+
     from interface.autostart import Starter
 
 _REMOTE: Final = "github:"
@@ -157,12 +159,16 @@ class Context:
         stopped = any(client.was_stopped for client in self._clients)
         return self.find_kernel() if stopped else self.started_kernel()
 
-    def answer(self, body: bytes, lines: Callable[..., list[str]], *more: object) -> int:
-        """Print the kernel's document: as it is with ``--json``, else as ``lines`` shows it."""
-        if self.args.json:
-            self.out.document(body)
+    def answer(self, document: "bytes | Struct", lines: Callable[..., list[str]], *more: object) -> int:
+        """Print a document, the kernel's or our own: as JSON with ``--json``, else as ``lines`` shows it."""
+        if not self.args.json:
+            self.out.lines(lines(document, self.out.screen, *more))
+        elif isinstance(document, bytes):
+            self.out.document(document)
         else:
-            self.out.lines(lines(body, self.out.screen, *more))
+            from protocol.text import encode_json  # noqa: PLC0415  (takes msgspec: most documents are the kernel's)
+
+            self.out.document(encode_json(document))
         return 0
 
     def message(self) -> str:

@@ -22,7 +22,7 @@ from protocol.agent import AgentDefinition
 from protocol.api.agents import AgentInfo, AgentList, AgentRow, as_written
 from protocol.api.document import FileError
 from protocol.errors import Refused
-from protocol.inspection import AgentUses, CheckedFile, Validation
+from protocol.inspection import CheckedFile
 from protocol.names import NameRejected, check_name
 from protocol.project import ProjectDefinition
 
@@ -112,7 +112,7 @@ def agent_info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyT
     )
 
 
-def check_agent_text(root: Path, name: str, data: bytes, *, new: bool) -> Validation:
+def check_agent_text(root: Path, name: str, data: bytes, *, new: bool) -> CheckedFile:
     """Check ``data`` as if it were the file of the agent ``name``; ``new``: there must be none of that name.
 
     Raises Refused (bad_request for a name that is none, already_exists).
@@ -130,7 +130,7 @@ def check_agent_text(root: Path, name: str, data: bytes, *, new: bool) -> Valida
         catalog.parse(name, path, data, catalog.project())
     except BadDefinition as error:
         errors = catalog.meant(error.errors)
-    return Validation(files=(CheckedFile(path=path, kind="agent", ok=not errors, errors=errors),))
+    return CheckedFile(path=path, kind="agent", ok=not errors, errors=errors)
 
 
 def _row(definition: AgentDefinition, path: str) -> AgentRow:
@@ -144,7 +144,7 @@ def _row(definition: AgentDefinition, path: str) -> AgentRow:
     )
 
 
-def workflows_using(root: Path, name: str) -> AgentUses:
+def workflows_using(root: Path, name: str) -> tuple[str, ...]:
     """The files of those workflows that refer to the agent ``name``. One that cannot be read refers to nobody."""
     catalog = PartialCatalog(root, Path.home())
     project = catalog.project()
@@ -157,4 +157,4 @@ def workflows_using(root: Path, name: str) -> AgentUses:
             refs = [entry.get("ref") for entry in entries if isinstance(entry, MapNode)]
             if any(isinstance(ref, ScalarNode) and ref.text == name for ref in refs):
                 found.append(file.shown)
-    return AgentUses(agent=name, workflows=tuple(found))
+    return tuple(found)

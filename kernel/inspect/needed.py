@@ -1,5 +1,10 @@
-"""The need of a project for a kernel, once its own has ended: by what is in its log and its file. Changes nothing."""
+"""``python -I -m kernel.inspect.needed``: whether a project needs a kernel once its own has ended.
 
+A process: a service that started before an upgrade asks the program that is installed now. Changes nothing.
+"""
+
+import argparse
+import sys
 from pathlib import Path
 
 from kernel.agents.catalog import Catalog
@@ -8,13 +13,14 @@ from kernel.store.checkup import left_over
 from protocol.discovery import DATABASE
 from protocol.errors import Refused
 from protocol.inspection import NeededKernel
+from protocol.text import encode_json
 
 BY_A_PERSON = "request"
 """Who asked a kernel to end, where ``awk stop`` or another client did. Else it is the name of a signal."""
 
 
 def needed_kernel(root: Path, state: Path) -> NeededKernel:
-    """Say it. One that somebody stopped is not needed, whatever it left: whoever wants it starts it. Blocks."""
+    """Return whether it is needed. A kernel that somebody stopped is not, whatever it left. Blocks."""
     found = left_over(str(state / DATABASE)) if (state / DATABASE).exists() else None
     if found is None:
         return NeededKernel(needed=False, why="there is no log of a kernel of this version")
@@ -26,3 +32,11 @@ def needed_kernel(root: Path, state: Path) -> NeededKernel:
         hooks = False  # a kernel would not start with that file
     why = kept_by(found.outstanding, requests=0, hooks=hooks)
     return NeededKernel(needed=why is not None, why=why or "nothing is left to do")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="kernel.inspect.needed", allow_abbrev=False)
+    for name in ("--project", "--state"):
+        parser.add_argument(name, type=Path, required=True)
+    args = parser.parse_args()
+    sys.stdout.buffer.write(encode_json(needed_kernel(args.project, args.state)))

@@ -76,11 +76,6 @@ def schema_text(kind: Kind) -> str:
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
 
 
-def schema_texts() -> dict[Kind, str]:
-    """The schemas of all files, as files have them."""
-    return {kind: schema_text(kind) for kind in ROOTS}
-
-
 def json_schema(kind: Kind) -> Schema:
     """The schema of a file of this ``kind``."""
     root = ROOTS[kind]

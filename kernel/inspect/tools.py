@@ -13,7 +13,7 @@ from kernel.source.convert import Converter
 from kernel.source.diagnostics import BadDefinition, fail
 from kernel.source.files import tree_of
 from kernel.source.yaml_tree import MapNode
-from protocol.inspection import CheckedFile, Validation
+from protocol.api.document import FileError
 from protocol.project import ProjectDefinition
 from protocol.tool_documents import SkillList, SkillRow, ToolList, ToolRow
 from protocol.tools import BUILT_IN, ON_DEMAND, BuiltIn, ProjectTool
@@ -68,14 +68,13 @@ def tool_list(root: Path) -> ToolList:
     return ToolList(tools=(*built_in, *own))
 
 
-def check_project_text(name: str, data: bytes) -> Validation:
+def check_project_text(name: str, data: bytes) -> tuple[FileError, ...]:
     """Check ``data`` as if it were the project file ``name``, its agents included."""
     try:
         parsed = parse_project(ProjectFile(name, data))
-        errors = tuple(error for broken in parsed.broken.values() for error in broken)
     except BadDefinition as error:
-        errors = error.errors
-    return Validation(files=(CheckedFile(path=name, kind="project", ok=not errors, errors=errors),))
+        return error.errors
+    return tuple(error for broken in parsed.broken.values() for error in broken)
 
 
 def tools_in(name: str, data: bytes) -> dict[str, ProjectTool]:

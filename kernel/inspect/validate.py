@@ -18,7 +18,7 @@ from kernel.agents.mcp_servers import Servers, left_out, servers_of
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
 from kernel.agents.providers import CauseError, ModelRejected, resolve
 from kernel.agents.sandbox import find_bubblewrap, home_fault
-from kernel.agents.trust import GrantSource, missing_grants, schedule_units
+from kernel.agents.trust import GrantSource, TrustStore, missing_grants, schedule_units
 from kernel.inspect.agents import PartialCatalog
 from kernel.inspect.file_kind import SUFFIXES, is_path, kind_of, place_kind, shown
 from kernel.source.diagnostics import BadDefinition, Diagnostics, Location, fail, suggest
@@ -148,6 +148,11 @@ def located(file: Path, path: str, warnings: Iterable[tuple[str, str]]) -> tuple
     for where, message in noted:
         problems.add(place_at(node, where), where, message)
     return problems.errors
+
+
+def project_grants(root: Path, state: Path, environ: Mapping[str, str]) -> GrantSource | None:
+    """Return what the user trusts; None where ``environ`` trusts everything."""
+    return None if environ.get("AGENT_WORKER_TRUST") == "1" else TrustStore(str(state), str(root))
 
 
 def validate(

@@ -110,7 +110,9 @@ PROGRAMS: Final[dict[str, Control]] = {
     "worker/shell.py::Shell._start os.posix_spawn": WORKER,
     "worker/backends/process.py::launched trio.lowlevel.open_process": WORKER,
     # awk, for the person who types it.
-    "interface/offline.py::run_inspect subprocess.run": Control("without PYTHON, LD_, DYLD_", HERE, "SECONDS"),
+    "interface/user_service.py::UserService._needed subprocess.run": Control(
+        "without PYTHON, LD_, DYLD_", HERE, "_ANSWER_SECONDS"
+    ),
     "interface/autostart.py::spawn subprocess.Popen": Control("kernel_environment", "the project", KEPT),
     "interface/cli/commands/start.py::run_in_foreground subprocess.Popen": Control(
         "kernel_environment", "the project", "the terminal's"

@@ -3,8 +3,6 @@
 import io
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +15,6 @@ from interface.cli.context import Streams
 from interface.cli.main import run
 from interface.cli.output import Output
 from interface.clock import Clock
-from kernel.inspect.__main__ import main
 from tests.interface.kernel_double import KernelDouble
 
 
@@ -92,21 +89,6 @@ class Cli:
         self.waited.append(seconds)
 
 
-def load_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run kernel.inspect in this process."""
-    spawn = subprocess.run
-
-    def answer(argv: list[str], **how: Any) -> "subprocess.CompletedProcess[bytes]":
-        if "kernel.inspect" not in argv:
-            return spawn(argv, **how)
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", Terminal(how.get("input", b"")))
-            document, code = main(argv[argv.index("kernel.inspect") + 1 :], how["env"])
-        return subprocess.CompletedProcess(argv, code, document, b"")
-
-    monkeypatch.setattr("interface.offline.subprocess.run", answer)
-
-
 @pytest.fixture(autouse=True)
 def nobodys_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agents of whoever runs the tests are not there."""
@@ -119,12 +101,6 @@ def cli(tmp_path: Path) -> Cli:
     (tmp_path / "project" / ".agents").mkdir(parents=True)
     (tmp_path / "home").mkdir()
     return Cli(root=(tmp_path / "project").resolve(), home=tmp_path / "home")
-
-
-@pytest.fixture
-def quick_loader(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kernel.inspect in this process: its answers without its start. The process itself has tests of its own."""
-    load_here(monkeypatch)
 
 
 @pytest.fixture

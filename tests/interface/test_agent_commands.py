@@ -20,7 +20,6 @@ from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, problem
 from tests.interface.samples import AT
 
-pytestmark = pytest.mark.usefixtures("quick_loader")
 ALICE = "# mine\nbackend: mock   # no key\nmock: [ {text: hi} ]\n"
 
 

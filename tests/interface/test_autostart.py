@@ -159,7 +159,6 @@ def test_a_kernel_that_does_not_come_up_is_quoted(
 
 
 @pytest.mark.promise("CF07")
-@pytest.mark.usefixtures("quick_loader")
 def test_a_project_file_that_keeps_the_kernel_from_starting_is_shown_with_its_places(
     cli: Cli, project: Project, behave: Callable[[str], None]
 ) -> None:

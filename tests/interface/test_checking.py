@@ -10,8 +10,6 @@ from tests.architecture.sources import ROOT
 from tests.interface.conftest import Cli
 from tests.kernel.inspect.files import MOCK, review, write
 
-pytestmark = pytest.mark.usefixtures("quick_loader")
-
 
 def test_validate_says_ok_for_each_file_and_exits_0(cli: Cli) -> None:
     review(cli.root)

@@ -72,7 +72,7 @@ def won(success: bool | None, tokens: int = 100, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def arms(monkeypatch: pytest.MonkeyPatch, cli: Cli, quick_loader: None) -> Arms:
+def arms(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Arms:
     """Scripted runs, in a project with a workflow of two."""
     made = Arms()
     monkeypatch.setattr("interface.cli.commands.compare.ArmRun", made)

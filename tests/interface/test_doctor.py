@@ -1,31 +1,36 @@
 """doctor: the kernel's rows come first, the exit code says whether something is wrong, and nothing is started."""
 
-import json
 from typing import Any
 
 import pytest
 
 from interface.cli.exits import Exit
+from protocol.inspection import DoctorReport, DoctorRow
 from protocol.version import VERSION
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble
 
 KERNEL = {"pid": 7, "url": "http://127.0.0.1:1", "version": "1", "project": "/p", "uptime_seconds": 1.0}
-FINE = {"check": "python", "ok": True, "detail": "3.11.7", "fix": None}
+FINE = DoctorRow(check="python", ok=True, detail="3.11.7")
+
+
+def answer_with(monkeypatch: pytest.MonkeyPatch, *rows: DoctorRow) -> list[bool]:
+    """Have the machine look so. Returns whether a kernel was said to run, for each look."""
+    asked: list[bool] = []
+
+    def look(_project: object, _environ: object, _now: float, *, runs: bool) -> DoctorReport:
+        asked.append(runs)
+        return DoctorReport(rows=rows)
+
+    monkeypatch.setattr("interface.cli.commands.doctor.doctor", look)
+    return asked
 
 
 @pytest.fixture
-def looked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """The machine is in order; what it was looked at with."""
-    asked: list[tuple[str, ...]] = []
-
-    def inspect(_environ: object, *words: str) -> bytes:
-        asked.append(words)
-        return json.dumps({"schema": "awk/doctor/1", "rows": [FINE]}).encode()
-
-    monkeypatch.setattr("interface.cli.commands.doctor.run_inspect", inspect)
-    return asked
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """The machine is in order."""
+    return answer_with(monkeypatch, FINE)
 
 
 def kernel_rows(cli: Cli, code: Exit) -> list[dict[str, Any]]:
@@ -38,18 +43,18 @@ def status(**changes: object) -> dict[str, object]:
     return {"schema": "awk/status/1", "state": "up", "kernel": KERNEL, "needs": 0, **changes}
 
 
-def test_without_a_kernel_nothing_is_wrong_and_none_is_started(cli: Cli, looked: list[tuple[str, ...]]) -> None:
+def test_without_a_kernel_nothing_is_wrong_and_none_is_started(cli: Cli, looked: list[bool]) -> None:
     assert kernel_rows(cli, Exit.OK) == [{"check": "kernel", "ok": True, "detail": "none runs", "fix": None}]
-    assert "--runs" not in looked[0]
+    assert looked == [False]
     assert not list(cli.home.rglob("daemon.*"))
 
 
-def test_a_kernel_that_is_up_says_what_it_lacks(cli: Cli, kernel: KernelDouble, looked: list[tuple[str, ...]]) -> None:
+def test_a_kernel_that_is_up_says_what_it_lacks(cli: Cli, kernel: KernelDouble, looked: list[bool]) -> None:
     kernel.answers["GET /status"] = status(notice="the disk is full")
     rows = kernel_rows(cli, Exit.FAILED)
     assert [row["detail"] for row in rows if not row["ok"]][1:] == ["the disk is full"]
     assert "it is version 1, and this program" in rows[1]["detail"]
-    assert "--runs" in looked[0]
+    assert looked == [True]
 
 
 @pytest.mark.usefixtures("looked")
@@ -70,13 +75,8 @@ def test_what_is_not_our_kernel_is_named_and_not_shown_the_token(cli: Cli, kerne
 
 
 def test_what_files_say_is_shown_on_one_line_each(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = [{"check": "files", "ok": False, "detail": text, "fix": text} for text in HOSTILE if text != "\ud800"]
-    document = json.dumps({"schema": "awk/doctor/1", "rows": wrong}).encode()
-
-    def inspect(*_words: object) -> bytes:
-        return document
-
-    monkeypatch.setattr("interface.cli.commands.doctor.run_inspect", inspect)
+    wrong = [DoctorRow(check="files", ok=False, detail=text, fix=text) for text in HOSTILE]
+    answer_with(monkeypatch, *wrong)
     ran = cli("doctor")
     assert (ran.code, obeyed(ran.out)) == (Exit.FAILED, [])
     assert ran.out.splitlines()[-1] == f"{len(wrong)} wrong"

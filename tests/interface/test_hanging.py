@@ -97,7 +97,7 @@ def test_a_record_that_is_gone_or_not_believed_hides_no_kernel(cli: Cli, hanging
 
 
 def test_doctor_leaves_its_database_alone(
-    cli: Cli, hanging: "subprocess.Popen[bytes]", quick_loader: None, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, hanging: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[object] = []
     monkeypatch.setattr("kernel.inspect.doctor.check_database", opened.append)

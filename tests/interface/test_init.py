@@ -11,7 +11,6 @@ from interface.cli.commands.init import EXAMPLES
 from interface.cli.commands.validate import header
 from tests.interface.conftest import Cli
 
-pytestmark = pytest.mark.usefixtures("quick_loader")
 REPOSITORY = Path(__file__).parents[2]
 NAMES = sorted(path.name for path in EXAMPLES.iterdir())
 

@@ -3,14 +3,15 @@
 To take over a text that was changed on purpose: run ``agent-worker validate`` there, and read it first.
 """
 
-import subprocess
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from interface.cli.output import Screen, error_lines
-from interface.offline import mistake, place_of
+from interface.offline import mistake, places_of
+from protocol.api.document import FileError
 from tests.interface.conftest import Cli
 
 MISTAKES: Final = Path(__file__).parent / "mistakes"
@@ -35,7 +36,7 @@ def test_there_are_ten_and_none_is_forgotten(checked: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_terminal_shows_what_where_and_what_to_do(name: str, checked: dict[str, Any]) -> None:
     """contracts 7: error, place, line and caret, hint; no traceback."""
-    places = [place_of(error) for error in checked[name]["errors"]]
+    places = places_of(msgspec.convert(checked[name]["errors"], list[FileError]))
     lines = [line for place in places for line in error_lines(mistake(place), Screen())]
     assert "\n".join([*lines, ""]) == (MISTAKES / "terminal" / f"{name}.txt").read_text("utf-8")
 
@@ -48,16 +49,3 @@ def test_for_people_the_mistakes_go_to_stderr_and_a_line_a_file_to_stdout(cli: C
     texts = [(MISTAKES / "terminal" / f"{name}.txt").read_text("utf-8") for name in ("leading-zero", "unknown-key")]
     assert ran.err == "".join(texts)
     assert ran.out == "wrong  .agents/leading-zero.yaml: 3 errors\nwrong  .agents/unknown-key.yaml: 1 error\n"
-
-
-def test_a_loader_that_dies_is_no_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    died = subprocess.CompletedProcess[bytes]([], -9, b"", b"Traceback\nMemoryError\n")
-
-    def die(_argv: list[str], **_options: object) -> "subprocess.CompletedProcess[bytes]":
-        return died
-
-    monkeypatch.setattr("interface.offline.subprocess.run", die)
-    ran = cli("config", "--json")
-    assert (ran.code, ran.json()["code"]) == (1, "failed")
-    assert "ended by signal 9 and no answer" in ran.err
-    assert "| MemoryError" in ran.err

@@ -398,6 +398,7 @@ def test_the_fast_path_loads_no_heavy_module(words: tuple[str, ...], cli: Cli, k
         "urllib.parse",
     }
     assert loaded & heavy == set()
+    assert not {name for name in loaded if name.startswith("kernel")}
 
 
 def test_one_mistake_in_a_file_is_told_once(cli: Cli, kernel: KernelDouble) -> None:

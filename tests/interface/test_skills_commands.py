@@ -12,7 +12,6 @@ from interface.cli.command_table import BY_WORD
 from tests.git_host import SERVED, git_host
 from tests.interface.conftest import Cli
 
-pytestmark = pytest.mark.usefixtures("quick_loader")
 COUNTING = "---\nname: counting\ndescription: How to count\n---\nUse wc.\n"
 
 

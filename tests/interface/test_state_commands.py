@@ -1,14 +1,18 @@
 """backup, restore and df: what they ask for, and what they say; what others wrote is escaped."""
 
-import json
+from typing import Final
 
+import msgspec
 import pytest
 
 from interface.cli.exits import Exit
+from interface.discovery import Project
+from protocol.backup import BackupReport, RestoreReport
+from protocol.inspection import DiskUsage
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 
-ODD = " ".join(HOSTILE)
+ODD = " ".join(text for text in HOSTILE if text != "\ud800")
 
 HEAD = {
     "version": "1", "at": "2026-11-23T00:00:00.000Z", "project": "/elsewhere", "state": "/s", "database_schema": 25,
@@ -25,43 +29,48 @@ DF = {
     "runs": [{"id": "r1", "run": ODD, "state": "stopped", "log_bytes": 10, "tree_bytes": 5 * 1024**3}],
 }  # fmt: skip
 
+PUT = {"promote": False, "force": False, "trusted": False}
+FUNCTIONS: Final[dict[str, tuple[str, type[msgspec.Struct]]]] = {
+    "backup": ("backup", BackupReport), "restore": ("restore", RestoreReport), "df": ("disk_usage", DiskUsage),
+}  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("words", "answer", "asked", "says"),
     [
-        (("backup", "b.zip"), BACKUP, ("backup", False), ("12,345 bytes", "m4", "not in it: keys", "1 working trees")),
-        (("backup", "b.zip", "--force"), BACKUP, ("backup", True), ("checked",)),
-        (("restore", "b.zip"), RESTORE, ("restore", False), ("must not run too", "/here", "is not in this")),
-        (("restore", "--promote", "b.zip"), RESTORE, ("promote", False), ("must not run too",)),
-        (("restore", "--promote", "--force", "b.zip"), RESTORE, ("promote", True), ("/here",)),
-        (("df",), DF, ("df", False), ("2.0 KiB", "5.0 GiB", "3.0 MiB in all", "2 more runs: -n 0 shows all")),
+        ("backup b.zip", BACKUP, {"force": False}, ("12,345 bytes", "m4", "not in it: keys", "1 working trees")),
+        ("backup b.zip --force", BACKUP, {"force": True}, ("checked",)),
+        ("restore b.zip", RESTORE, PUT, ("must not run too", "/here", "is not in this")),
+        ("restore b.zip --trust", RESTORE, PUT | {"trusted": True}, ("/here",)),
+        ("restore --promote b.zip", RESTORE, PUT | {"promote": True}, ("must not run too",)),
+        ("restore --promote --force b.zip", RESTORE, PUT | {"promote": True, "force": True}, ("/here",)),
+        ("df", DF, {}, ("2.0 KiB", "5.0 GiB", "3.0 MiB in all", "2 more runs: -n 0 shows all")),
     ],
 )  # fmt: skip
 def test_what_a_command_about_state_asks_and_says(
-    words: tuple[str, ...],
+    words: str,
     answer: dict[str, object],
-    asked: tuple[str, bool],
+    asked: dict[str, bool],
     says: tuple[str, ...],
     cli: Cli,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    calls: list[tuple[str, ...]] = []
+    calls: list[tuple[tuple[object, ...], dict[str, bool]]] = []
+    name, kind = FUNCTIONS[words.partition(" ")[0]]
 
-    def inspect(_environ: object, *given: str, seconds: float) -> bytes:
-        assert seconds >= 600
-        calls.append(given)
-        return json.dumps(answer).encode()
+    def act(project: Project, *given: object, **flags: bool) -> object:
+        assert project.root == str(cli.root)
+        calls.append((given, flags))
+        return msgspec.convert(answer, kind)
 
-    monkeypatch.setattr("interface.cli.commands.state.run_inspect", inspect)
-    ran = cli(*words)
+    monkeypatch.setattr(f"interface.cli.commands.state.{name}", act)
+    ran = cli(*words.split())
     assert ran.code == Exit.OK
     assert all(one in ran.out for one in says), ran.out
     assert obeyed(ran.out) == []
-    verb, force = asked
-    assert calls[0][0] == verb
-    assert ("--force" in calls[0]) == force
-    assert {"--project", "--state"} <= set(calls[0])
-    if verb != "df":
-        assert calls[0][-1] == str(cli.root / "b.zip"), "a name is of the folder in which it was typed"
-    assert cli(*words, "--json").json() == answer
+    assert calls[0][1] == asked
+    assert calls[0][0][0] == (10 if words == "df" else str(cli.root / "b.zip")), (
+        "a name is of the folder it is typed in"
+    )
+    assert cli(*words.split(), "--json").json() == answer
     assert not list(cli.home.rglob("daemon.*"))

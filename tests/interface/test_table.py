@@ -223,7 +223,6 @@ def test_json_is_printed_whatever_the_exit_code(command: Command, cli: Cli, kern
     assert ran.code == 5
 
 
-@pytest.mark.usefixtures("quick_loader")
 @pytest.mark.parametrize(
     "word", sorted(FILES_ONLY - {"worker", "doctor", "projects", "backup", "restore", "standby", "df"})
 )

@@ -5,7 +5,6 @@ import yaml
 
 from tests.interface.conftest import Cli
 
-pytestmark = pytest.mark.usefixtures("quick_loader")
 PROJECT = "# my project\nlimits: { workers: 4 }   # few\n"
 
 

@@ -14,7 +14,6 @@ from tests.git_host import SERVED, git_host
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Asked, KernelDouble, problem
 
-pytestmark = pytest.mark.usefixtures("quick_loader")
 ALICE = "backend: mock\nmock:\n  - shell: make all\n  - text: done\n"
 DEMANDS = ("alice runs: make all",)
 DIGEST = digest_of("agent alice", DEMANDS)

@@ -84,7 +84,7 @@ def test_a_killed_kernel_is_there_again_and_ends_with_the_service(project: Proje
 
 
 def _needed(project: Project) -> tuple[bool, str]:
-    argv = ["-I", "-m", "kernel.inspect", "needed", "--project", str(project.root), "--state", str(project.state)]
+    argv = ["-I", "-m", "kernel.inspect.needed", "--project", str(project.root), "--state", str(project.state)]
     ran = subprocess.run([sys.executable, *argv], env=dict(project.environ), capture_output=True, check=True)
     answer = json.loads(ran.stdout)
     return answer["needed"], answer["why"]

@@ -11,7 +11,6 @@ import pytest
 import trio
 
 from interface.cli.commands.completion import SHELLS
-from tests.interface.conftest import load_here
 from tests.wire import process, surface
 from tests.wire.story import STORIES, tell
 
@@ -47,7 +46,6 @@ def steady() -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", "/nonexistent")
         patch.setattr(signal, "signal", _unchanged)
-        load_here(patch)
         yield
 
 

@@ -74,7 +74,7 @@ def run_create(context: Context) -> int:
     except OSError as error:
         raise Failure("failed", f"{path} cannot be written: {error.strerror or error}") from error
     place = find_agent(root, name)
-    write_schemas(context.environ, root)
+    write_schemas(root)
     remarks = (*source.remarks, *make_context(place))
     if source.ephemeral is not None and client is not None:
         remarks += replace_ephemeral(client, source.ephemeral, place.name)

@@ -5,7 +5,6 @@ interface.comparison_report; here they are asked for, one after the other, and k
 """
 
 import fcntl
-import json
 import os
 import random
 import shutil
@@ -24,14 +23,13 @@ from interface.cli.prompts import agrees_to_trust, can_ask
 from interface.client import new_key
 from interface.comparison import ALPHA, MARGIN, order
 from interface.comparison_report import report
-from interface.discovery import URL
+from interface.discovery import URL, Project
 from interface.failure import Failure
-from interface.offline import run_inspect
+from interface.offline import copy_project, plan, solo_workflow, trust_demands
 from interface.trust_file import TrustFile
 from osfiles.atomic_write import replacing
 from protocol.api.runs import RunRequest
 from protocol.comparison import COMPARISONS, RECORD, ArmName, ComparedRun, ComparedTerms, Comparison
-from protocol.inspection import CopiedProject, SoloWorkflow
 from protocol.names import number_of
 
 REPEAT: Final = 10
@@ -39,8 +37,6 @@ REPEAT: Final = 10
 _BASE: Final = "base"
 _SOLO: Final = "solo"
 _LOCK: Final = "lock"
-_COPY_SECONDS: Final = 3600.0
-"""For the copy of a project with its history."""
 
 
 def run_compare(context: Context) -> int:
@@ -120,10 +116,9 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
         raise Failure("usage", "a comparison needs a workflow of the project", "copy the file into .workflows first")
     home = os.path.realpath(os.path.dirname(os.path.dirname(context.project.state)))
     base, solo = os.path.join(folder, _BASE), os.path.join(folder, _SOLO)
-    copy = _copied(context, context.project.root, base, home)
+    copy = copy_project(context.project.root, base, home, context.environ)
     root = os.path.join(base, copy.inside)
-    found = run_inspect(context.environ, "solo", "--project", root, "--", asked)
-    told = msgspec.json.decode(found, type=SoloWorkflow)
+    told = solo_workflow(root, asked)
     cost, tokens = _least(args.max_cost, told.cost_usd), _least(args.max_tokens, told.tokens)
     repeat = args.repeat or REPEAT
     if cost is None and args.total_cost is not None:
@@ -135,9 +130,9 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
         raise Failure(
             "usage", text, "give --max-cost or --max-tokens for each run, or --total-cost, --total-tokens for all"
         )
-    _copied(context, root, solo, home, file=told.path, text=told.text)
+    copy_project(root, solo, home, context.environ, file=told.path, text=told.text)
     alone = os.path.join(solo, copy.inside)
-    run_inspect(context.environ, "plan", "--project", alone, "--tag", args.tag, "--", told.path, *context.params)
+    plan(Project(alone, context.project.state), told.path, args.tag, context.params, context.environ)
     request = RunRequest(
         workflow=told.path,
         tag=args.tag,
@@ -164,28 +159,23 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
     )
 
 
-def _copied(context: Context, root: str, folder: str, hidden: str, *, file: str = "", text: str = "") -> CopiedProject:
-    words = ("copy-project", "--project", root, "--file", file, "--", folder, hidden)
-    made = run_inspect(context.environ, *words, given=text.encode(), seconds=_COPY_SECONDS)
-    return msgspec.json.decode(made, type=CopiedProject)
-
-
 def _agreed(context: Context, root: str, alone: str, path: str) -> tuple[str, ...]:
     """The digests of all that both arms demand, once the user trusts the team's files. Raises Failure (untrusted).
 
     What the one agent demands is what members demand, under its name: nobody is asked for that again.
     """
-    wanted = json.loads(run_inspect(context.environ, "trust", "--project", root, "--", path))["units"]
+    wanted, solo = (
+        trust_demands(Project(place, context.project.state), [path], context.environ).units for place in (root, alone)
+    )
     kept = {one.digest for one in TrustFile(context.project).kept()}
-    missing = [one for one in wanted if one["digest"] not in kept]
+    missing = [one for one in wanted if one.digest not in kept]
     if missing and not context.trusts:
-        demands = "; ".join(str(demand) for one in missing for demand in one["demands"])
+        demands = "; ".join(str(demand) for one in missing for demand in one.demands)
         hint = "repeat with --trust for this comparison, or look at it and keep it: awk trust"
-        refused = Failure("untrusted", f"not trusted yet: {demands[:500]}", hint, wants=missing)
+        refused = Failure("untrusted", f"not trusted yet: {demands[:500]}", hint, wants=msgspec.to_builtins(missing))
         if not can_ask(context) or not agrees_to_trust(context, refused):
             raise refused
-    solo = json.loads(run_inspect(context.environ, "trust", "--project", alone, "--", path))["units"]
-    return tuple(str(one["digest"]) for one in (*wanted, *solo))
+    return tuple(one.digest for one in (*wanted, *solo))
 
 
 def _least(*limits: Any) -> Any:

@@ -4,7 +4,6 @@ import argparse
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
@@ -12,10 +11,9 @@ from interface.cli.output import Screen, one_line, table
 from interface.cli.parsing import json_flag
 from interface.discovery import NotOurKernel, is_locked, recorded_endpoint, reject_reason
 from interface.failure import Failure, Unreachable
-from interface.offline import run_inspect
+from interface.offline import doctor
+from protocol.inspection import DoctorReport, DoctorRow
 from protocol.version import VERSION
-
-Row = dict[str, Any]
 
 
 def configure_doctor(parser: argparse.ArgumentParser) -> None:
@@ -24,16 +22,13 @@ def configure_doctor(parser: argparse.ArgumentParser) -> None:
 
 def run_doctor(context: Context) -> int:
     kernel = list(kernel_rows(context))
-    runs = any(row["detail"].startswith("up ") for row in kernel) or is_locked(context.project)
-    root, state = context.project
-    flags = ["--runs"] if runs else []
-    report = json.loads(run_inspect(context.environ, "doctor", "--project", root, "--state", state, *flags))
-    report["rows"] = [*kernel, *report["rows"]]
-    context.answer(json.dumps(report).encode(), doctor_lines)
-    return Exit.OK if all(row["ok"] for row in report["rows"]) else Exit.FAILED
+    runs = any(row.detail.startswith("up ") for row in kernel) or is_locked(context.project)
+    rows = (*kernel, *doctor(context.project, context.environ, context.clock.wall(), runs=runs).rows)
+    context.answer(DoctorReport(rows=rows), doctor_lines)
+    return Exit.OK if all(row.ok for row in rows) else Exit.FAILED
 
 
-def kernel_rows(context: Context) -> Iterator[Row]:
+def kernel_rows(context: Context) -> Iterator[DoctorRow]:
     """The kernel of the project: whether one is up, is ours, fits this program, and works."""
     try:
         client = context.find_kernel()
@@ -67,16 +62,15 @@ def kernel_rows(context: Context) -> Iterator[Row]:
             yield _row(detail, way_out.get(node["state"]))
 
 
-def _row(detail: str, fix: str | None = None) -> Row:
-    return {"check": "kernel", "ok": fix is None, "detail": detail, "fix": fix}
+def _row(detail: str, fix: str | None = None) -> DoctorRow:
+    return DoctorRow(check="kernel", ok=fix is None, detail=detail, fix=fix)
 
 
-def doctor_lines(body: bytes, screen: Screen) -> list[str]:
+def doctor_lines(report: DoctorReport, screen: Screen) -> list[str]:
     """One line for each row, what is wrong first; below it what to do."""
-    rows: list[Row] = json.loads(body)["rows"]
-    wrong = [row for row in rows if not row["ok"]]
+    wrong = [row for row in report.rows if not row.ok]
     lines: list[str] = []
     for row in wrong:
-        lines += [one_line(f"{row['check']}: {row['detail']}"), f"  {one_line(str(row['fix']))}"]
-    right = [[row["check"], one_line(str(row["detail"]))] for row in rows if row["ok"]]
+        lines += [one_line(f"{row.check}: {row.detail}"), f"  {one_line(str(row.fix))}"]
+    right = [[row.check, one_line(row.detail)] for row in report.rows if row.ok]
     return [*lines, *table(["CHECK", "FINE"], right, screen), f"{len(wrong)} wrong" if wrong else "nothing is wrong"]

@@ -59,7 +59,7 @@ def run_init(context: Context) -> int:
             raise _unwritable(path, error) from error
         else:
             context.out.lines([name])
-    context.out.lines(write_schemas(context.environ, str(root)))
+    context.out.lines(write_schemas(str(root)))
     return Exit.OK
 
 

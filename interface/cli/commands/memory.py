@@ -12,7 +12,7 @@ from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure
-from interface.offline import run_inspect
+from interface.offline import memory_eval, memory_growth
 from protocol.memory_eval import (
     DEPTHS,
     LEAST_QUESTIONS,
@@ -64,8 +64,8 @@ def run_eval(context: Context) -> int:
     except msgspec.DecodeError as error:
         raise Failure("usage", f"{one_line(path)}: {error}", "its format: docs/finding.md") from error
     if asked.agent is None:
-        return context.answer(run_inspect(None, "memory-eval", given=text, seconds=600), eval_lines)
-    return context.answer(msgspec.json.encode(_of_agent(context, asked.agent, asked)), eval_lines)
+        return context.answer(memory_eval(text), eval_lines)
+    return context.answer(_of_agent(context, asked.agent, asked), eval_lines)
 
 
 def configure_growth(parser: argparse.ArgumentParser) -> None:
@@ -74,13 +74,11 @@ def configure_growth(parser: argparse.ArgumentParser) -> None:
 
 
 def run_growth(context: Context) -> int:
-    words = (str(context.args.runs), str(context.args.seed))
-    return context.answer(run_inspect(None, "memory-growth", *words, seconds=600), growth_lines)
+    return context.answer(memory_growth(context.args.runs, context.args.seed), growth_lines)
 
 
-def growth_lines(body: bytes, screen: Screen) -> list[str]:
+def growth_lines(report: GrowthReport, screen: Screen) -> list[str]:
     """A line for each measure."""
-    report = msgspec.json.decode(body, type=GrowthReport)
     titles = ["ROUTE", "RUNS", "ITEMS", "ENTRIES", "CHARACTERS", "WORTH", "KEPT", "JUNK IN IT"]
     rows = [
         [
@@ -127,9 +125,8 @@ def _outcomes(client: Client, agent: str, asked: EvalFile, *, vectors: bool) -> 
     return outcomes
 
 
-def eval_lines(body: bytes, screen: Screen) -> list[str]:
+def eval_lines(report: EvalReport, screen: Screen) -> list[str]:
     """A line for each kind, and one for all."""
-    report = msgspec.json.decode(body, type=EvalReport)
 
     def row(name: str, figures: EvalFigures) -> list[str]:
         shares = (f"{share[str(depth)]:.3f}" for share in (figures.recall, figures.turns_alone) for depth in DEPTHS)

@@ -14,7 +14,7 @@ from interface.cli.command_parser import duration, pairs, share, tokens, usd
 from interface.cli.commands.send import as_line, as_result, retry_notes
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted, interruptible
-from interface.cli.output import OutputLost, Screen, decode, escape, one_line
+from interface.cli.output import OutputLost, Screen, escape, one_line
 from interface.cli.parsing import (
     continue_flag,
     json_flag,
@@ -32,6 +32,7 @@ from interface.failure import Failure, Unreachable
 
 if TYPE_CHECKING:
     from interface.cli.run_progress import RunProgress
+    from protocol.inspection import Plan
 
 APPROVALS: Final = ("auto", "ask", "all", "deny")
 """As protocol.agent.Approval, which costs msgspec."""
@@ -268,35 +269,19 @@ def _cancel(context: Context, running: Run, exit_code: Exit) -> int:
 
 def dry_run(context: Context) -> int:
     """Print the plan of the run that was asked for. Raises Failure where it could not begin."""
-    from interface.offline import run_inspect  # noqa: PLC0415  (needs subprocess; a run does not)
+    from interface.offline import plan  # noqa: PLC0415  (a run needs no files)
 
-    given = {"--max-cost": context.args.max_cost, "--exit-code-from": context.args.exit_code_from}
-    document = run_inspect(
-        context.environ,
-        "plan",
-        "--project",
-        context.project.root,
-        "--tag",
-        context.args.tag,
-        "--state",
-        context.project.state,
-        *(f"{flag}={value}" for flag, value in given.items() if value is not None),
-        "--",
-        context.workflow(context.args.workflow),
-        *context.params,
-    )
-    if context.args.json or context.args.jsonl:
-        context.out.document(document)
-        return 0
-    context.out.lines(plan_lines(document, context.out.screen))
-    return 0
+    args, workflow = context.args, context.workflow(context.args.workflow)
+    made = plan(
+        context.project, workflow, args.tag, context.params, context.environ,
+        max_usd=args.max_cost, exit_from=args.exit_code_from,
+    )  # fmt: skip
+    args.json = args.json or args.jsonl
+    return context.answer(made, plan_lines)
 
 
-def plan_lines(body: bytes, screen: Screen) -> list[str]:
+def plan_lines(plan: "Plan", screen: Screen) -> list[str]:
     """The plan, part by part; parts that are empty are left out, but for the kickoff."""
-    from protocol.inspection import Plan  # noqa: PLC0415  (JSON needs no types)
-
-    plan = decode(body, Plan)
     members: list[str] = []
     for member in plan.members:
         of = f" (agent {member.ref})" if member.ref not in (None, member.name) else ""

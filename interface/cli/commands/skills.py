@@ -16,7 +16,7 @@ from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
 from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
-from interface.offline import run_inspect
+from interface.offline import fetch_skills, skills
 from interface.skill_folder import path_of, pins, put, remove
 from protocol.tool_documents import FetchedSkills, SkillList, SkillPin
 
@@ -32,7 +32,6 @@ VERBS: Final = Subcommands(
 )
 
 
-FETCH_SECONDS: Final = 300.0
 _COMMIT: Final = 12
 """Characters of a commit that are shown."""
 
@@ -58,13 +57,13 @@ def show_skills(context: Context) -> int:
     found = installed_skills(context)
     for line in found.skipped:
         context.out.note(f"skipped: {one_line(line)}")
-    return context.answer(msgspec.json.encode(found), skills_lines)
+    return context.answer(found, skills_lines)
 
 
 def installed_skills(context: Context) -> SkillList:
     """The skills of the project, with where imported ones come from. Raises Failure."""
     root = context.project.root
-    found = msgspec.json.decode(run_inspect(None, "skills", "--project", root), type=SkillList)
+    found = skills(root)
     known = pins(root)
     rows = []
     for row in found.skills:
@@ -76,10 +75,10 @@ def installed_skills(context: Context) -> SkillList:
     return msgspec.structs.replace(found, skills=tuple(rows))
 
 
-def skills_lines(body: bytes, screen: Screen) -> list[str]:
+def skills_lines(found: SkillList, screen: Screen) -> list[str]:
     """One line for each."""
     rows: list[list[str]] = []
-    for one in msgspec.json.decode(body, type=SkillList).skills:
+    for one in found.skills:
         edited = ", changed here" if one.edited else ""
         origin = "-" if one.source is None else f"{one.source} {(one.commit or '')[:_COMMIT]}{edited}"
         rows.append([one.name, one.path, origin, ", ".join(one.agents) or "-", one.description])
@@ -95,7 +94,7 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
 def run_import(context: Context) -> int:
     root = context.project.root
     names: list[str] = context.args.names
-    found = fetch(context, context.args.source)
+    found = fetch_skills(context.args.source, context.environ)
     unknown = [name for name in names if all(skill.name != name for skill in found.skills)]
     if unknown or not names:
         context.out.notes(f"skipped: {one_line(line)}" for line in found.skipped)
@@ -122,7 +121,7 @@ def run_update(context: Context) -> int:
     sources: dict[str, FetchedSkills] = {}
     for name, pin in wanted.items():
         if pin.source not in sources:
-            sources[pin.source] = fetch(context, pin.source)
+            sources[pin.source] = fetch_skills(pin.source, context.environ)
         found = sources[pin.source]
         new = next((skill for skill in found.skills if skill.name == name), None)
         if new is None:
@@ -144,12 +143,6 @@ def run_rm(context: Context) -> int:
     for name in wanted:
         remove(context.project.root, name)
     return show_skills(context)
-
-
-def fetch(context: Context, source: str) -> FetchedSkills:
-    """The skills that ``source`` holds now. Raises Failure."""
-    document = run_inspect(context.environ, "fetch-skills", "--", source, seconds=FETCH_SECONDS)
-    return msgspec.json.decode(document, type=FetchedSkills)
 
 
 def imported(context: Context, names: list[str]) -> dict[str, SkillPin]:
@@ -203,8 +196,8 @@ def run_install_self(context: Context) -> int:
             with (
                 SafeDir.open(context.project.root, ".") as root,
                 root.folder(top, make=True) as above,
-                above.folder(name, make=True) as skills,
-                skills.folder(_OWN, make=True) as own,
+                above.folder(name, make=True) as folder_of_skills,
+                folder_of_skills.folder(_OWN, make=True) as own,
             ):
                 own.write("SKILL.md", text)
     except OSError as error:

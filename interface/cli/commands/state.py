@@ -11,9 +11,10 @@ from interface.cli.parsing import json_flag
 from interface.cli.prompts import can_ask
 from interface.client import new_key
 from interface.failure import Failure
-from interface.offline import run_inspect
+from interface.offline import backup, disk_usage, restore
+from protocol.backup import BackupReport, RestoreReport
+from protocol.inspection import DiskUsage
 
-SECONDS: Final = 24 * 3600.0
 RUNS: Final = 10
 MOST_RUNS: Final = 1_000_000
 GROUPS: Final = ("trees", "unfinished", "logs", "aside", "comparisons", "attempts", "database")
@@ -27,21 +28,20 @@ def configure_backup(parser: argparse.ArgumentParser) -> None:
 
 
 def run_backup(context: Context) -> int:
-    return context.answer(_asked(context, "backup"), backup_lines)
+    file = os.path.abspath(os.path.join(context.cwd, context.args.file))
+    made = backup(context.project, file, context.clock.wall(), force=context.args.force)
+    return context.answer(made, backup_lines)
 
 
-def backup_lines(body: bytes, _screen: Screen) -> list[str]:
+def backup_lines(made: BackupReport, _screen: Screen) -> list[str]:
     """The lines that say where it is, up to where it is complete, and what is not in it."""
-    told: dict[str, Any] = json.loads(body)
-    head = told["backup"]
-    size, upto = f"{told['bytes']:,} bytes, {told['files']} files", f"m{head['message']} (event {head['event']})"
-    lines = [one_line(f"{told['file']}: {size}, complete to {upto}, checked")]
-    lines.append(f"not in it: {', '.join(told['left_out'])}")
-    if head["trees"]:
-        names = ", ".join(sorted({tree["branch"] for tree in head["trees"]})[:5])
-        lines.append(
-            one_line(f"{len(head['trees'])} working trees are of the project's git; keep its branches: {names}")
-        )
+    head = made.backup
+    size, upto = f"{made.bytes:,} bytes, {made.files} files", f"m{head.message} (event {head.event})"
+    lines = [one_line(f"{made.file}: {size}, complete to {upto}, checked")]
+    lines.append(f"not in it: {', '.join(made.left_out)}")
+    if head.trees:
+        names = ", ".join(sorted({tree.branch for tree in head.trees})[:5])
+        lines.append(one_line(f"{len(head.trees)} working trees are of the project's git; keep its branches: {names}"))
     return lines
 
 
@@ -62,29 +62,24 @@ def configure_restore(parser: argparse.ArgumentParser) -> None:
 
 
 def run_restore(context: Context) -> int:
-    return context.answer(_asked(context, "promote" if context.args.promote else "restore"), restore_lines)
+    args = context.args
+    file = os.path.abspath(os.path.join(context.cwd, args.file))
+    done = restore(
+        context.project, file, context.clock.wall(), promote=args.promote, force=args.force, trusted=context.trusts
+    )
+    return context.answer(done, restore_lines)
 
 
-def restore_lines(body: bytes, _screen: Screen) -> list[str]:
+def restore_lines(done: RestoreReport, _screen: Screen) -> list[str]:
     """The lines that say what is there now, where the old is, and what has to be known."""
-    told: dict[str, Any] = json.loads(body)
-    head = told["backup"]
-    lines = [one_line(f"restored the state of {head['at']} into {told['project']}: up to m{head['message']}")]
-    lines += [one_line(f"what was there is in {path}") for path in told["aside"]]
+    head = done.backup
+    lines = [one_line(f"restored the state of {head.at} into {done.project}: up to m{head.message}")]
+    lines += [one_line(f"what was there is in {path}") for path in done.aside]
     lines += [
-        one_line(f"branch {tree['branch']} of {tree['run']} is not in this project's git: fetch it from the original")
-        for tree in told["missing"]
+        one_line(f"branch {tree.branch} of {tree.run} is not in this project's git: fetch it from the original")
+        for tree in done.missing
     ]
-    return [*lines, *(one_line(f"note: {note}") for note in told["notes"])]
-
-
-def _asked(context: Context, verb: str) -> bytes:
-    root, state = context.project
-    flags = ["--force"] if context.args.force else []
-    flags += ["--trust"] if context.trusts and verb != "backup" else []
-    file = os.path.abspath(os.path.join(context.cwd, context.args.file))
-    words = ("--project", root, "--state", state, *flags, "--", file)
-    return run_inspect(context.environ, verb, *words, seconds=SECONDS)
+    return [*lines, *(one_line(f"note: {note}") for note in done.notes)]
 
 
 def configure_df(parser: argparse.ArgumentParser) -> None:
@@ -95,25 +90,20 @@ def configure_df(parser: argparse.ArgumentParser) -> None:
 def run_df(context: Context) -> int:
     if context.args.n < 0:
         raise Failure("usage", "-n takes a number from 0 on")
-    root, state = context.project
-    words = ("--project", root, "--state", state, str(min(context.args.n, MOST_RUNS) or MOST_RUNS))
-    return context.answer(run_inspect(context.environ, "df", *words, seconds=SECONDS), df_lines)
+    found = disk_usage(context.project, min(context.args.n, MOST_RUNS) or MOST_RUNS)
+    return context.answer(found, df_lines)
 
 
-def df_lines(body: bytes, screen: Screen) -> list[str]:
+def df_lines(found: DiskUsage, screen: Screen) -> list[str]:
     """A line for each thing and each run, and how many runs are left out."""
-    told: dict[str, Any] = json.loads(body)
-    rows = [[row["group"], one_line(row["what"]), _size(row["bytes"]), row["way"] or ""] for row in told["rows"]]
+    rows = [[row.group, one_line(row.what), _size(row.bytes), row.way or ""] for row in found.rows]
     lines = table(["GROUP", "WHAT", "SIZE", "LESS OF IT"], rows, screen, right=frozenset({"SIZE"}))
-    runs = [
-        [run["id"], one_line(run["run"]), run["state"], _size(run["log_bytes"]), _size(run["tree_bytes"])]
-        for run in told["runs"]
-    ]
+    runs = [[run.id, one_line(run.run), run.state, _size(run.log_bytes), _size(run.tree_bytes)] for run in found.runs]
     if runs:
         lines += ["", *table(["ID", "RUN", "STATE", "LOG", "TREES"], runs, screen, right=frozenset({"LOG", "TREES"}))]
-    if told["more_runs"]:
-        lines.append(f"{told['more_runs']} more runs: -n 0 shows all")
-    return [*lines, one_line(f"{_size(told['total_bytes'])} in all, of {told['state']}")]
+    if found.more_runs:
+        lines.append(f"{found.more_runs} more runs: -n 0 shows all")
+    return [*lines, one_line(f"{_size(found.total_bytes)} in all, of {found.state}")]
 
 
 def configure_prune(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,6 @@
 """``awk tool``: the tools that agents can have; the project's own are in its project file. Starts no kernel."""
 
 import argparse
-import json
 import os
 import re
 import shlex
@@ -17,7 +16,7 @@ from interface.cli.context import Context
 from interface.cli.output import Screen, table
 from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
-from interface.offline import run_inspect
+from interface.offline import tools, tools_in
 from interface.project_file import change_project_file, file_name, read_project_file
 from protocol.tool_documents import ProjectWritten, ToolList
 from protocol.yaml_edit import with_value, without_value
@@ -61,12 +60,11 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(context: Context) -> int:
-    return context.answer(run_inspect(None, "tools", "--project", context.project.root), tools_lines)
+    return context.answer(tools(context.project.root), tools_lines)
 
 
-def tools_lines(body: bytes, screen: Screen) -> list[str]:
+def tools_lines(found: ToolList, screen: Screen) -> list[str]:
     """One line for each."""
-    tools = msgspec.json.decode(body, type=ToolList).tools
     rows = [
         [
             one.name,
@@ -80,7 +78,7 @@ def tools_lines(body: bytes, screen: Screen) -> list[str]:
                 else one.description
             ),
         ]
-        for one in tools
+        for one in found.tools
     ]
     return table(["NAME", "IN TOOLS:", "KIND", "CHANGES", "AGENTS", "WHAT IT DOES"], rows, screen)
 
@@ -156,7 +154,7 @@ def run_import(context: Context) -> int:
             text = folder.read(os.path.basename(path))
     except OSError as error:
         raise Failure("not_found", f"{shown}: {error.strerror or error}") from error
-    found: dict[str, dict[str, Any]] = json.loads(run_inspect(None, "tools-in", "--", shown, given=text.encode()))
+    found: dict[str, dict[str, Any]] = msgspec.to_builtins(tools_in(shown, text))
     names: list[str] = context.args.names
     unknown = [name for name in names if name not in found]
     if unknown:
@@ -212,8 +210,8 @@ def configure_rm(parser: argparse.ArgumentParser) -> None:
 def run_rm(context: Context) -> int:
     name: str = context.args.name
     require_tool(context, name)
-    rows = json.loads(run_inspect(None, "tools", "--project", context.project.root))["tools"]
-    agents = [agent for row in rows if row["name"] == name for agent in row["agents"]]
+    rows = tools(context.project.root).tools
+    agents = [agent for row in rows if row.name == name for agent in row.agents]
     if agents:
         text = f"{', '.join(agents)} has {name} in tools:"
         raise Failure("conflict", text, f"take it out there first: {context.program} agent edit {agents[0]}")
@@ -230,7 +228,7 @@ def change_tools(context: Context, names: tuple[str, ...], change: Callable[[str
     return context.answer(msgspec.json.encode(document), agent_file_lines)
 
 
-def tools_in(text: str, shown: str) -> dict[str, dict[str, Any]]:
+def tools_of(text: str, shown: str) -> dict[str, dict[str, Any]]:
     """The key ``tools`` of a project file. Raises Failure (bad_definition)."""
     try:
         data = read(text)
@@ -244,7 +242,7 @@ def tools_in(text: str, shown: str) -> dict[str, dict[str, Any]]:
 def own_tools(context: Context) -> dict[str, dict[str, Any]]:
     """The tools of this project's own. Raises Failure."""
     root = context.project.root
-    return tools_in(read_project_file(root), file_name(root))
+    return tools_of(read_project_file(root), file_name(root))
 
 
 def require_tool(context: Context, name: str) -> None:

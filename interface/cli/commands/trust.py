@@ -16,10 +16,9 @@ from interface.cli.output import Screen, one_line, table
 from interface.cli.parsing import json_flag
 from interface.cli.prompts import can_ask, unit_lines
 from interface.failure import Failure
-from interface.offline import run_inspect
+from interface.offline import trust_demands
 from interface.trust_file import TrustFile
-from protocol.remote_ref import is_remote
-from protocol.trust import SHORT, Demands, Grant, Standing, TrustList, TrustReport, TrustRow, TrustUnit
+from protocol.trust import SHORT, Grant, Standing, TrustList, TrustReport, TrustRow, TrustUnit
 
 LIST, REVOKE = "list", "revoke"
 _STATES: Final = {"new": "not trusted", "changed": "changed since it was trusted", "kept": "trusted"}
@@ -46,7 +45,7 @@ def run_trust(context: Context) -> int:
     if context.args.all and words[:1] != [REVOKE]:
         raise Failure("usage", "--all goes with revoke")
     if words == [LIST]:
-        return context.answer(_encoded(TrustFile(context.project).kept()), trust_lines)
+        return context.answer(TrustList(consents=TrustFile(context.project).kept()), trust_lines)
     if words[:1] == [REVOKE]:
         return revoke(context, words[1:])
     return show_and_ask(context, [context.workflow(word) for word in words])
@@ -54,9 +53,7 @@ def run_trust(context: Context) -> int:
 
 def show_and_ask(context: Context, asked: list[str]) -> int:
     """Show what the files that are ``asked`` about (all, if none) demand, and keep it if somebody agrees."""
-    where = ("--project", context.project.root, "--state", context.project.state)
-    environ = context.environ if any(map(is_remote, asked)) else None  # git's proxy, and the user's credentials
-    found = msgspec.json.decode(run_inspect(environ, "trust", *where, "--", *asked), type=Demands)
+    found = trust_demands(context.project, asked, context.environ)
     file = TrustFile(context.project)
     rows = _rows(found.units, file.kept())
     missing = [row for row in rows if row.state != "kept"]
@@ -122,15 +119,10 @@ def revoke(context: Context, ids: list[str]) -> int:
             raise Failure("not_found", f"nothing is kept with the id {wanted!a}", f"see {context.program} trust list")
     gone = file.revoke(lambda one: context.args.all or one.digest.startswith(tuple(ids)))
     context.out.note(f"revoked: {len(gone)}")
-    return context.answer(_encoded(file.kept()), trust_lines)
+    return context.answer(TrustList(consents=file.kept()), trust_lines)
 
 
-def _encoded(consents: tuple[Grant, ...]) -> bytes:
-    return msgspec.json.encode(TrustList(consents=consents))
-
-
-def trust_lines(body: bytes, screen: Screen) -> list[str]:
+def trust_lines(kept: TrustList, screen: Screen) -> list[str]:
     """One line for each grant that is kept."""
-    kept = msgspec.json.decode(body, type=TrustList).consents
-    rows = [[one.id, one.subject, one.at, str(len(one.demands))] for one in kept]
+    rows = [[one.id, one.subject, one.at, str(len(one.demands))] for one in kept.consents]
     return table(["ID", "SUBJECT", "SINCE", "DEMANDS"], rows, screen) if rows else ["nothing is kept"]

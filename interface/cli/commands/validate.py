@@ -6,9 +6,8 @@ for everybody who has the project.
 """
 
 import argparse
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, cast
 
@@ -19,10 +18,11 @@ from interface.cli.parsing import json_flag
 from interface.context.agent_dir import open_agents
 from interface.context.safe_dir import Unusable
 from interface.failure import Failure
-from interface.offline import mistake, place_of, run_inspect
+from interface.offline import mistake, places_of, resolution, schema_text, validation
+from protocol.inspection import Kind, Resolution, Validation
 from protocol.yaml_writer import entry
 
-KINDS: Final = ("agent", "workflow", "project")
+KINDS: Final[tuple[Kind, ...]] = ("agent", "workflow", "project")
 _NAME: Final = ".schema"
 FOLDER: Final = f".agents/{_NAME}"
 _MODELINE: Final = "# yaml-language-server: $schema="
@@ -38,26 +38,21 @@ def configure_validate(parser: argparse.ArgumentParser) -> None:
 
 
 def run_validate(context: Context) -> int:
-    root = context.project.root
-    where = ("--project", root, "--state", context.project.state, "--cwd", context.cwd or root)
-    document = run_inspect(context.environ, "validate", *where, "--", *context.args.files)
-    files = json.loads(document)["files"]
-    if context.args.json:
-        context.out.document(document)
-    else:
-        for place in (place_of(error) for file in files for error in file["errors"]):
+    checked = validation(context.project, context.cwd or context.project.root, context.args.files, context.environ)
+    if not context.args.json:
+        for place in places_of(error for file in checked.files for error in file.errors):
             context.out.error(mistake(place))
-        for place in (place_of(warning) for file in files for warning in file["warnings"]):
+        for place in places_of(warning for file in checked.files for warning in file.warnings):
             context.out.warning(mistake(place))
-        context.out.lines(validation_lines(files, context.out.screen))
-    return Exit.OK if all(file["ok"] for file in files) else Exit.BAD_CONFIGURATION
+    context.answer(checked, validation_lines)
+    return Exit.OK if all(file.ok for file in checked.files) else Exit.BAD_CONFIGURATION
 
 
-def validation_lines(files: Sequence[Mapping[str, Any]], screen: Screen) -> list[str]:
+def validation_lines(checked: Validation, screen: Screen) -> list[str]:
     """One line for each file: whether it is sound, and the number of mistakes in it."""
     lines: list[str] = []
-    for file in files:
-        name, count = one_line(str(file["path"])), len(file["errors"])
+    for file in checked.files:
+        name, count = one_line(file.path), len(file.errors)
         wrong = f"{screen.style('wrong', 'red')}  {name}: {count} {'error' if count == 1 else 'errors'}"
         lines.append(wrong if count else f"{screen.style('ok', 'green')}     {name}")
     return lines or ["there is nothing to check: no .agents, no .workflows, no project file"]
@@ -75,17 +70,13 @@ def configure_config(parser: argparse.ArgumentParser) -> None:
 
 def run_config(context: Context) -> int:
     root = context.project.root
-    asked = () if context.args.asked is None else (context.args.asked,)
-    document = run_inspect(context.environ, "config", "--project", root, "--cwd", context.cwd or root, "--", *asked)
-    return context.answer(document, resolution_lines)
+    return context.answer(resolution(root, context.cwd or root, context.args.asked), resolution_lines)
 
 
-def resolution_lines(body: bytes, screen: Screen) -> list[str]:
+def resolution_lines(found: Resolution, screen: Screen) -> list[str]:
     """The definition, key by key."""
-    document: dict[str, Any] = json.loads(body)
-    name = document["name"] or document["path"] or "no project file: all defaults"
-    head = f"# {document['kind']} {one_line(str(name))}"
-    return [head, *_mapping(document["definition"], "", document["origins"], 0, screen)]
+    head = f"# {found.kind} {one_line(found.name or found.path or 'no project file: all defaults')}"
+    return [head, *_mapping(found.definition, "", found.origins, 0, screen)]
 
 
 def _mapping(
@@ -120,24 +111,23 @@ def configure_schema(parser: argparse.ArgumentParser) -> None:
 
 def run_schema(context: Context) -> int:
     if context.args.write:
-        context.out.lines(write_schemas(context.environ, context.project.root))
+        context.out.lines(write_schemas(context.project.root))
     if context.args.kind is not None:
-        context.out.document(run_inspect(context.environ, "schema", context.args.kind))
+        context.out.document(schema_text(context.args.kind))
     elif not context.args.write:
         raise Failure("usage", "which file? agent, workflow or project", f"see {context.program} schema --help")
     return Exit.OK
 
 
-def write_schemas(environ: Mapping[str, str], root: str) -> list[str]:
+def write_schemas(root: str) -> list[str]:
     """Write the schemas into the project, where they are not there as they are now. Returns what was written.
 
     No link is followed: what is checked out need not be ours. Raises Failure.
     """
-    texts: dict[str, str] = json.loads(run_inspect(environ, "schemas"))
     written: list[str] = []
     try:
         with open_agents(root, make=True) as agents, agents.folder(_NAME, make=True) as folder:
-            for name, text in ((f"{kind}.json", text) for kind, text in texts.items()):
+            for name, text in ((f"{kind}.json", schema_text(kind)) for kind in KINDS):
                 with suppress(FileNotFoundError, Unusable):
                     if folder.read(name) == text:
                         continue

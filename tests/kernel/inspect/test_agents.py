@@ -37,8 +37,8 @@ def test_agents_are_listed_and_shown(root: Path) -> None:
 
 def test_a_text_is_judged_as_the_file_it_would_be(root: Path) -> None:
     """Its errors have places in that file; what lies there now does not matter, unless a new agent is meant."""
-    assert check_agent_text(root, "bad", GOOD, new=False).files[0].ok
-    (found,) = check_agent_text(root, "alice", b"backend: mock\nname: bob\nmock: [{text: hi}]\n", new=False).files
+    assert check_agent_text(root, "bad", GOOD, new=False).ok
+    found = check_agent_text(root, "alice", b"backend: mock\nname: bob\nmock: [{text: hi}]\n", new=False)
     assert [(error.path, error.line, error.where) for error in found.errors] == [(".agents/alice.yaml", 2, "name")]
     with pytest.raises(Refused, match="alice already"):
         check_agent_text(root, "alice", GOOD, new=True)
@@ -53,10 +53,10 @@ def test_an_agent_is_used_by_workflows_whatever_else_is_wrong_with_them(root: Pa
     (root / ".workflows/torn.yaml").write_text("agents: {a: {ref: alice\n")
     (root / "far.yaml").write_text("agents: {eve: {ref: alice}}\n")
     (root / "moniro.yaml").write_text("workflows: {far: far.yaml}\n")
-    assert workflows_using(root, "alice").workflows == ("far.yaml", ".workflows/review.yaml")
-    assert workflows_using(root, "bob").workflows == ()
+    assert workflows_using(root, "alice") == ("far.yaml", ".workflows/review.yaml")
+    assert workflows_using(root, "bob") == ()
 
 
 def test_a_mistake_in_the_project_file_is_not_the_agents(root: Path) -> None:
     (root / "moniro.yaml").write_text("provider: 1\n")
-    assert check_agent_text(root, "bob", GOOD, new=True).files[0].ok
+    assert check_agent_text(root, "bob", GOOD, new=True).ok

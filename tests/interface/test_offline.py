@@ -1,0 +1,23 @@
+"""Questions about files: answered in the process that asks, by as little of the kernel as they need."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.kernel.inspect.files import review
+
+
+def test_questions_about_files_start_no_event_loop_and_open_no_database(tmp_path: Path) -> None:
+    review(tmp_path)
+    heavy = "{'trio', 'apsw', 'quart', 'hypercorn', 'mcp', 'anthropic', 'openai', 'genai_prices', 'asyncio'}"
+    program = (
+        "import sys; from interface import offline; from interface.discovery import Project; "
+        f"project = Project({str(tmp_path)!r}, {str(tmp_path)!r}); root = project.root; "
+        "offline.validation(project, root, (), {}); offline.resolution(root, root, 'review'); "
+        "offline.plan(project, 'review', 'main', ('-b', 'x'), {}); offline.schema_text('agent'); "
+        f"print(sorted({heavy} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
