@@ -35,7 +35,12 @@ def agent_job(
     folder: Path, *, session: str | None = None, program: str = "agent", job: dict[str, Any] | None = None, **start: Any
 ) -> backend.BackendJob:
     """Return the job of one attempt. ``job``: its other fields than those of the start frame."""
-    fields = {"provider": None, "model": "acp", "command": (f"/bin/{program}", "--acp"), "approval": "auto"} | start
+    fields: dict[str, Any] = {
+        "provider": None,
+        "model": "acp",
+        "command": (f"/bin/{program}", "--acp"),
+        "approval": "auto",
+    } | start
     plain = make_job("acp", folder, session=session, **fields)
     return msgspec.structs.replace(plain, binary=f"/bin/{program}", **(job or {}))
 

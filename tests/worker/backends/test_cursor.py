@@ -22,7 +22,7 @@ PROVIDER = Provider(name="cursor", dialect="cursor", api_key="key_secret")
 
 def cursor_job(folder: Path, **start: Any) -> backend.BackendJob:
     """What one attempt is made of."""
-    fields = {"model": "composer-2", "system": "You are Alice.", "provider": PROVIDER, **start}
+    fields: dict[str, Any] = {"model": "composer-2", "system": "You are Alice.", "provider": PROVIDER, **start}
     return make_job("cursor", folder, own={"XDG_CONFIG_HOME": "/home/user/.config"}, **fields)
 
 
