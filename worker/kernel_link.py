@@ -11,27 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
+from protocol import ipc
 from protocol.backends import CLIS
-from protocol.ipc import (
-    NULL,
-    Delta,
-    Entry,
-    Error,
-    Go,
-    Json,
-    KernelFrame,
-    Log,
-    Ping,
-    Pong,
-    Progress,
-    Result,
-    Shown,
-    Start,
-    Stop,
-    ToolCall,
-    WorkerFrame,
-    Yield,
-)
 from protocol.ndjson import FrameReader, Noise, encode
 from protocol.text import decoded, encode_json
 from worker.entry_limits import TEXT_LIMIT_BYTES, shorten, truncate_entry
@@ -40,7 +21,7 @@ if TYPE_CHECKING:
     from protocol.redaction import Redaction
 
 _SHOWN_CHARACTERS: Final = 200
-_READER: Final[FrameReader[KernelFrame]] = FrameReader(KernelFrame)
+_READER: Final[FrameReader[ipc.KernelFrame]] = FrameReader(ipc.KernelFrame)
 
 
 class ControlChannel:
@@ -48,37 +29,37 @@ class ControlChannel:
 
     def __init__(self) -> None:
         self._reader = _READER.another()
-        self._begun: Start | None = None
-        self._history: list[Entry] = []
+        self._begun: ipc.Start | None = None
+        self._history: list[ipc.Entry] = []
         self._asked: int | None = None
-        self.start: Start | None = None
+        self.start: ipc.Start | None = None
         """The work, once all of its frame and entries are there."""
-        self.stop: Stop | None = None
+        self.stop: ipc.Stop | None = None
         """The request to end, once it came."""
-        self.answer: Go | Yield | None = None
+        self.answer: ipc.Go | ipc.Yield | None = None
         """The answer to the entry that was asked about last."""
 
     def ask(self, k: int) -> None:
         """From now on an answer is one to entry ``k``."""
         self._asked, self.answer = k, None
 
-    def feed(self, chunk: bytes) -> list[Pong | Log]:
+    def feed(self, chunk: bytes) -> list[ipc.Pong | ipc.Log]:
         """Take in a chunk; return the frames that answer it at once."""
         said = [self._take(frame) for frame in self._reader.feed(chunk)]
         return [frame for frame in said if frame is not None]
 
-    def _take(self, frame: KernelFrame | Noise) -> Pong | Log | None:
+    def _take(self, frame: ipc.KernelFrame | Noise) -> ipc.Pong | ipc.Log | None:
         match frame:
-            case Ping(n=n):
-                return Pong(n=n)
-            case Go() | Yield():
+            case ipc.Ping(n=n):
+                return ipc.Pong(n=n)
+            case ipc.Go() | ipc.Yield():
                 if frame.k == self._asked:
                     self.answer = frame
-            case Start() | Entry():
+            case ipc.Start() | ipc.Entry():
                 # Take in start and the entries that follow it; the first start counts.
                 if self.start is not None:
                     return None
-                if isinstance(frame, Start):
+                if isinstance(frame, ipc.Start):
                     self._begun = self._begun or frame
                 elif self._begun is not None:
                     self._history.append(frame)
@@ -86,11 +67,11 @@ class ControlChannel:
                 if begun is not None and len(self._history) >= begun.entries_follow:
                     entries = (*begun.entries, *self._history)
                     self.start = msgspec.structs.replace(begun, entries=entries) if self._history else begun
-            case Stop():
+            case ipc.Stop():
                 self.stop = self.stop or frame
             case Noise():
                 what = frame.text[:_SHOWN_CHARACTERS]
-                return Log(level="warning", text=f"not a frame of this protocol ({frame.why}): {what}")
+                return ipc.Log(level="warning", text=f"not a frame of this protocol ({frame.why}): {what}")
         return None
 
 
@@ -165,7 +146,7 @@ class Link:
                 self._redaction.hide(known)
         return self._redaction
 
-    async def record(self, entry: Entry) -> Go | Yield:
+    async def record(self, entry: ipc.Entry) -> ipc.Go | ipc.Yield:
         """Have ``entry`` made durable. Raises LinkLost, TooLarge.
 
         Cancellation leaves open whether it became durable; the next attempt's ``start`` tells.
@@ -178,7 +159,7 @@ class Link:
         assert self._hearing.answer is not None, "it was waited for"
         return self._hearing.answer
 
-    async def record_last(self, entry: Entry) -> None:
+    async def record_last(self, entry: ipc.Entry) -> None:
         """Hand over the entry that only the terminal frame follows. Raises LinkLost, TooLarge.
 
         The kernel makes it durable before it hears that frame, so there is nothing to wait for.
@@ -199,7 +180,7 @@ class Link:
 
     async def _delta(self, text: str) -> None:
         for start in range(0, len(text), DELTA_CHARACTERS):
-            await self._pipe.hold(encode(Delta(text=text[start : start + DELTA_CHARACTERS])))
+            await self._pipe.hold(encode(ipc.Delta(text=text[start : start + DELTA_CHARACTERS])))
 
     async def progress(self, what: str, *, tool: bool = False) -> None:
         """Say what is going on. The same words again within PROGRESS_SECONDS are not sent."""
@@ -207,18 +188,18 @@ class Link:
         if what == words and time.monotonic() - since < PROGRESS_SECONDS:
             return
         self._progress = (what, time.monotonic())
-        await self._tell(Progress(what=what, tool=tool))
+        await self._tell(ipc.Progress(what=what, tool=tool))
 
     async def log(self, level: Literal["debug", "info", "warning", "error"], text: str) -> None:
         """Write a line into the agent's log."""
-        await self._tell(Log(level=level, text=self.shown(text[:LOG_CHARACTERS])))
+        await self._tell(ipc.Log(level=level, text=self.shown(text[:LOG_CHARACTERS])))
 
-    async def finish(self, frame: Result | Error) -> None:
+    async def finish(self, frame: ipc.Result | ipc.Error) -> None:
         """Say how it ended. A kernel that no longer listens is not told."""
         match frame:
-            case Result():
+            case ipc.Result():
                 frame = msgspec.structs.replace(frame, text=shorten(frame.text, TEXT_LIMIT_BYTES))
-            case Error():
+            case ipc.Error():
                 frame = msgspec.structs.replace(
                     frame, text=shorten(frame.text, LOG_CHARACTERS), partial=shorten(frame.partial, TEXT_LIMIT_BYTES)
                 )
@@ -227,29 +208,29 @@ class Link:
         except LinkLost:
             self.lost = True
 
-    def _with_shown(self, entry: Entry) -> Entry:
+    def _with_shown(self, entry: ipc.Entry) -> ipc.Entry:
         """Return ``entry``; where it holds a secret, with what is shown in its place."""
         redaction = self._hiding()
         if redaction is None:
             return entry
         text = redaction.of(entry.text)
-        calls: list[ToolCall] = []
+        calls: list[ipc.ToolCall] = []
         for call in entry.calls:
             said = decoded(call.args, object)
-            if said is None and call.args != NULL:
+            if said is None and call.args != ipc.NULL:
                 said = bytes(call.args).decode("utf-8", "replace")
             hidden = redaction.of_json(said)
-            args = call.args if hidden == said else Json(encode_json(hidden))
+            args = call.args if hidden == said else ipc.Json(encode_json(hidden))
             calls.append(msgspec.structs.replace(call, name=redaction.of(call.name), args=args))
         if text == entry.text and tuple(calls) == entry.calls:
             return entry
-        return msgspec.structs.replace(entry, shown=Shown(text=text, calls=tuple(calls)))
+        return msgspec.structs.replace(entry, shown=ipc.Shown(text=text, calls=tuple(calls)))
 
-    async def _tell(self, frame: WorkerFrame) -> None:
+    async def _tell(self, frame: ipc.WorkerFrame) -> None:
         await self._pipe.send(encode(frame))
 
 
-def secrets_of(start: Start) -> dict[str, str]:
+def secrets_of(start: ipc.Start) -> dict[str, str]:
     """The secrets of an attempt, each with the word that is shown in its place."""
     found: dict[str, str] = {}
     if start.secrets or start.mcp_servers:

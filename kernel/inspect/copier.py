@@ -40,23 +40,9 @@ from kernel.source.standby_place import (
 )
 from kernel.store.transaction import rfc3339
 from osfiles.atomic_write import sync_folder
+from protocol import standby
 from protocol.backup import BackupHead, BackupManifest
 from protocol.discovery import DATABASE, STANDBY_LOCK
-from protocol.standby import (
-    BEAT_SECONDS,
-    FRAME_HEADER_BYTES,
-    Anew,
-    Base,
-    Beat,
-    Frames,
-    Heard,
-    Owner,
-    Piece,
-    Sent,
-    UpTo,
-    page_bytes,
-    unpacked,
-)
 from protocol.version import VERSION
 
 QUEUE_BYTES: Final = 32 * 1024 * 1024
@@ -78,7 +64,7 @@ class BaseCopy:
     def __init__(self, source: str, folder: str, first: int, chain: str, at: float) -> None:
         self._at_ms = int(at * 1000)
         self.first, self.chain, self.name = first, chain, new_base_name(first)
-        self.base: Base | None = None
+        self.base: standby.Base | None = None
         """Once all of it is copied; ``needs`` is not known before somebody looked."""
         self.needs: int | None = None
         self._folder = folder
@@ -95,7 +81,7 @@ class BaseCopy:
                 size += len(data)
                 fault_point("standby.base")
                 yield False
-        self.base = Base(
+        self.base = standby.Base(
             first=self.first, needs=0, chain=self.chain, size=size, sha256=digest.hexdigest(), at_ms=self._at_ms
         )
         yield True
@@ -111,13 +97,13 @@ class Copier:
         folder: str,
         log: str,
         *,
-        tell: Callable[[Heard], None],
+        tell: Callable[[standby.Heard], None],
         clock: Callable[[], float],
     ) -> None:
         self._clock = clock
         self._root, self._state, self._folder, self._tell = root, state, folder, tell
-        self._owner = Owner(log=log, root=str(root), state=os.path.realpath(state))
-        self._queue: deque[Frames] = deque()
+        self._owner = standby.Owner(log=log, root=str(root), state=os.path.realpath(state))
+        self._queue: deque[standby.Frames] = deque()
         self._queued_bytes = 0
         self._claimed = False
         self._highest = 0
@@ -131,13 +117,13 @@ class Copier:
         """The next piece is the first of a chain."""
         self._log_began = (1, "")
         """The first piece of the write-ahead log that is being brought, and what it names as the one before."""
-        self._base: Base | None = None
+        self._base: standby.Base | None = None
         self._base_name = ""
         self._copying: BaseCopy | None = None
         self._bytes_since = 0
         self._done = 0
-        self._heard = Heard(lost=True)
-        self._look = UpTo(event=0, at_ms=0, sent=0, term=0)
+        self._heard = standby.Heard(lost=True)
+        self._look = standby.UpTo(event=0, at_ms=0, sent=0, term=0)
         self._beat_at, self._event = 0.0, 0
         self._files: tuple[float, str] = (0.0, "")
         self._failures, self._again_at = 0, 0.0
@@ -145,13 +131,13 @@ class Copier:
 
     # -- what the kernel says -----------------------------------------------------------------------------
 
-    def hear(self, message: Sent) -> None:
+    def hear(self, message: standby.Sent) -> None:
         """Take one message."""
-        if isinstance(message, Anew):
+        if isinstance(message, standby.Anew):
             self._drop()
             self._anew = True
             self._say(lost=False, whole=False, begun=self._heard.begun + 1)
-        elif isinstance(message, UpTo):
+        elif isinstance(message, standby.UpTo):
             self._look = message
             copying = self._copying
             if copying is not None and copying.base is not None and message.copies == self._heard.copies:
@@ -247,12 +233,12 @@ class Copier:
         """Bring all pieces that are there to be brought. Raises OSError."""
         while self._queue:
             one = self._queue[0]
-            piece = Piece(
+            piece = standby.Piece(
                 number=self._next,
                 chain=self._chain,
                 wal=one.wal,
                 start=one.start,
-                frames=len(one.body) // (FRAME_HEADER_BYTES + page_bytes(one.wal)),
+                frames=len(one.body) // (standby.FRAME_HEADER_BYTES + standby.page_bytes(one.wal)),
                 sha256=hashlib.sha256(one.body).hexdigest(),
                 anew=self._anew,
             )
@@ -325,13 +311,13 @@ class Copier:
 
     def _tell_beat(self, *, ended: bool) -> None:
         now = self._clock()
-        if abs(now - self._beat_at) < BEAT_SECONDS and not ended:
+        if abs(now - self._beat_at) < standby.BEAT_SECONDS and not ended:
             return
         if self._base is not None and not self._has_base():
             raise FileNotFoundError(errno.ENOENT, "its files are not there any more", self._folder)
         if self._base is not None and self._done >= self._look.sent:
             self._event = self._look.event
-        beat = Beat(at=now, term=self._look.term, last=self._next - 1, event=self._event, ended=ended)
+        beat = standby.Beat(at=now, term=self._look.term, last=self._next - 1, event=self._event, ended=ended)
         write_json(self._folder, BEAT, beat)
         self._beat_at = now
 
@@ -362,7 +348,7 @@ def main() -> int:
     os.umask(0o077)
     os.nice(5)
 
-    def tell(heard: Heard) -> None:
+    def tell(heard: standby.Heard) -> None:
         sys.stdout.write(msgspec.json.encode(heard).decode() + "\n")
         sys.stdout.flush()
 
@@ -371,7 +357,7 @@ def main() -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         why = "the process that copied before has not ended: the place does not answer"
-        tell(Heard(why=why, fix="see to the place: it goes on by itself"))
+        tell(standby.Heard(why=why, fix="see to the place: it goes on by itself"))
         return 1
     copier = Copier(Path(args.project), Path(args.state), args.to, args.log, tell=tell, clock=time.time)
     data = bytearray()
@@ -382,7 +368,7 @@ def main() -> int:
                 copier.turn()
                 return 0
             data += read
-            for message in unpacked(data):
+            for message in standby.unpacked(data):
                 copier.hear(message)
         copier.turn()
 

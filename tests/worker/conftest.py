@@ -1,10 +1,15 @@
-"""Daemon MCP's stand-in as a fixture."""
+"""Daemon MCP's stand-in, programs in a folder, and what was logged, as fixtures."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import msgspec
 import pytest
+import trio
 
 from tests.worker.fake_daemon import FakeDaemon, fake_daemon
+from worker.models.model import BLANK
+from worker.subprocesses import Subprocesses
 
 
 @pytest.fixture
@@ -12,3 +17,26 @@ async def daemon() -> AsyncIterator[FakeDaemon]:
     """A fresh MCP server on loopback."""
     async with fake_daemon() as served:
         yield served
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Subprocesses:
+    """Starts programs in the test's folder."""
+    return Subprocesses(msgspec.structs.replace(BLANK, cwd=str(tmp_path)), {"PATH": "/usr/bin:/bin"})
+
+
+class Told:
+    """Lines that were logged; ``some`` is set by the first."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.some = trio.Event()
+
+    async def tell(self, text: str) -> None:
+        self.lines.append(text)
+        self.some.set()
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()

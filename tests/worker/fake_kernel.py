@@ -21,7 +21,6 @@ from protocol.ipc import (
     Go,
     KernelFrame,
     Limits,
-    McpAddress,
     Provider,
     Ready,
     Result,
@@ -32,6 +31,7 @@ from protocol.ipc import (
 )
 from protocol.ndjson import FrameReader, Noise, encode
 from worker.main import serve
+from worker.models.model import BLANK
 
 Answer = Callable[[Entry], Go | Yield | Stop | None]
 SECONDS = 60
@@ -56,21 +56,16 @@ def make_start(**changes: Any) -> Start:
         "epoch": 1,
         "agent": "alice",
         "space": "dm:alice",
-        "backend": "mock",
         "model": "mock/script",
-        "provider": None,
         "system": "You are Alice.",
-        "messages": (),
         "message": "do it",
-        "entries": (),
+        "source_text": "",
         "limits": Limits(tool_seconds=5.0, idle_seconds=5.0),
-        "mcp": McpAddress(url="http://127.0.0.1:9/mcp"),
         "token": "token",
-        "cwd": "/",
         "env": {"PATH": os.defpath},
         "idempotency_key": "i1",
     }
-    return Start(**{**fields, **changes})
+    return msgspec.structs.replace(BLANK, **{**fields, **changes})
 
 
 def sdk_start(dialect: str, base_url: str, **changes: Any) -> Start:
@@ -82,6 +77,24 @@ def sdk_start(dialect: str, base_url: str, **changes: Any) -> Start:
 def script(*actions: dict[str, Any], when: str | None = None) -> tuple[Rule, ...]:
     """One rule of these actions."""
     return (msgspec.convert({"do": list(actions), "when": when}, Rule),)
+
+
+@dataclass
+class Journal:
+    """A link that keeps what was said, and shows it to nobody."""
+
+    entries: list[Entry] = field(default_factory=list)
+
+    async def record(self, entry: Entry) -> Go | Yield:
+        self.entries.append(msgspec.json.decode(msgspec.json.encode(entry), type=Entry))
+        return Go(k=entry.k)
+
+    async def record_last(self, entry: Entry) -> None:
+        await self.record(entry)
+
+    async def delta(self, text: str) -> None: ...
+
+    async def progress(self, what: str, *, tool: bool = False) -> None: ...
 
 
 @dataclass

@@ -7,30 +7,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import mcp_types as types
-import msgspec
 import psutil
 import pytest
 import trio
 
 from protocol.agent import McpServer
 from protocol.tools import server_name_fault
+from tests.worker.conftest import Told
 from tests.worker.fake_daemon import FakeDaemon
 from tests.worker.tools.conftest import use
 from worker import mcp_servers
 from worker.mcp_stdio import KEPT_BYTES
-from worker.models.model import BLANK
 from worker.subprocesses import Subprocesses
 from worker.tool import BuiltinTool
 
 SCRIPT = str(Path(__file__).with_name("stdio_server.py"))
 PLAIN = ("-I", "-S", SCRIPT)
 LOCAL = McpServer(command=sys.executable, args=PLAIN, env={"TOKEN": "s3"})
-
-
-@pytest.fixture
-def programs(tmp_path: Path) -> Subprocesses:
-    """Starts programs in the test's folder."""
-    return Subprocesses(msgspec.structs.replace(BLANK, cwd=str(tmp_path)), {"PATH": "/usr/bin:/bin"})
 
 
 def tools(running: tuple[mcp_servers.Server, ...]) -> Mapping[str, BuiltinTool]:
@@ -146,35 +139,23 @@ async def test_a_server_that_ends_at_once_is_told_with_its_last_words(programs: 
 
 
 @pytest.mark.promise("P9")
-async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(programs: Subprocesses) -> None:
-    told: list[str] = []
-    gone = trio.Event()
-
-    async def tell(text: str) -> None:
-        told.append(text)
-        gone.set()
-
+async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(programs: Subprocesses, told: Told) -> None:
     with trio.fail_after(20):
-        async with mcp_servers.running({"one": LOCAL}, programs, tell) as running:
+        async with mcp_servers.running({"one": LOCAL}, programs, told.tell) as running:
             own = tools(running)
             await use(own["mcp__one__die"])
-            await gone.wait()
+            await told.some.wait()
             assert "exit code 137" in (await use(own["mcp__one__add"], a=1, b=2)).text
-    assert len(told) == 1
-    assert told[0].startswith("the MCP server one has gone: its program has ended")
+    assert len(told.lines) == 1
+    assert told.lines[0].startswith("the MCP server one has gone: its program has ended")
 
 
 @pytest.mark.promise("P9")
-async def test_a_server_that_is_left_is_told_of_by_nobody(programs: Subprocesses) -> None:
-    told: list[str] = []
-
-    async def tell(text: str) -> None:
-        told.append(text)
-
+async def test_a_server_that_is_left_is_told_of_by_nobody(programs: Subprocesses, told: Told) -> None:
     with trio.fail_after(20):
-        async with mcp_servers.running({"one": LOCAL}, programs, tell) as running:
+        async with mcp_servers.running({"one": LOCAL}, programs, told.tell) as running:
             assert (await use(tools(running)["mcp__one__add"], a=1, b=2)).text == "3"
-    assert told == []
+    assert told.lines == []
 
 
 async def test_a_server_over_http_gets_its_headers(programs: Subprocesses, daemon: FakeDaemon) -> None:
@@ -289,22 +270,17 @@ async def test_what_a_server_is_given_is_not_told(programs: Subprocesses, monkey
 
 @pytest.mark.promise("P9")
 async def test_a_connection_that_breaks_later_is_told_and_ends_nothing_else(
-    programs: Subprocesses, monkeypatch: pytest.MonkeyPatch
+    programs: Subprocesses, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = Breaks(later=OSError("broken"))
-    told: list[str] = []
-
-    async def tell(text: str) -> None:
-        told.append(text)
-
-    server = _server(programs, connection, monkeypatch, tell)
+    server = _server(programs, connection, monkeypatch, told.tell)
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             await nursery.start(server.run)
             assert server.fault == ""
             connection.up.set()
     assert server.fault == "broken"
-    assert told == ["the MCP server web has gone: broken"]
+    assert told.lines == ["the MCP server web has gone: broken"]
     assert (await server.call("t", {}, "k")).text == "the server web is not there: broken"
 
 

@@ -13,48 +13,35 @@ import trio.testing
 from mcp.shared.message import SessionMessage
 
 from protocol.agent import McpServer
+from tests.worker.conftest import Told
 from tests.worker.test_mcp_servers import BABBLE, LOCAL, tools
 from tests.worker.tools.conftest import use
 from worker import mcp_servers, mcp_stdio
 from worker.mcp_stdio import piped
-from worker.models.model import BLANK
 from worker.subprocesses import Subprocesses
 
 FLOOD = "while True: sys.stdout.buffer.write(b'x' * 65536)"
 
 
-@pytest.fixture
-def programs(tmp_path: Path) -> Subprocesses:
-    """Starts programs in the test's folder."""
-    return Subprocesses(msgspec.structs.replace(BLANK, cwd=str(tmp_path)), {"PATH": "/usr/bin:/bin"})
-
-
 @pytest.mark.promise("P9", "IF15")
 async def test_a_line_without_end_costs_its_server_and_no_memory(
-    programs: Subprocesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    programs: Subprocesses, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp_stdio, "LINE_BYTES", 1024 * 1024)
     (tmp_path / "flood.py").write_text(BABBLE.replace('            answer(asked, {"content', f"            {FLOOD}#"))
-    told: list[str] = []
-    gone = trio.Event()
-
-    async def tell(text: str) -> None:
-        told.append(text)
-        gone.set()
-
     config = McpServer(command=sys.executable, args=("-I", "-S", str(tmp_path / "flood.py")))
     before = psutil.Process().memory_info().rss
     with trio.fail_after(20):
-        async with mcp_servers.running({"b": config, "one": LOCAL}, programs, tell) as running:
+        async with mcp_servers.running({"b": config, "one": LOCAL}, programs, told.tell) as running:
             own = tools(running)
             called = await use(own["mcp__b__babble"], end=False)
-            await gone.wait()
+            await told.some.wait()
             assert called.is_error
             assert "a line of more than 1 MiB" in called.text
             assert "a line of more than 1 MiB" in (await use(own["mcp__b__babble"], end=False)).text
             assert (await use(own["mcp__one__add"], a=1, b=2)).text == "3"
-    assert len(told) == 1
-    assert told[0].startswith("the MCP server b has gone: it sent a line of more than 1 MiB, and was ended")
+    assert len(told.lines) == 1
+    assert told.lines[0].startswith("the MCP server b has gone: it sent a line of more than 1 MiB, and was ended")
     assert psutil.Process().memory_info().rss - before < 64 * 1024 * 1024
 
 

@@ -16,7 +16,7 @@ from protocol.agent import MockExit, Rule
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Go, Limits, McpAddress, Result, ToolCall, Yield
 from tests.worker.fake_daemon import FakeDaemon
-from tests.worker.fake_kernel import attempt, attempt_process, make_start, script, untimed
+from tests.worker.fake_kernel import Journal, attempt, attempt_process, make_start, script, untimed
 from worker.conversation import Conversation
 from worker.io.trio_io import TrioIO
 from worker.loop import run
@@ -200,27 +200,20 @@ class _Cut(Exception):
     """The worker is gone: what it had sent is durable, nothing else is known."""
 
 
-class _Store:
+class _Store(Journal):
     """What is durable, and who is allowed to add to it: at most ``cut`` entries, then the worker is gone."""
 
     def __init__(self, cut: int | None) -> None:
-        self.entries: list[Entry] = []
+        super().__init__()
         self.ran: list[str] = []
         self.cut = cut
 
     async def record(self, entry: Entry) -> Go | Yield:
-        self.entries.append(msgspec.json.decode(msgspec.json.encode(entry), type=Entry))
+        answer = await super().record(entry)
         if self.cut == len(self.entries):
             self.cut = None
             raise _Cut
-        return Go(k=entry.k)
-
-    async def record_last(self, entry: Entry) -> None:
-        await self.record(entry)
-
-    async def delta(self, text: str) -> None: ...
-
-    async def progress(self, what: str, *, tool: bool = False) -> None: ...
+        return answer
 
 
 class _Counting:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from protocol.agent import Approval
-from protocol.ipc import Entry, Go, Json, Limits, Refusal, Result, ToolCall
+from protocol.ipc import Json, Limits, Refusal, Result, ToolCall
 from protocol.tools import AUTH_REQUEST
-from tests.worker.fake_kernel import make_start, script
+from tests.worker.fake_kernel import Journal, make_start, script
 from worker.attempt import ToolAccess
 from worker.conversation import Conversation
 from worker.io.trio_io import TrioIO
@@ -136,24 +136,6 @@ async def test_a_model_that_asks_by_itself_is_refused_and_nobody_is_asked(words:
     reach = ToolAccess(BLANK, TrioIO(), {}, doubtful="")  # there is no kernel: to ask it would raise
     outcome = await reach.run(call, KEY)
     assert (outcome.is_error, "call the tool itself" in outcome.text) == (True, True)
-
-
-@dataclass
-class Journal:
-    """A link that keeps what was said."""
-
-    entries: list[Entry] = field(default_factory=list)
-
-    async def record(self, entry: Entry) -> Go:
-        self.entries.append(entry)
-        return Go(k=entry.k)
-
-    async def record_last(self, entry: Entry) -> None:
-        self.entries.append(entry)
-
-    async def delta(self, text: str) -> None: ...
-
-    async def progress(self, what: str, *, tool: bool = False) -> None: ...
 
 
 def _never(_how: object) -> None:

@@ -23,24 +23,9 @@ from protocol.ipc import NULL, Result
 from protocol.text import decoded, encode_json
 from protocol.tools import CONTEXT_TOOLS, OFFERED_TO, TO_MODEL, is_read_only, server_and_tool
 from worker import mcp_bridge
-from worker.backends import acp_agents, acp_frames, private_files
+from worker.backends import acp_agents, acp_frames, backend, private_files
 from worker.backends.acp_frames import Asked, Ending, Frame, Greeting, Session, SessionUpdate, Trouble
 from worker.backends.acp_replies import DAEMON, Call, Replies, usage_of
-from worker.backends.backend import (
-    ActivityChanged,
-    Ask,
-    BackendJob,
-    Ended,
-    Event,
-    LastEvent,
-    Launch,
-    Parting,
-    Say,
-    SessionStarted,
-    Spent,
-    unfinished_result,
-    unserved,
-)
 from worker.backends.opencode import SEE_BRIDGE
 from worker.entry_limits import shorten
 from worker.models.errors import Failed, cause_of, codes_in
@@ -59,7 +44,7 @@ _OPENING: Final = "What you are asked to do:\n\n"
 _INCOMPLETE: Final[Mapping[str, Cause]] = {"max_tokens": "max_tokens", "max_turn_requests": "max_steps"}
 
 _STATUS_KEYS: Final = ("status", "statusCode", "status_code", "code")
-_Answered = Callable[[Frame], Iterable[Event]]
+_Answered = Callable[[Frame], Iterable[backend.Event]]
 _Setting = tuple[str, Mapping[str, str], str]
 """Method and fields of a request that sets something of a session, and the fault where it is refused."""
 
@@ -71,7 +56,7 @@ endpoint: Final = acp_agents.endpoint
 class Acp:
     """One process of it: a session begun, or gone on with."""
 
-    def __init__(self, job: BackendJob) -> None:
+    def __init__(self, job: backend.BackendJob) -> None:
         self._job = job
         self._title = acp_agents.program_name(job)
         self._replies = Replies()
@@ -93,13 +78,13 @@ class Acp:
         self._text = ""
         self._failure: Failed | None = None
 
-    def launch(self) -> Launch:
+    def launch(self) -> backend.Launch:
         """Write its private files; return how it is started, and the first that it is told. Raises Failed."""
         env = acp_agents.environment(self._job)
         hello = self._request("initialize", acp_frames.GREETING, self._greeted)
-        return Launch(argv=self._job.start.command, env=env, stdin=hello.data, see=SEE_BRIDGE, talks=True)
+        return backend.Launch(argv=self._job.start.command, env=env, stdin=hello.data, see=SEE_BRIDGE, talks=True)
 
-    def read(self, line: bytes) -> Iterator[Event]:
+    def read(self, line: bytes) -> Iterator[backend.Event]:
         """Translate one frame into events. Raises Failed."""
         frame = decoded(line, Frame)
         if frame is None:
@@ -129,13 +114,13 @@ class Acp:
         elif not frame.method and frame.id in self._awaited:
             yield from self._awaited.pop(frame.id)(frame)
 
-    def conclude(self, ended: Ended) -> Result:
+    def conclude(self, ended: backend.Ended) -> Result:
         """Return the result of the attempt. Raises Failed."""
         if self._failure is not None:
             raise self._failure
         match self._stop:
             case "":
-                raise unfinished_result(self._title, ended)
+                raise backend.unfinished_result(self._title, ended)
             case "end_turn":
                 return Result(status="done", text=self._text)
             case "refusal":
@@ -145,12 +130,12 @@ class Acp:
             case stop:
                 raise Failed("protocol", f"{self._title} stopped, though nobody asked it to: {stop[:100]}")
 
-    def _request(self, method: str, params: Mapping[str, Any], then: _Answered) -> Say:
+    def _request(self, method: str, params: Mapping[str, Any], then: _Answered) -> backend.Say:
         self._sent += 1
         self._awaited[self._sent] = then
-        return Say(acp_frames.request(self._sent, method, params))
+        return backend.Say(acp_frames.request(self._sent, method, params))
 
-    def _greeted(self, frame: Frame) -> Iterator[Event]:
+    def _greeted(self, frame: Frame) -> Iterator[backend.Event]:
         if frame.error is not None:
             raise self._failed(frame.error, "does not begin")
         greeting = decoded(frame.result, Greeting) or Greeting()
@@ -175,7 +160,7 @@ class Acp:
             elif http:
                 made = {"type": "http", "url": one.url, "headers": _pairs(one.headers)}
             else:
-                raise unserved(self._title, name, "it cannot reach servers over HTTP")
+                raise backend.unserved(self._title, name, "it cannot reach servers over HTTP")
             servers.append({"name": name, **made})
         place = {"cwd": start.cwd, "mcpServers": servers, **acp_agents.session_options(job)}
         resumes = able.session_capabilities.resume is not None
@@ -187,9 +172,9 @@ class Acp:
         else:
             self._taken_up, self._cost_usd = False, 0.0
             yield self._request("session/new", place, self._opened)
-        yield ActivityChanged("opening a session")
+        yield backend.ActivityChanged("opening a session")
 
-    def _opened(self, frame: Frame) -> Iterator[Event]:
+    def _opened(self, frame: Frame) -> Iterator[backend.Event]:
         if frame.error is not None and self._taken_up and frame.error.code != acp_frames.AUTH_REQUIRED:
             said = frame.error.message[:TEXT_CHARACTERS]
             raise Failed("session_lost", f"{self._title} does not take up its session {self._session}: {said}")
@@ -199,7 +184,7 @@ class Acp:
         self._session = self._session or session.session_id
         if not 0 < len(self._session) <= SESSION_CHARACTERS:
             raise Failed("protocol", f"{self._title} opened a session without a name")
-        yield SessionStarted(self._session)
+        yield backend.SessionStarted(self._session)
         yield from self._configure([*self._settings(session)])
 
     def _settings(self, session: Session) -> Iterator[_Setting]:
@@ -234,7 +219,7 @@ class Acp:
         elif approval != "auto":
             raise Failed("invalid", fault)
 
-    def _configure(self, settings: Sequence[_Setting]) -> Iterator[Event]:
+    def _configure(self, settings: Sequence[_Setting]) -> Iterator[backend.Event]:
         """Make ``settings`` one by one, then go on: in an old session when all of that has been told again.
 
         Raises Failed where the program refuses one.
@@ -245,7 +230,7 @@ class Acp:
             return iter((self._request(_SETTLED, {"sessionId": self._session}, lambda _frame: self._prompt()),))
         (method, fields, fault), *rest = settings
 
-        def made(frame: Frame) -> Iterator[Event]:
+        def made(frame: Frame) -> Iterator[backend.Event]:
             if frame.error is not None:
                 raise Failed("invalid", f"{fault}: {frame.error.message[:TEXT_CHARACTERS]}")
             if self._known.mode in (fields.get("modeId"), fields.get("value")) and self._job.start.approval != "auto":
@@ -254,7 +239,7 @@ class Acp:
 
         return iter((self._request(method, {"sessionId": self._session, **fields}, made),))
 
-    def _prompt(self) -> Iterator[Event]:
+    def _prompt(self) -> Iterator[backend.Event]:
         job = self._job
         text = job.anew if job.session is not None and not self._taken_up else job.message
         if job.start.system and not self._taken_up:
@@ -264,16 +249,16 @@ class Acp:
         self._prompting = True
         params = {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]}
         yield self._request("session/prompt", params, self._prompted)
-        yield Parting(self.farewell)
-        yield ActivityChanged("asking the model")
+        yield backend.Parting(self.farewell)
+        yield backend.ActivityChanged("asking the model")
 
-    def _prompted(self, frame: Frame) -> Iterator[Event]:
+    def _prompted(self, frame: Frame) -> Iterator[backend.Event]:
         self._prompting = False
         ending = decoded(frame.result, Ending) or Ending()
         usage = usage_of(ending, self._costs_usd or None)
         if self._parted:
             if usage is not None:
-                yield Spent(usage)
+                yield backend.Spent(usage)
         elif frame.error is not None:
             self._failure = self._failed(frame.error, "failed")
             if self._costs_usd:
@@ -283,22 +268,24 @@ class Acp:
                 self._text = getattr(event, "text", "")
                 yield event
             self._stop = ending.stop_reason or "without a word"
-        yield LastEvent()
+        yield backend.LastEvent()
 
-    def _asked(self, frame: Frame, id_: acp_frames.Id) -> Iterator[Event]:
+    def _asked(self, frame: Frame, id_: acp_frames.Id) -> Iterator[backend.Event]:
         if frame.method != "session/request_permission":
             what = f"{frame.method[:100]} is not offered"
-            yield Say(acp_frames.refusal(id_, acp_frames.METHOD_NOT_FOUND, what))
+            yield backend.Say(acp_frames.refusal(id_, acp_frames.METHOD_NOT_FOUND, what))
             return
         asked = decoded(frame.params, Asked)
         if asked is None or asked.session_id != self._session or not asked.tool_call.tool_call_id:
-            yield Say(acp_frames.refusal(id_, acp_frames.INVALID_PARAMS, "no request for leave in this session"))
+            yield backend.Say(
+                acp_frames.refusal(id_, acp_frames.INVALID_PARAMS, "no request for leave in this session")
+            )
             return
         call = None
         if self._prompting and not self._parted and id_ not in self._asking and len(self._asking) < ASKS:
             call = self._replies.call_of(asked.tool_call, announced=False)
         if call is None:
-            yield Say(acp_frames.answer(id_, {"outcome": {"outcome": "cancelled"}}))
+            yield backend.Say(acp_frames.answer(id_, {"outcome": {"outcome": "cancelled"}}))
             return
         self._asking[id_] = asked
         about = call.shown()
@@ -306,8 +293,8 @@ class Acp:
             case "ask" if len(encode_json(about)) > ASKED_BYTES:
                 yield from self._decided(id_, call, False, "it is too large to be shown to anybody")
             case "ask":
-                yield ActivityChanged(f"waiting for leave: {call.called}", tool=True)
-                yield Ask(call.called, dict(about), partial(self._decided, id_, call))
+                yield backend.ActivityChanged(f"waiting for leave: {call.called}", tool=True)
+                yield backend.Ask(call.called, dict(about), partial(self._decided, id_, call))
             case verdict:
                 yield from self._decided(id_, call, verdict == "grant", "it is not allowed")
 
@@ -324,7 +311,7 @@ class Acp:
             return "grant"
         return "refuse" if start.approval == "deny" else "ask"
 
-    def _decided(self, id_: acp_frames.Id, call: Call, granted: bool, words: str) -> Iterator[Event]:
+    def _decided(self, id_: acp_frames.Id, call: Call, granted: bool, words: str) -> Iterator[backend.Event]:
         asked = self._asking.pop(id_, None)
         if asked is None:
             return
@@ -333,7 +320,7 @@ class Acp:
         ids = {choice.kind: choice.option_id for choice in reversed(asked.options)}
         chosen = next((ids[kind] for kind in wanted if kind in ids), None)
         outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}
-        yield Say(acp_frames.answer(id_, {"outcome": outcome}))
+        yield backend.Say(acp_frames.answer(id_, {"outcome": outcome}))
         if not granted or chosen is None:
             why = words if not granted else "it asks for leave for good, and is given it for once alone"
             text = f"{call.called} was not run: {why or 'it was denied'}"

@@ -25,18 +25,6 @@ from protocol.ipc import Entry, Error, Go, Result, Start
 from protocol.tools import AUTH_REQUEST, SENDING
 from worker.attempt import error_frame
 from worker.backends import backend
-from worker.backends.backend import (
-    Ask,
-    BackendJob,
-    BackingOff,
-    CliBackend,
-    LastEvent,
-    Launch,
-    Parting,
-    Say,
-    Spent,
-    unserved,
-)
 from worker.backends.entry_recorder import BOOK_SECONDS, EntryRecorder, ended_between_turns
 from worker.backends.meter import metered
 from worker.backends.private_files import absent, opened
@@ -126,7 +114,7 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     spec = BACKENDS[start.backend]
     if (server := absent(start.mcp_servers, env.get("PATH", ""), start.cwd)) is not None:
         text = f"there is no program {start.mcp_servers[server].command!r}"
-        raise unserved(spec.title, server, text, cause="spawn_permanent")
+        raise backend.unserved(spec.title, server, text, cause="spawn_permanent")
     # The session to resume. Raises Failed where it was made in another directory: it would see other files there.
     session: str | None
     kept: list[Entry] = [entry for entry in start.entries if entry.kind == "session" and entry.session]
@@ -136,7 +124,7 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
         session = kept[-1].session
         if kept[-1].note not in (None, start.cwd) or str(session).startswith("-"):  # else it is taken for an option
             raise Failed("session_lost", f"its session belongs to {kept[-1].note}, and the work is now in {start.cwd}")
-    job = BackendJob(
+    job = backend.BackendJob(
         start=start,
         binary=start.command[0],
         message=backend.first_prompt(conversation)
@@ -163,7 +151,7 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
         text = "its requests cannot be counted on the way, so a budget of tokens cannot hold"
         raise Failed("invalid", f"{start.command[0]}: {text}: limit wall_time, or choose another backend")
     if address is None:
-        program: CliBackend = module.open(job)
+        program: backend.CliBackend = module.open(job)
         return await _run(program, spec, program.launch(), start, teller)
     outcome: Result | Failed | LinkLost | TooLarge
     async with metered(address, start.limits, teller.may_ask) as meter:
@@ -178,7 +166,9 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     return outcome
 
 
-async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: Start, teller: EntryRecorder) -> Result:
+async def _run(
+    program: backend.CliBackend, spec: BackendSpec, launch: backend.Launch, start: Start, teller: EntryRecorder
+) -> Result:
     """Follow the program to its end, which this brings about where it does not come by itself."""
     process = await launched(launch, start)
     ended: Result | Failed | LinkLost | TooLarge
@@ -219,37 +209,37 @@ class ProgramInput:
         self._asked = 0
         self._words: Callable[[], bytes] = bytes
 
-    async def take(self, event: Say | Ask | Parting) -> None:
+    async def take(self, event: backend.Say | backend.Ask | backend.Parting) -> None:
         """Do what ``event`` says. Raises Failed where the program does not read."""
         match event:
-            case Say(data=data):
+            case backend.Say(data=data):
                 await self._process.say(data)
-            case Ask():
+            case backend.Ask():
                 self._asked += 1
                 # Known again by a later attempt by what it says, as calls are of every client that names none.
                 self._nursery.start_soon(self._ask, event, f"{SENDING}{self._origin}.{self._asked}")
-            case Parting(words=words):
+            case backend.Parting(words=words):
                 self._words = words
 
-    async def part(self, program: CliBackend, teller: EntryRecorder) -> None:
+    async def part(self, program: backend.CliBackend, teller: EntryRecorder) -> None:
         """Tell a program that is to end early to stop, and book what it says that it has spent. Bounded."""
         words = self._words()
         if not words or teller.over:
             return
-        spent: list[Spent] = []
+        spent: list[backend.Spent] = []
         with trio.move_on_after(PART_SECONDS, shield=True), suppress(Failed):
             await self._process.say(words)
             over = False
             while not over and (line := await self._process.line()) is not None:
                 events = () if callable(line) else tuple(program.read(line))
-                spent += (one for one in events if isinstance(one, Spent))
-                over = any(isinstance(one, LastEvent) for one in events)
+                spent += (one for one in events if isinstance(one, backend.Spent))
+                over = any(isinstance(one, backend.LastEvent) for one in events)
         # Not within the limit: what is taken from the meter has to be booked.
         with trio.move_on_after(BOOK_SECONDS, shield=True), suppress(Failed, LinkLost, TooLarge):
             for one in spent:
                 await teller.tell(one)
 
-    async def _ask(self, ask: Ask, key: str) -> None:
+    async def _ask(self, ask: backend.Ask, key: str) -> None:
         kernel = DaemonMcp(self._start.mcp.url, self._start.token, TrioIO())
         granted, words = False, "nobody could be asked"
         try:
@@ -265,14 +255,14 @@ class ProgramInput:
         self._process.slip(partial(ask.then, granted, words))
 
 
-async def _follow(program: CliBackend, process: Process, teller: EntryRecorder, told: ProgramInput) -> Result:
+async def _follow(program: backend.CliBackend, process: Process, teller: EntryRecorder, told: ProgramInput) -> Result:
     """Tell all it says, until it has ended or has to. Raises Failed, LinkLost, TooLarge."""
     with teller.going_on:
         while (line := await _next(process, teller.pauses)) is not None:
             teller.pauses = None
             await teller.alive()
             for event in line() if callable(line) else program.read(line):
-                if isinstance(event, Say | Ask | Parting):
+                if isinstance(event, backend.Say | backend.Ask | backend.Parting):
                     await told.take(event)
                 elif (stopped := await teller.tell(event)) is not None:
                     return stopped
@@ -283,7 +273,7 @@ async def _follow(program: CliBackend, process: Process, teller: EntryRecorder, 
     return teller.ended
 
 
-async def _next(process: Process, pauses: BackingOff | None) -> bytes | Slipped | None:
+async def _next(process: Process, pauses: backend.BackingOff | None) -> bytes | Slipped | None:
     """The next line. Raises Failed where it has waited for too long."""
     if pauses is None:
         return await process.line()

@@ -20,21 +20,7 @@ from protocol.errors import UNREACHED, Cause
 from protocol.ipc import NULL, Result
 from protocol.text import decoded
 from protocol.tools import OFFERED_TO, TO_MODEL
-from worker.backends import private_files
-from worker.backends.backend import (
-    ActivityChanged,
-    BackendJob,
-    DaemonConnected,
-    Ended,
-    Event,
-    GiveUp,
-    LastEvent,
-    Launch,
-    SessionStarted,
-    Spent,
-    unfinished_result,
-    unserved,
-)
+from worker.backends import backend, private_files
 from worker.backends.claude_stream import Line, Replies, spent
 from worker.backends.private_files import STARTUP_SECONDS, server_entry
 from worker.models.errors import CODES, Failed, cause_of
@@ -101,7 +87,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-def launch(job: BackendJob) -> Launch:
+def launch(job: backend.BackendJob) -> backend.Launch:
     """Write all files that it reads; return its command line, environment and input."""
     start, permission = job.start, _PERMISSIONS[job.start.approval]
     limits, provider = start.limits, start.provider
@@ -170,10 +156,10 @@ def launch(job: BackendJob) -> Launch:
     argv += ["--append-system-prompt-file", str(system)] if start.system else []
     argv += [f"--resume={job.session}"] if job.session else []
     litter = (_SOCKET.format(uid=os.getuid()),)
-    return Launch(argv=tuple(argv), env=env, stdin=job.message.encode(), litter=litter)
+    return backend.Launch(argv=tuple(argv), env=env, stdin=job.message.encode(), litter=litter)
 
 
-def forget_key(job: BackendJob) -> None:
+def forget_key(job: backend.BackendJob) -> None:
     """Remove the key from the disk: it has been read, and tools may run from now on."""
     (job.place / _KEY).unlink(missing_ok=True)
 
@@ -199,18 +185,18 @@ _REFUSED_KEY: Final = frozenset({401, 403})
 class Claude:
     """One attempt of Claude Code."""
 
-    def __init__(self, job: BackendJob) -> None:
+    def __init__(self, job: backend.BackendJob) -> None:
         self._job = job
         self._replies = Replies()
         self._began = False
         self._complaint: Line | None = None
         self._result: Line | None = None
 
-    def launch(self) -> Launch:
+    def launch(self) -> backend.Launch:
         """Write its configuration; return how it is started."""
         return launch(self._job)
 
-    def read(self, line: bytes) -> Iterable[Event]:
+    def read(self, line: bytes) -> Iterable[backend.Event]:
         """Translate a line into events. Raises Failed if it did not get the kernel's or its agent's own tools."""
         found = decoded(line, Line)
         if found is None:
@@ -219,17 +205,17 @@ class Claude:
             case "system", "init":
                 return self._begin(found)
             case "system", "api_retry":
-                retry: Event
+                retry: backend.Event
                 if found.error_status in _REFUSED_KEY:
                     why = Failed(
                         "auth", f"{TITLE}: the key was refused", http_status=found.error_status, code=found.error
                     )
-                    retry = GiveUp(why)
+                    retry = backend.GiveUp(why)
                 else:
-                    retry = ActivityChanged("waiting to ask the model again")
+                    retry = backend.ActivityChanged("waiting to ask the model again")
                 return (retry,)
             case "system", "permission_denied":
-                return (ActivityChanged(f"{found.tool_name} was refused"),)
+                return (backend.ActivityChanged(f"{found.tool_name} was refused"),)
             case "result", _:
                 return self._end(found)
             case _:
@@ -239,11 +225,11 @@ class Claude:
                     self._complaint = found
                 return self._replies.take(found)
 
-    def conclude(self, ended: Ended) -> Result:
+    def conclude(self, ended: backend.Ended) -> Result:
         """Return the result of the attempt. Raises Failed."""
         result = self._result
         if result is None:
-            raise unfinished_result(TITLE, ended)
+            raise backend.unfinished_result(TITLE, ended)
         if result.subtype in _INCOMPLETE:
             return Result(status="incomplete", text=result.result or "", cause=_INCOMPLETE[result.subtype])
         if self._job.session is not None and not self._began:
@@ -265,10 +251,10 @@ class Claude:
                 cause = cause_of(status, words)
             raise Failed(cause, f"{TITLE}: {_said(result)}", http_status=status, code=words[0] if words else None)
         if not ended.well:
-            raise unfinished_result(TITLE, ended)
+            raise backend.unfinished_result(TITLE, ended)
         return Result(status="done", text=result.result or "")
 
-    def _begin(self, line: Line) -> Iterator[Event]:
+    def _begin(self, line: Line) -> Iterator[backend.Event]:
         self._began = True
         states = {server.name: server.status for server in line.mcp_servers}
         for name in (DAEMON, *self._job.start.mcp_servers):
@@ -276,18 +262,18 @@ class Claude:
             if status in _CONNECTED:
                 continue
             if name != DAEMON:
-                raise unserved(TITLE, name, f"it is {status}")
+                raise backend.unserved(TITLE, name, f"it is {status}")
             text = f"{TITLE} did not reach the kernel's tools: its MCP server is {status}"
             raise Failed("network", text, code=UNREACHED)
-        yield DaemonConnected()
-        yield SessionStarted(line.session_id)
+        yield backend.DaemonConnected()
+        yield backend.SessionStarted(line.session_id)
 
-    def _end(self, line: Line) -> Iterator[Event]:
+    def _end(self, line: Line) -> Iterator[backend.Event]:
         self._result = line
         beside = spent(line.model_usage_since_last_result.values(), self._replies.told)
         if beside is not None and self._began:
-            yield Spent(beside)
-        yield LastEvent()
+            yield backend.Spent(beside)
+        yield backend.LastEvent()
 
 
 def _said(result: Line) -> str:

@@ -21,18 +21,7 @@ from protocol.errors import Cause
 from protocol.instruction import Usage
 from protocol.ipc import Json, ToolCall
 from protocol.text import decoded
-from worker.backends import private_files
-from worker.backends.backend import (
-    ActivityChanged,
-    DaemonConnected,
-    Event,
-    LastEvent,
-    OpenReply,
-    ReplyText,
-    SessionStarted,
-    Spent,
-    ToolEnded,
-)
+from worker.backends import backend, private_files
 from worker.backends.process import Lines
 from worker.models.errors import cause_of, codes_in
 
@@ -223,7 +212,7 @@ class Thread:
     def __init__(self, booked: Usage, counted: Callable[[str], Count | None] = lambda _thread: None) -> None:
         self._booked = booked
         self._counted = counted
-        self._reply = OpenReply()
+        self._reply = backend.OpenReply()
         self._told: set[str] = set()
         self.id: str | None = None
         self.text = ""
@@ -232,13 +221,13 @@ class Thread:
         self.failure: str | None = None
         """What it says about its own failure."""
 
-    def take(self, line: Line) -> Iterable[Event]:
+    def take(self, line: Line) -> Iterable[backend.Event]:
         """Translate a line into events."""
         match line.type:
             case "thread.started" if line.thread_id:
                 self.id = line.thread_id
                 # It starts no thread before all required servers are connected.
-                return SessionStarted(line.thread_id), DaemonConnected()
+                return backend.SessionStarted(line.thread_id), backend.DaemonConnected()
             case "item.started" if line.item is not None:
                 return self._begun(line.item)
             case "item.completed" if line.item is not None:
@@ -246,24 +235,24 @@ class Thread:
             case "turn.completed":
                 self.completed = True
                 self._reply.calls = []  # those that never came back
-                return self._reply.turn(self._spend(line.usage), between=_BETWEEN), LastEvent()
+                return self._reply.turn(self._spend(line.usage), between=_BETWEEN), backend.LastEvent()
             case "turn.failed":
                 self.failure = line.error.message
                 spent = self._spend_counted()
-                return (LastEvent(),) if spent is None else (Spent(spent), LastEvent())
+                return (backend.LastEvent(),) if spent is None else (backend.Spent(spent), backend.LastEvent())
             case _:
                 return ()
 
-    def _begun(self, item: _Item) -> Iterator[Event]:
+    def _begun(self, item: _Item) -> Iterator[backend.Event]:
         if item.type in _TOOLS:
             self._reply.calls.append(_call(item))
-            yield ActivityChanged(f"tool {_name(item)}", tool=True)
+            yield backend.ActivityChanged(f"tool {_name(item)}", tool=True)
 
-    def _done(self, item: _Item) -> Iterator[Event]:
+    def _done(self, item: _Item) -> Iterator[backend.Event]:
         if item.type == "agent_message":
             self.text = item.text
             self._reply.texts.append(item.text)
-            yield ReplyText(item.text)
+            yield backend.ReplyText(item.text)
         elif item.type in _TOOLS:
             if item.id not in self._told:
                 if all(call.id != item.id for call in self._reply.calls):
@@ -278,7 +267,7 @@ class Thread:
                 )
             else:
                 output = item.aggregated_output
-            yield ToolEnded(
+            yield backend.ToolEnded(
                 call_id=item.id,
                 name=_name(item),
                 text=output,

@@ -12,17 +12,7 @@ import msgspec
 from protocol.instruction import Usage
 from protocol.ipc import NULL, Json, ToolCall
 from protocol.text import decoded
-from worker.backends.backend import (
-    ActivityChanged,
-    DaemonConnected,
-    Event,
-    OpenReply,
-    ReplyText,
-    Spent,
-    StreamLine,
-    ToolEnded,
-    Turn,
-)
+from worker.backends import backend
 
 DAEMON: Final = "daemon"
 """What our MCP server is called there."""
@@ -55,7 +45,7 @@ class _Count(msgspec.Struct, frozen=True, rename="camel"):
     cache_write_tokens: int = 0
 
 
-class Line(StreamLine, frozen=True):
+class Line(backend.StreamLine, frozen=True):
     """An event, as far as it matters here."""
 
     type: str = ""
@@ -103,39 +93,39 @@ class Replies:
     """Puts replies together from what comes one by one."""
 
     def __init__(self) -> None:
-        self._reply = OpenReply()
+        self._reply = backend.OpenReply()
 
-    def take(self, line: Line) -> Iterable[Event]:
+    def take(self, line: Line) -> Iterable[backend.Event]:
         """Translate a line of the conversation into events."""
         match line.type, line.subtype:
             case "thinking", _:
-                return (ActivityChanged("thinking"),)
+                return (backend.ActivityChanged("thinking"),)
             case "assistant", _:
                 text = "".join(map(_text, line.message.content))
                 self._reply.texts.append(text)
-                return (ReplyText(text),)
+                return (backend.ReplyText(text),)
             case "tool_call", "started":
                 # A call that runs now; others of the same reply may follow.
                 call, _body = _called(line)
                 self._reply.calls.append(call)
-                return (ActivityChanged(f"tool {call.name}", tool=True),)
+                return (backend.ActivityChanged(f"tool {call.name}", tool=True),)
             case "tool_call", "completed":
                 return self._returned(line)
             case _:
                 return ()
 
-    def last(self, line: Line) -> Turn:
+    def last(self, line: Line) -> backend.Turn:
         """The reply that ends the work, with what all of them cost. A call that never came back is passed over."""
         self._reply.calls = []
         turn = self._reply.turn(_usage(line.usage))
         return turn if turn.text else msgspec.structs.replace(turn, text=line.result or "")
 
-    def broke(self, line: Line) -> Iterator[Event]:
+    def broke(self, line: Line) -> Iterator[backend.Event]:
         """The end of a run that failed: what it cost all the same."""
         if (usage := _usage(line.usage)) is not None:
-            yield Spent(usage)
+            yield backend.Spent(usage)
 
-    def _returned(self, line: Line) -> Iterator[Event]:
+    def _returned(self, line: Line) -> Iterator[backend.Event]:
         call, body = _called(line)
         if self._reply.calls:
             yield self._reply.turn()
@@ -144,11 +134,11 @@ class Replies:
         good = decoded(outcome.success, _Returned) or _Returned()
         shown = outcome.success if bad is None else bad
         text = "\n".join(map(_text, good.content)) or bytes(shown).decode("utf-8", "replace")
-        ended = ToolEnded(call_id=call.id, name=call.name, text=text, is_error=bad is not None or good.is_error)
+        ended = backend.ToolEnded(call_id=call.id, name=call.name, text=text, is_error=bad is not None or good.is_error)
         # Whether a tool of the kernel's was called. What a plugin brings is called plugin:server.
         args = decoded(body.args, _McpArgs) or _McpArgs()
         if (DAEMON in (args.provider_identifier, args.server_identifier.rpartition(":")[2])) and not ended.is_error:
-            yield DaemonConnected()
+            yield backend.DaemonConnected()
         yield ended
 
 

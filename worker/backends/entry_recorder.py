@@ -17,22 +17,7 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, Go, Json, Limits, Result, Start, ToolCall, Yield
 from protocol.text import encode_json
 from protocol.tools import SERVER_PREFIX
-from worker.backends.backend import (
-    ActivityChanged,
-    Ask,
-    BackingOff,
-    DaemonConnected,
-    Event,
-    GiveUp,
-    LastEvent,
-    Parting,
-    ReplyText,
-    Say,
-    SessionStarted,
-    Spent,
-    ToolEnded,
-    Turn,
-)
+from worker.backends import backend
 from worker.backends.meter import Meter
 from worker.conversation import Conversation
 from worker.entry_limits import TOOL_RESULT_LIMIT_BYTES, TooLarge, clean, shorten
@@ -67,12 +52,12 @@ class EntryRecorder:
         """When the last reply or result was told."""
         self._tool_since: float | None = None
         """When the first tool of a reply that is not told yet began."""
-        self._doing = ActivityChanged(_ASKING)
+        self._doing = backend.ActivityChanged(_ASKING)
         self.reached = False
         """Whether it showed that it has the kernel's tools."""
         self.over = False
         """Whether it has said its last."""
-        self.pauses: BackingOff | None = None
+        self.pauses: backend.BackingOff | None = None
         """Set while it waits of its own accord."""
         self.meter: Meter | None = None
         """What its requests pass, where they do."""
@@ -138,38 +123,38 @@ class EntryRecorder:
         metered, price = self.meter.take(), None if usage is None else usage.cost_usd
         return metered if price is None else msgspec.structs.replace(metered or Usage(), cost_usd=price)
 
-    async def tell(self, event: Event) -> Result | None:  # noqa: C901  (a case for each event)
+    async def tell(self, event: backend.Event) -> Result | None:  # noqa: C901  (a case for each event)
         """Tell ``event``; how the work ends where it has to stop now. Raises Failed, LinkLost, fit.TooLarge."""
         async with self._telling:
             match event:
-                case SessionStarted(id=session):
+                case backend.SessionStarted(id=session):
                     # Keep the session's id, and where it was: a session is resumed nowhere else.
                     if session == self._session:
                         return None
                     self._session = session
                     ended = await self._record(Entry(k=self._k, kind="session", session=session, note=self._start.cwd))
                     return None if ended is not None and ended.status == "yielded" else ended
-                case ReplyText(text=text):
+                case backend.ReplyText(text=text):
                     await self._link.delta(clean(text))
-                case ActivityChanged():
+                case backend.ActivityChanged():
                     if event.tool and self._tool_since is None and not self._conversation.pending:
                         self._tool_since = time.monotonic()
                     self._doing = event
                     await self.alive()
-                case Turn() | ToolEnded():
+                case backend.Turn() | backend.ToolEnded():
                     return await self._record(self._entry(event))
-                case Spent(usage=told):
+                case backend.Spent(usage=told):
                     usage = self._cost(told)
                     return None if usage is None else await self._record(self._session_entry(usage))
-                case DaemonConnected():
+                case backend.DaemonConnected():
                     self.reached = True
-                case LastEvent():
+                case backend.LastEvent():
                     self.over = True
-                case BackingOff():
+                case backend.BackingOff():
                     self.pauses = event
-                case GiveUp(why=why):
+                case backend.GiveUp(why=why):
                     raise why
-                case Say() | Ask() | Parting():
+                case backend.Say() | backend.Ask() | backend.Parting():
                     raise AssertionError("what goes to the program is taken before anything is told")
             return None
 
@@ -180,10 +165,10 @@ class EntryRecorder:
     def _session_entry(self, usage: Usage) -> Entry:
         return Entry(k=self._k, kind="session", session=self._session, note=self._start.cwd, usage=usage)
 
-    def _entry(self, event: Turn | ToolEnded) -> Entry:
+    def _entry(self, event: backend.Turn | backend.ToolEnded) -> Entry:
         now = time.monotonic()
         match event:
-            case Turn():
+            case backend.Turn():
                 ended = self._tool_since or now
                 took, self._since, self._tool_since = ended - self._since, ended, None
                 return Entry(
@@ -194,7 +179,7 @@ class EntryRecorder:
                     usage=self._cost(event.usage),
                     duration_ms=round(max(took, 0) * 1000),
                 )
-            case ToolEnded():
+            case backend.ToolEnded():
                 took, self._since = now - self._since, now
                 return Entry(
                     k=self._k,
@@ -220,7 +205,9 @@ class EntryRecorder:
         self._conversation.add(entry)
         last = self._conversation.last
         call = last.pending if last else None
-        self._doing = ActivityChanged(f"tool {call.name}", tool=True) if call else ActivityChanged(_ASKING)
+        self._doing = (
+            backend.ActivityChanged(f"tool {call.name}", tool=True) if call else backend.ActivityChanged(_ASKING)
+        )
         await self.alive()
         return ended_between_turns(self._conversation, self._start.limits, answer)
 

@@ -14,18 +14,7 @@ import msgspec
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import NULL, Json, ToolCall
 from protocol.text import decoded
-from worker.backends.backend import (
-    ActivityChanged,
-    BackingOff,
-    Event,
-    GiveUp,
-    LastEvent,
-    OpenReply,
-    ReplyText,
-    SessionStarted,
-    ToolEnded,
-    unserved,
-)
+from worker.backends import backend
 from worker.models.errors import Failed, cause_in, codes_in, message_in, retry_after
 
 TITLE: Final = "opencode"
@@ -126,24 +115,24 @@ class Replies:
 
     def __init__(self) -> None:
         self._session = ""
-        self._reply = OpenReply()
-        self._ended: list[ToolEnded] = []
+        self._reply = backend.OpenReply()
+        self._ended: list[backend.ToolEnded] = []
         self.text = ""
         """The last thing it said."""
         self.reason = ""
         """Why its last reply ended; "" before the first has."""
         self.failure: Failed | None = None
 
-    def take(self, line: Line) -> Iterator[Event]:
+    def take(self, line: Line) -> Iterator[backend.Event]:
         """Translate a line into events."""
         if line.session and line.session != self._session:
             self._session = line.session
-            yield SessionStarted(line.session)
+            yield backend.SessionStarted(line.session)
         match line.type:
             case "text":
                 self.text = line.part.text
                 self._reply.texts.append(self.text)
-                yield ReplyText(self.text)
+                yield backend.ReplyText(self.text)
             case "tool_use":
                 part = line.part
                 state = part.state
@@ -152,7 +141,9 @@ class Replies:
                 text = state.error if is_error else state.output
                 took = state.time.milliseconds
                 self._ended.append(
-                    ToolEnded(call_id=part.call_id, name=part.tool, text=text, is_error=is_error, duration_ms=took)
+                    backend.ToolEnded(
+                        call_id=part.call_id, name=part.tool, text=text, is_error=is_error, duration_ms=took
+                    )
                 )
             case "step_finish":
                 part = line.part
@@ -161,26 +152,32 @@ class Replies:
                 yield from self._ended
                 self._ended = []
                 if part.reason != GOES_ON:
-                    yield LastEvent()
+                    yield backend.LastEvent()
             case "error" if line.error is not None:
                 self.failure = failed(line.error)
-                yield LastEvent()
+                yield backend.LastEvent()
             case _:
                 pass
 
 
-def retried(line: bytes) -> Iterable[Event] | None:
+def retried(line: bytes) -> Iterable[backend.Event] | None:
     """Translate a line of its log into events; None for any other line."""
     found = LOG.match(line)
     if found is None or found["told"] is None:
         return None
     if found["told"] == _UNSERVED:
-        return (GiveUp(unserved(TITLE, (found["server"] or b"").decode("utf-8", "replace"), "it did not start")),)
+        return (
+            backend.GiveUp(
+                backend.unserved(TITLE, (found["server"] or b"").decode("utf-8", "replace"), "it did not start")
+            ),
+        )
     if found["told"] != _FAILED:
-        return (ActivityChanged("asking the model"),)
+        return (backend.ActivityChanged("asking the model"),)
     words = (found["why"] or b"").decode("utf-8", "replace")
     text = f"opencode was refused by its provider, and pauses for longer than {PAUSE_SECONDS:g} s: {words[:1000]}"
-    return ActivityChanged("waiting to ask the model again"), BackingOff(PAUSE_SECONDS, Failed("rate_limited", text))
+    return backend.ActivityChanged("waiting to ask the model again"), backend.BackingOff(
+        PAUSE_SECONDS, Failed("rate_limited", text)
+    )
 
 
 def failed(error: _Trouble) -> Failed:

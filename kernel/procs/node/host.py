@@ -22,40 +22,8 @@ from kernel.procs.node.fence import Guard, Lease, Terms
 from kernel.procs.node.folder import RUN, gather, holder_of, lock_folder, passed_on
 from kernel.procs.node.wire import BROKEN, Channel, Garbled, Unpacker, Wire, pack, read_greeting
 from kernel.procs.spec import SpawnTransient, Spec
+from protocol import node
 from protocol.ipc import Bound, Kill
-from protocol.node import (
-    CHUNK_BYTES,
-    CONNECTION,
-    MOST_CONNECTIONS,
-    PREAMBLE,
-    SPOKEN,
-    STDERR,
-    STDIN,
-    STDOUT,
-    Beat,
-    Close,
-    Credit,
-    Data,
-    Destroy,
-    Echo,
-    End,
-    KernelHello,
-    KernelSays,
-    LeaseTimes,
-    Need,
-    NodeHello,
-    NotSpawned,
-    Opened,
-    ProcessEnded,
-    Refusal,
-    Release,
-    Released,
-    Signal,
-    Spawn,
-    Spawned,
-    agree,
-    channel_of,
-)
 from protocol.version import VERSION
 
 logger = logging.getLogger(__name__)
@@ -75,7 +43,7 @@ class NodeHost:
     """Serves kernels of one project (None: of any) in one folder, one after the other."""
 
     def __init__(
-        self, state: Path, project: str | None, times: LeaseTimes, environ: Mapping[str, str], guard: Guard
+        self, state: Path, project: str | None, times: node.LeaseTimes, environ: Mapping[str, str], guard: Guard
     ) -> None:
         self._state = state
         self._project = project
@@ -101,21 +69,21 @@ class NodeHost:
                 hello = await read_greeting(transport, unpacker)
             if hello is None:
                 raise NotServed("the kernel went away before it had greeted")
-            if not isinstance(hello, KernelHello):
+            if not isinstance(hello, node.KernelHello):
                 raise Garbled("the other side is no kernel")
             refusal = await self._admit(hello)
             if refusal is not None:
                 logger.warning("node.refused %s", refusal.why)
-                await transport.send_all(PREAMBLE + pack(refusal))
+                await transport.send_all(node.PREAMBLE + pack(refusal))
                 return
             logger.info("node.session of term %d", hello.term)
             await sweep(self._state / RUN)
             try:
-                await self._work(transport, unpacker, agree(SPOKEN, hello.protocol) or SPOKEN[1])
+                await self._work(transport, unpacker, node.agree(node.SPOKEN, hello.protocol) or node.SPOKEN[1])
             finally:
                 self._guard.stand_down()
 
-    async def _admit(self, hello: KernelHello) -> Refusal | None:
+    async def _admit(self, hello: node.KernelHello) -> node.Refusal | None:
         """Begin to serve, in place of the process that serves an earlier session. Returns why the kernel is refused."""
         for left in (True, False):
             refusal = refusal_of(hello, self._project, self._terms.highest())
@@ -130,7 +98,7 @@ class NodeHost:
                 with suppress(OSError, ValueError):
                     os.kill(holder_of(self._state), signal.SIGKILL)
         else:
-            return Refusal(code="busy", why="the node process of an earlier session does not end")
+            return node.Refusal(code="busy", why="the node process of an earlier session does not end")
         refusal = refusal_of(hello, self._project, self._terms.highest())
         if refusal is None:
             self._terms.keep(hello.term)
@@ -148,7 +116,7 @@ class NodeHost:
             listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=BACKLOG)
             facts = gather(self._state, self._environ, f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}")
             async with trio.open_nursery() as work:  # its trees end before the launcher does
-                hello = PREAMBLE + pack(NodeHello(protocol=protocol, facts=facts))
+                hello = node.PREAMBLE + pack(node.NodeHello(protocol=protocol, facts=facts))
                 tenancy = Tenancy(launcher, self._times, self._guard, work)
                 work.start_soon(partial(trio.serve_listeners, tenancy.serve_connection, listeners))
                 work.start_soon(tenancy.keep_lease)
@@ -161,8 +129,8 @@ class NodeHost:
 class Tenancy:
     """What a kernel has leased to this node, and the lease."""
 
-    def __init__(self, launcher: Launcher, times: LeaseTimes, guard: Guard, nursery: trio.Nursery) -> None:
-        self.wire = Wire(KernelSays)
+    def __init__(self, launcher: Launcher, times: node.LeaseTimes, guard: Guard, nursery: trio.Nursery) -> None:
+        self.wire = Wire(node.KernelSays)
         self._launcher = launcher
         self._times = times
         self._guard = guard
@@ -186,33 +154,33 @@ class Tenancy:
 
     async def _beat(self) -> None:
         while True:
-            self.wire.say_now(Beat(at_ms=self._lease.beat()))
+            self.wire.say_now(node.Beat(at_ms=self._lease.beat()))
             await trio.sleep(self._times.beat_seconds)
 
-    def take(self, frame: KernelSays) -> None:
+    def take(self, frame: node.KernelSays) -> None:
         """Have a frame take effect. An echo renews the lease. Raises Garbled."""
-        if isinstance(frame, Echo):
+        if isinstance(frame, node.Echo):
             self._lease.renew(frame.at_ms)
             if not self._lease.is_over:
                 self._guard.expect(self._lease.until)
                 self._leased.set()
         elif self._lease.is_over:
             raise Garbled("there is no lease")
-        elif isinstance(frame, Data | End | Close | Credit):
+        elif isinstance(frame, node.Data | node.End | node.Close | node.Credit):
             number, role = divmod(frame.channel, 4)
-            if role == CONNECTION:
+            if role == node.CONNECTION:
                 if number in self._connections:
                     self._connections[number].take(frame)
             elif number in self._processes:
                 self._processes[number].streams[role].take(frame)
-        elif isinstance(frame, Need):
+        elif isinstance(frame, node.Need):
             self._launcher.need(frozenset(frame.modules))
-        elif isinstance(frame, Spawn):
+        elif isinstance(frame, node.Spawn):
             self._processes[frame.process] = Hosted(frame, self.wire)
             self._nursery.start_soon(self._host, frame.process)
         elif frame.process not in self._processes:
             return  # it has ended, or was never started
-        elif isinstance(frame, Release):
+        elif isinstance(frame, node.Release):
             self._processes[frame.process].release()
         else:
             self._processes[frame.process].orders.send_nowait(frame.order)
@@ -226,12 +194,12 @@ class Tenancy:
     async def serve_connection(self, stream: trio.SocketStream) -> None:
         """Carry a connection to the daemon's MCP to the kernel, and its answers back. Closes it."""
         async with stream:
-            if self._lease.is_over or len(self._connections) >= MOST_CONNECTIONS:
+            if self._lease.is_over or len(self._connections) >= node.MOST_CONNECTIONS:
                 return
             self._connected += 1
             number = self._connected
-            channel = self._connections[number] = Channel(channel_of(number, CONNECTION), self.wire)
-            self.wire.say(Opened(connection=number))
+            channel = self._connections[number] = Channel(node.channel_of(number, node.CONNECTION), self.wire)
+            self.wire.say(node.Opened(connection=number))
             try:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(_copy_half, stream, channel)
@@ -258,11 +226,13 @@ _SHOWN = 1000
 class Hosted:
     """One process, from its order to its release."""
 
-    def __init__(self, order: Spawn, wire: Wire) -> None:
+    def __init__(self, order: node.Spawn, wire: Wire) -> None:
         self._order = order
         self._wire = wire
-        self.streams = [Channel(channel_of(order.process, role), wire) for role in (STDIN, STDOUT, STDERR)]
-        self.orders, self._given = trio.open_memory_channel[Kill | Bound | Signal | Destroy](math.inf)
+        self.streams = [
+            Channel(node.channel_of(order.process, role), wire) for role in (node.STDIN, node.STDOUT, node.STDERR)
+        ]
+        self.orders, self._given = trio.open_memory_channel[Kill | Bound | node.Signal | node.Destroy](math.inf)
         """Carried out one after the other."""
         self._released = trio.CancelScope()
 
@@ -279,13 +249,13 @@ class Hosted:
                 handle = await launcher.spawn(spec)
             except (SpawnTransient, OSError, ValueError) as error:
                 in_use = isinstance(error, FileExistsError)
-                self._wire.say(NotSpawned(process=order.process, why=str(error)[:_SHOWN], in_use=in_use))
+                self._wire.say(node.NotSpawned(process=order.process, why=str(error)[:_SHOWN], in_use=in_use))
                 return
             async with handle:
-                self._wire.say(Spawned(process=order.process, pid=handle.pid, keeper=handle.keeper_pid))
+                self._wire.say(node.Spawned(process=order.process, pid=handle.pid, keeper=handle.keeper_pid))
                 await self._follow(handle)
         if self._released.cancel_called:
-            self._wire.say(Released(process=order.process))
+            self._wire.say(node.Released(process=order.process))
 
     async def _follow(self, handle: Handle) -> None:
         stdin, stdout, stderr = self.streams
@@ -295,13 +265,13 @@ class Hosted:
             nursery.start_soon(copy, stdin, handle.stdin)
             nursery.start_soon(self._obey, handle)
             exited = await handle.wait()
-            self._wire.say(ProcessEnded(process=self._order.process, exited=exited))
+            self._wire.say(node.ProcessEnded(process=self._order.process, exited=exited))
 
     async def _obey(self, handle: Handle) -> None:
         async for order in self._given:
-            if isinstance(order, Destroy):
+            if isinstance(order, node.Destroy):
                 await handle.destroy()
-            elif isinstance(order, Signal):
+            elif isinstance(order, node.Signal):
                 await handle.signal(order.number)
             elif isinstance(order, Kill):
                 await handle.kill(order.after_seconds)
@@ -312,7 +282,7 @@ class Hosted:
 async def copy(source: trio.abc.ReceiveStream, sink: trio.abc.SendStream) -> None:
     """Copy to the end of ``source``, and close the sink; where the sink is not read, close the source."""
     try:
-        while chunk := await source.receive_some(CHUNK_BYTES):
+        while chunk := await source.receive_some(node.CHUNK_BYTES):
             await sink.send_all(chunk)
     except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
         await source.aclose()
@@ -324,17 +294,17 @@ _SHOWN_PROJECT = 100
 
 
 def refusal_of(
-    hello: KernelHello, project: str | None, highest_term: int, spoken: tuple[int, int] = SPOKEN
-) -> Refusal | None:
+    hello: node.KernelHello, project: str | None, highest_term: int, spoken: tuple[int, int] = node.SPOKEN
+) -> node.Refusal | None:
     """Return why the kernel is not served; None: it is.
 
     ``project`` is the one that the node was started for; None: a join token leads to one alone. ``highest_term`` is
     the highest that was served in its folder.
     """
     theirs, ours = hello.protocol[1], spoken[1]
-    if agree(spoken, hello.protocol) is None:
+    if node.agree(spoken, hello.protocol) is None:
         older = "kernel's machine" if theirs < ours else "node"
-        return Refusal(
+        return node.Refusal(
             code="version",
             why=(
                 f"the kernel ({hello.version}) speaks protocol {theirs} of nodes, this node ({VERSION}) {ours}: "
@@ -342,12 +312,12 @@ def refusal_of(
             ),
         )
     if project is not None and hello.project != project:
-        return Refusal(
+        return node.Refusal(
             code="project",
             why=(f"this node serves project {project[:_SHOWN_PROJECT]!r}, and not {hello.project[:_SHOWN_PROJECT]!r}"),
         )
     if hello.term < highest_term:
-        return Refusal(
+        return node.Refusal(
             code="term",
             why=f"a later kernel of this project was here: term {highest_term}, and this one has {hello.term}",
         )

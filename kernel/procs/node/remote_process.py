@@ -14,19 +14,6 @@ from kernel.procs.handle import CLOSE_SECONDS, Handle
 from kernel.procs.node.wire import Channel, Garbled, Wire
 from protocol import node
 from protocol.ipc import Bound, Census, Exited, Kill
-from protocol.node import (
-    STDERR,
-    STDIN,
-    STDOUT,
-    ChannelFrame,
-    Destroy,
-    NotSpawned,
-    ProcessEnded,
-    Release,
-    Spawned,
-    Tell,
-    channel_of,
-)
 
 DESTROY_SECONDS: Final = 10.0
 """For a node to end something without the keeper's help. One that cannot is not believed any more: its lease ends."""
@@ -42,11 +29,11 @@ class RemoteProcess:
         self.number = number
         self._wire = wire
         self.streams = (
-            Channel(channel_of(number, STDIN), wire, reads=False),
-            Channel(channel_of(number, STDOUT), wire),
-            Channel(channel_of(number, STDERR), wire),
+            Channel(node.channel_of(number, node.STDIN), wire, reads=False),
+            Channel(node.channel_of(number, node.STDOUT), wire),
+            Channel(node.channel_of(number, node.STDERR), wire),
         )
-        self.answer: Spawned | NotSpawned | None = None
+        self.answer: node.Spawned | node.NotSpawned | None = None
         self.exited: Exited | None = None
         self.released = False
         """What comes from the node about it is ignored."""
@@ -54,27 +41,27 @@ class RemoteProcess:
         self.gone = trio.Event()
         """The node has nothing of it any more."""
 
-    def tell(self, order: Kill | Bound | node.Signal | Destroy) -> None:
+    def tell(self, order: Kill | Bound | node.Signal | node.Destroy) -> None:
         """Give the node an order about it."""
-        self._wire.say(Tell(process=self.number, order=order))
+        self._wire.say(node.Tell(process=self.number, order=order))
 
-    def take(self, frame: Spawned | NotSpawned | ProcessEnded) -> None:
+    def take(self, frame: node.Spawned | node.NotSpawned | node.ProcessEnded) -> None:
         """Have a frame take effect. Raises Garbled for one that does not follow from those before."""
-        if not isinstance(frame, ProcessEnded):
+        if not isinstance(frame, node.ProcessEnded):
             if self.answer is not None:
                 raise Garbled(f"process {self.number} was started twice")
             self.answer = frame
         else:
-            if not isinstance(self.answer, Spawned) or self.exited is not None or frame.exited.lost:
+            if not isinstance(self.answer, node.Spawned) or self.exited is not None or frame.exited.lost:
                 raise Garbled(f"process {self.number} does not run, and cannot end")
             if len(frame.exited.failed or "") + len(frame.exited.exceeded or "") > EXIT_CHARACTERS:
                 raise Garbled(f"the end of process {self.number} has more than {EXIT_CHARACTERS} characters")
             self.exited = frame.exited
         self.heard.unpark_all()
 
-    def take_bytes(self, role: int, frame: ChannelFrame) -> None:
+    def take_bytes(self, role: int, frame: node.ChannelFrame) -> None:
         """Have a frame of one of its streams take effect. Raises Garbled."""
-        if not isinstance(self.answer, Spawned):
+        if not isinstance(self.answer, node.Spawned):
             raise Garbled(f"process {self.number} was not started, and has no streams")
         if not self.released:
             self.streams[role].take(frame)
@@ -109,7 +96,7 @@ class RemoteProcess:
         """Have the node end what is left of it, and forget it."""
         if not self.released:
             self.released = True
-            self._wire.say(Release(process=self.number))
+            self._wire.say(node.Release(process=self.number))
             for stream in self.streams:
                 stream.fail()
 
@@ -120,7 +107,12 @@ class NodeHandle(Handle):
     """A process on a node. It ends at the latest with the node's lease: then ``wait`` says ``lost``."""
 
     def __init__(
-        self, process: RemoteProcess, started: Spawned, attempt: str, directory: str, abandon: Callable[[str], None]
+        self,
+        process: RemoteProcess,
+        started: node.Spawned,
+        attempt: str,
+        directory: str,
+        abandon: Callable[[str], None],
     ) -> None:
         super().__init__(
             attempt=attempt,
@@ -149,7 +141,7 @@ class NodeHandle(Handle):
     async def destroy(self) -> Exited:
         """Have the node kill it without the keeper's help. A node that cannot is given up, and its lease awaited."""
         if self.is_quiet():
-            self._process.tell(Destroy())
+            self._process.tell(node.Destroy())
             with trio.move_on_after(DESTROY_SECONDS):
                 return await self.wait()
             self._abandon(f"{self.attempt} was not ended for {DESTROY_SECONDS:.0f} s")

@@ -16,31 +16,7 @@ from kernel.procs.node.remote_process import NodeHandle, RemoteProcess
 from kernel.procs.node.wire import BROKEN, Channel, Garbled, Unpacker, Wire, describe, pack, read_greeting
 from kernel.procs.spawn import TAKE_BACK_SECONDS
 from kernel.procs.spec import NodeLost, SpawnTransient, Spec
-from protocol.node import (
-    CONNECTION,
-    MOST_CONNECTIONS,
-    MOST_PROCESSES,
-    PREAMBLE,
-    SPOKEN,
-    Beat,
-    Close,
-    Credit,
-    Data,
-    Echo,
-    End,
-    KernelHello,
-    LeaseTimes,
-    Need,
-    NodeFacts,
-    NodeHello,
-    NodeSays,
-    NotSpawned,
-    Opened,
-    Refusal,
-    Released,
-    Spawn,
-    channel_of,
-)
+from protocol import node
 from protocol.text import shown_name
 from protocol.version import VERSION
 
@@ -74,7 +50,7 @@ class NodeSession:
         project: str,
         term: int,
         serve_mcp: ServeMcp,
-        times: LeaseTimes = LeaseTimes(),  # noqa: B008  (frozen)
+        times: node.LeaseTimes = node.LeaseTimes(),  # noqa: B008  (frozen)
         hello_seconds: float = HELLO_SECONDS,
     ) -> None:
         """``serve_mcp`` serves a connection that a process of this node made, to its end.
@@ -82,14 +58,14 @@ class NodeSession:
         ``hello_seconds`` is for the node to answer.
         """
         self.name = name
-        self.facts: NodeFacts | None = None
+        self.facts: node.NodeFacts | None = None
         self.connected = trio.Event()
         """The node has a lease."""
-        self._hello = KernelHello(project=project, term=term, version=VERSION)
+        self._hello = node.KernelHello(project=project, term=term, version=VERSION)
         self._times = times
         self._hello_seconds = hello_seconds
         self._serve_mcp = serve_mcp
-        self._wire = Wire(NodeSays)
+        self._wire = Wire(node.NodeSays)
         self._processes: dict[int, RemoteProcess] = {}
         self._numbered = 0
         self._connections: dict[int, Channel] = {}
@@ -141,7 +117,7 @@ class NodeSession:
 
     def need(self, modules: frozenset[str]) -> None:
         """Have workers that import ``modules`` start sooner there."""
-        self._wire.say(Need(modules=tuple(sorted(modules))))
+        self._wire.say(node.Need(modules=tuple(sorted(modules))))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Wait until cancelled: it is the session that is run."""
@@ -153,12 +129,12 @@ class NodeSession:
         facts = self.facts
         if facts is None or not self.connected.is_set() or self._wire.over:
             raise NodeLost(f"cannot start {spec.attempt}: node {self.name} is not connected")
-        if len(self._processes) >= MOST_PROCESSES:
-            raise SpawnTransient(f"the node has {MOST_PROCESSES} processes, and takes no more")
+        if len(self._processes) >= node.MOST_PROCESSES:
+            raise SpawnTransient(f"the node has {node.MOST_PROCESSES} processes, and takes no more")
         self._numbered += 1
         process = self._processes[self._numbered] = RemoteProcess(self._numbered, self._wire)
         try:
-            self._wire.say(Spawn(process=process.number, **spec.order))
+            self._wire.say(node.Spawn(process=process.number, **spec.order))
             with trio.fail_after(ANSWER_SECONDS):
                 while process.answer is None and process.exited is None:
                     await process.heard.park()
@@ -173,7 +149,7 @@ class NodeSession:
         answer = process.answer
         if answer is None:
             raise NodeLost(f"cannot start {spec.attempt}: node {self.name} was lost")
-        if isinstance(answer, NotSpawned):
+        if isinstance(answer, node.NotSpawned):
             if answer.in_use:
                 raise FileExistsError(f"{spec.attempt} is in use on node {self.name}")
             raise SpawnTransient(f"cannot start {spec.attempt} on node {self.name}: {shown_name(answer.why)}")
@@ -191,35 +167,35 @@ class NodeSession:
         logger.error("node.abandoned %s: %s", self.name, why)
         self._wire.end(why)
 
-    def _take(self, frame: NodeSays) -> None:
+    def _take(self, frame: node.NodeSays) -> None:
         """Have a frame take effect. Raises Garbled, and then it has none.
 
         The lease that a beat renews is counted from now, which is later than the beat.
         """
-        if isinstance(frame, Beat):
+        if isinstance(frame, node.Beat):
             self._renew()
-            self._wire.say_now(Echo(at_ms=frame.at_ms))
+            self._wire.say_now(node.Echo(at_ms=frame.at_ms))
             if not self.connected.is_set():
                 logger.info("node.connected %s", self.name)
                 self.connected.set()
                 self._tell_connected()
-        elif isinstance(frame, Data | End | Close | Credit):
+        elif isinstance(frame, node.Data | node.End | node.Close | node.Credit):
             number, role = divmod(frame.channel, 4)
-            if role != CONNECTION:
+            if role != node.CONNECTION:
                 self._process(number).take_bytes(role, frame)
             elif (connection := self._connections.get(number)) is None:
                 raise Garbled(f"connection {number} is not open")
             else:
                 connection.take(frame)
-        elif isinstance(frame, Opened):
+        elif isinstance(frame, node.Opened):
             self._open(frame.connection)
-        elif isinstance(frame, Released):
+        elif isinstance(frame, node.Released):
             if not self._process(frame.process).released:
                 raise Garbled(f"process {frame.process} is given back, and nobody asked for that")
             self._processes.pop(frame.process).gone.set()
         else:
             self._process(frame.process).take(frame)
-            if isinstance(frame, NotSpawned):
+            if isinstance(frame, node.NotSpawned):
                 self._processes.pop(frame.process).gone.set()
 
     def _process(self, number: int) -> RemoteProcess:
@@ -230,16 +206,16 @@ class NodeSession:
 
     def _open(self, number: int) -> None:
         self._connections = {one: channel for one, channel in self._connections.items() if not channel.is_over}
-        if number != self._connected + 1 or len(self._connections) >= MOST_CONNECTIONS:
+        if number != self._connected + 1 or len(self._connections) >= node.MOST_CONNECTIONS:
             raise Garbled(f"connection {number} is opened after {self._connected}, beside {len(self._connections)}")
         self._connected = number
-        channel = self._connections[number] = Channel(channel_of(number, CONNECTION), self._wire)
+        channel = self._connections[number] = Channel(node.channel_of(number, node.CONNECTION), self._wire)
         if self._nursery is None:
             channel.close()
         else:
             self._nursery.start_soon(self._serve_connection, channel)
 
-    async def _introduce(self, transport: trio.abc.Stream, unpacker: Unpacker) -> NodeFacts:
+    async def _introduce(self, transport: trio.abc.Stream, unpacker: Unpacker) -> node.NodeFacts:
         """Return what the node says of itself. Raises NodeRefused, Garbled."""
         try:
             with trio.fail_after(self._hello_seconds):
@@ -249,12 +225,12 @@ class NodeSession:
             raise Garbled(f"it has said nothing for {self._hello_seconds:.0f} s") from None
         if answer is None:
             raise Garbled("the node went away before it had answered")
-        if isinstance(answer, Refusal):
+        if isinstance(answer, node.Refusal):
             raise NodeRefused(f"node {self.name} refuses: {shown_name(answer.why[:_SHOWN])}")
-        if not isinstance(answer, NodeHello):
+        if not isinstance(answer, node.NodeHello):
             raise Garbled("it answers with something else than was asked")
-        if not SPOKEN[0] <= answer.protocol <= SPOKEN[1]:
-            raise NodeRefused(f"node {self.name} speaks protocol {answer.protocol}, this kernel {SPOKEN[1]}")
+        if not node.SPOKEN[0] <= answer.protocol <= node.SPOKEN[1]:
+            raise NodeRefused(f"node {self.name} speaks protocol {answer.protocol}, this kernel {node.SPOKEN[1]}")
         return answer.facts
 
     async def _serve_connection(self, connection: Channel) -> None:
@@ -271,10 +247,10 @@ class NodeSession:
 async def _after_banner(transport: trio.abc.Stream) -> bytes:
     """Read what stands before the node's first frame, and return what was read of the frame. Raises Garbled."""
     banner = b""
-    while PREAMBLE not in banner:
+    while node.PREAMBLE not in banner:
         chunk = await transport.receive_some(_BANNER_BYTES)
         if not chunk or len(banner) > _BANNER_BYTES:
             said = banner[-_SHOWN:].decode("utf-8", "replace")
             raise Garbled(f"no node answers there{f': {said!r}' if said else ''}")
         banner += chunk
-    return banner.partition(PREAMBLE)[2]
+    return banner.partition(node.PREAMBLE)[2]

@@ -11,22 +11,8 @@ import msgspec
 import trio
 
 from kernel.procs.spec import ChildStream
+from protocol import node
 from protocol.ndjson import LineTooLong
-from protocol.node import (
-    CHANNEL_WINDOW_BYTES,
-    CHUNK_BYTES,
-    FRAME_LIMIT_BYTES,
-    QUEUE_LIMIT_BYTES,
-    QUEUE_WINDOW_BYTES,
-    Beat,
-    ChannelFrame,
-    Close,
-    Credit,
-    Data,
-    Echo,
-    End,
-    Greeting,
-)
 
 RECEIVE_BYTES: Final = 128 * 1024
 BATCH_BYTES: Final = 64 * 1024
@@ -35,7 +21,7 @@ Frame = TypeVar("Frame")
 BROKEN: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 """The errors of a transport that broke."""
 _encoder: Final = msgspec.msgpack.Encoder()
-_greetings: Final[msgspec.msgpack.Decoder[Greeting]] = msgspec.msgpack.Decoder(Greeting)
+_greetings: Final[msgspec.msgpack.Decoder[node.Greeting]] = msgspec.msgpack.Decoder(node.Greeting)
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The errors of a decoder. Text that is no UTF-8 is none of msgspec's own."""
 
@@ -52,8 +38,8 @@ def describe(error: Exception) -> str:
 def pack(frame: msgspec.Struct) -> bytes:
     """Return a frame as bytes. Raises LineTooLong."""
     body = _encoder.encode(frame)
-    if len(body) > FRAME_LIMIT_BYTES:
-        raise LineTooLong(f"a {type(frame).__name__} frame of {len(body)} bytes exceeds {FRAME_LIMIT_BYTES}")
+    if len(body) > node.FRAME_LIMIT_BYTES:
+        raise LineTooLong(f"a {type(frame).__name__} frame of {len(body)} bytes exceeds {node.FRAME_LIMIT_BYTES}")
     return len(body).to_bytes(LENGTH_BYTES) + body
 
 
@@ -70,8 +56,8 @@ class Unpacker:
         try:
             while len(self._buffer) - at >= LENGTH_BYTES:
                 length = int.from_bytes(self._buffer[at : at + LENGTH_BYTES])
-                if length > FRAME_LIMIT_BYTES:
-                    raise Garbled(f"a frame of {length} bytes is announced, and {FRAME_LIMIT_BYTES} is the limit")
+                if length > node.FRAME_LIMIT_BYTES:
+                    raise Garbled(f"a frame of {length} bytes is announced, and {node.FRAME_LIMIT_BYTES} is the limit")
                 end = at + LENGTH_BYTES + length
                 if len(self._buffer) < end:
                     return
@@ -82,7 +68,7 @@ class Unpacker:
             del self._buffer[:at]
 
 
-async def read_greeting(transport: trio.abc.Stream, unpacker: Unpacker, first: bytes = b"") -> Greeting | None:
+async def read_greeting(transport: trio.abc.Stream, unpacker: Unpacker, first: bytes = b"") -> node.Greeting | None:
     """Return the first frame, of which ``first`` was read; None where the transport ends before. Raises Garbled."""
     chunk = first
     while True:
@@ -124,11 +110,11 @@ class Wire:
         data = pack(frame)
         self._queue.append(data)
         self._queued_bytes += len(data)
-        if self._queued_bytes > QUEUE_LIMIT_BYTES:
-            self.end(f"the other side reads nothing, and {QUEUE_LIMIT_BYTES} bytes wait")
+        if self._queued_bytes > node.QUEUE_LIMIT_BYTES:
+            self.end(f"the other side reads nothing, and {node.QUEUE_LIMIT_BYTES} bytes wait")
         self._stirred.unpark_all()
 
-    def say_now(self, frame: Beat | Echo) -> None:
+    def say_now(self, frame: node.Beat | node.Echo) -> None:
         """Send a frame before all others. One that has not been sent is replaced."""
         self._urgent = pack(frame)
         self._stirred.unpark_all()
@@ -136,7 +122,7 @@ class Wire:
     @property
     def has_room(self) -> bool:
         """Return whether bytes of channels may be sent."""
-        return self.over or self._queued_bytes < QUEUE_WINDOW_BYTES
+        return self.over or self._queued_bytes < node.QUEUE_WINDOW_BYTES
 
     async def room(self) -> None:
         """Wait until bytes of channels may be sent."""
@@ -199,7 +185,7 @@ class Wire:
             return str(error)
 
 
-GRANT_BYTES: Final = CHANNEL_WINDOW_BYTES // 2
+GRANT_BYTES: Final = node.CHANNEL_WINDOW_BYTES // 2
 """Read since the last grant: then the writer is given credit for as much."""
 
 
@@ -213,8 +199,8 @@ class Channel(trio.abc.HalfCloseableStream, ChildStream):
         """``reads``: bytes may come from the other side."""
         self._number = number
         self._wire = wire
-        self._credit = CHANNEL_WINDOW_BYTES
-        self._allowed = CHANNEL_WINDOW_BYTES if reads else 0
+        self._credit = node.CHANNEL_WINDOW_BYTES
+        self._allowed = node.CHANNEL_WINDOW_BYTES if reads else 0
         self._arrived = bytearray()
         self._read = 0
         self._changed = trio.lowlevel.ParkingLot()
@@ -225,23 +211,23 @@ class Channel(trio.abc.HalfCloseableStream, ChildStream):
         """Return whether nothing more can come, or go."""
         return self._closed and self._left
 
-    def take(self, frame: ChannelFrame) -> None:
+    def take(self, frame: node.ChannelFrame) -> None:
         """Have a frame of the other side take effect. Raises Garbled."""
-        if isinstance(frame, Data):
+        if isinstance(frame, node.Data):
             if self._heard_end or self._left or len(frame.data) > self._allowed:
                 raise Garbled(f"channel {self._number} carries bytes that nobody asked for")
             self._allowed -= len(frame.data)
             if not self._closed:
                 self._arrived += frame.data
-        elif isinstance(frame, Credit):
-            if self._credit + frame.size > CHANNEL_WINDOW_BYTES:
+        elif isinstance(frame, node.Credit):
+            if self._credit + frame.size > node.CHANNEL_WINDOW_BYTES:
                 raise Garbled(f"channel {self._number} is given credit for bytes that it never had")
             self._credit += frame.size
-        elif self._left or (self._heard_end and isinstance(frame, End)):
+        elif self._left or (self._heard_end and isinstance(frame, node.End)):
             raise Garbled(f"channel {self._number} has ended twice")
         else:
             self._heard_end = True
-            self._left = isinstance(frame, Close)
+            self._left = isinstance(frame, node.Close)
         self._changed.unpark_all()
 
     def fail(self) -> None:
@@ -264,9 +250,9 @@ class Channel(trio.abc.HalfCloseableStream, ChildStream):
             elif self._credit <= 0:
                 await self._changed.park()
             else:
-                size = min(len(rest), self._credit, CHUNK_BYTES)
+                size = min(len(rest), self._credit, node.CHUNK_BYTES)
                 self._credit -= size
-                self._wire.say(Data(channel=self._number, data=bytes(rest[:size])))
+                self._wire.say(node.Data(channel=self._number, data=bytes(rest[:size])))
                 rest = rest[size:]
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -279,7 +265,7 @@ class Channel(trio.abc.HalfCloseableStream, ChildStream):
         """See HalfCloseableStream."""
         if not (self._said_end or self._closed or self._left):
             self._said_end = True
-            self._wire.say(End(channel=self._number))
+            self._wire.say(node.End(channel=self._number))
         await trio.lowlevel.checkpoint()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
@@ -288,12 +274,12 @@ class Channel(trio.abc.HalfCloseableStream, ChildStream):
             await self._changed.park()
         if self._closed:
             raise trio.ClosedResourceError
-        size = min(len(self._arrived), max_bytes or CHUNK_BYTES)
+        size = min(len(self._arrived), max_bytes or node.CHUNK_BYTES)
         data = bytes(self._arrived[:size])
         del self._arrived[:size]
         self._read += size
         if self._read >= GRANT_BYTES and not (self._heard_end or self._left):
-            self._wire.say(Credit(channel=self._number, size=self._read))
+            self._wire.say(node.Credit(channel=self._number, size=self._read))
             self._allowed += self._read
             self._read = 0
         return data
@@ -303,7 +289,7 @@ class Channel(trio.abc.HalfCloseableStream, ChildStream):
         if not self._closed:
             self._closed = True
             self._arrived.clear()
-            self._wire.say(Close(channel=self._number))
+            self._wire.say(node.Close(channel=self._number))
             self._changed.unpark_all()
 
     async def aclose(self) -> None:

@@ -18,26 +18,10 @@ from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import Reply, Shell, Tell
 from tests.worker.backends.subjects_programs import ACP
 from tests.worker.fake_kernel import make_start
+from worker.backends import backend
 from worker.backends.acp import ASKS, Acp, endpoint
 from worker.backends.acp import open as acp_program
 from worker.backends.acp_replies import OPEN_CALLS
-from worker.backends.backend import (
-    DONE_STEPS,
-    GO_ON,
-    Ask,
-    BackendJob,
-    Ended,
-    Event,
-    LastEvent,
-    Parting,
-    ReplyText,
-    Say,
-    SessionStarted,
-    Spent,
-    ToolEnded,
-    Turn,
-    anew_prompt,
-)
 from worker.backends.process import HEAD_BYTES, Lines
 from worker.conversation import Conversation
 from worker.models.errors import Failed
@@ -49,9 +33,14 @@ SHELL = {"toolCallId": "c1", "title": "rm x", "kind": "execute", "rawInput": {"c
 
 def agent_job(
     folder: Path, *, session: str | None = None, program: str = "agent", job: dict[str, Any] | None = None, **start: Any
-) -> BackendJob:
+) -> backend.BackendJob:
     """Return the job of one attempt. ``job``: its other fields than those of the start frame."""
-    fields = {"provider": None, "model": "acp", "command": (f"/bin/{program}", "--acp"), "approval": "auto"} | start
+    fields: dict[str, Any] = {
+        "provider": None,
+        "model": "acp",
+        "command": (f"/bin/{program}", "--acp"),
+        "approval": "auto",
+    } | start
     plain = make_job("acp", folder, session=session, **fields)
     return msgspec.structs.replace(plain, binary=f"/bin/{program}", **(job or {}))
 
@@ -61,14 +50,14 @@ def agent(folder: Path, **fields: Any) -> Acp:
     return Acp(agent_job(folder, **fields))
 
 
-def heard(program: Acp, *frames: dict[str, Any]) -> list[Event]:
+def heard(program: Acp, *frames: dict[str, Any]) -> list[backend.Event]:
     """What these frames mean."""
     return [event for frame in frames for event in program.read(json.dumps({"jsonrpc": "2.0", **frame}).encode())]
 
 
-def said(events: list[Event]) -> list[dict[str, Any]]:
+def said(events: list[backend.Event]) -> list[dict[str, Any]]:
     """What the agent is told."""
-    return [json.loads(line) for one in events if isinstance(one, Say) for line in one.data.splitlines()]
+    return [json.loads(line) for one in events if isinstance(one, backend.Say) for line in one.data.splitlines()]
 
 
 def greeted(**able: Any) -> dict[str, Any]:
@@ -103,7 +92,7 @@ def prompted(folder: Path, **start: Any) -> Acp:
     return program
 
 
-def answers(events: list[Event]) -> list[Any]:
+def answers(events: list[backend.Event]) -> list[Any]:
     """How requests for leave were answered: the option, or that the turn is over."""
     outcomes = [one["result"]["outcome"] for one in said(events) if "result" in one]
     return [one.get("optionId", one["outcome"]) for one in outcomes]
@@ -125,7 +114,7 @@ def test_it_is_greeted_told_its_servers_and_then_its_work(tmp_path: Path) -> Non
     assert box == {"name": "box", "command": "box", "args": [], "env": [{"name": "A", "value": "b"}]}
     assert TOKEN not in repr((launch.argv, launch.env, written(tmp_path)))
     events = heard(program, {"id": 2, "result": {"sessionId": SESSION}})
-    assert SessionStarted(SESSION) in events and any(isinstance(one, Parting) for one in events)
+    assert backend.SessionStarted(SESSION) in events and any(isinstance(one, backend.Parting) for one in events)
     (prompt,) = said(events)
     assert prompt["params"] == {"sessionId": SESSION, "prompt": [{"type": "text", "text": "You are Alice.\n\ndo it"}]}
 
@@ -204,7 +193,7 @@ def test_a_session_is_taken_up_and_what_it_tells_of_old_is_not_told_again(
     assert heard(program, *old) == []
     (prompt,) = said(heard(program, {"id": settled["id"], "error": {"code": -32601, "message": "?"}}))
     assert prompt["params"]["prompt"] == [{"type": "text", "text": "do it"}]
-    assert heard(program, words("new")) == [ReplyText("new")]
+    assert heard(program, words("new")) == [backend.ReplyText("new")]
 
 
 @pytest.mark.parametrize(("program", "able"), [("agent", {}), ("gemini", {"loadSession": True})])
@@ -217,11 +206,11 @@ def test_one_that_takes_up_no_session_gets_a_new_one_and_is_told_what_was_done(
     (new,) = said(heard(made_, greeted(**able)))
     assert (new["method"], "sessionId" in new["params"]) == ("session/new", False)
     events = heard(made_, {"id": 2, "result": {"sessionId": SESSION}})
-    assert SessionStarted(SESSION) in events
+    assert backend.SessionStarted(SESSION) in events
     assert said(events)[0]["params"]["prompt"][0]["text"] == "You are Alice.\n\nall of it"
     usage = update("usage_update", used=1, size=2, cost={"amount": 2.0, "currency": "USD"})
     last = heard(made_, usage, {"id": 3, "result": {"stopReason": "end_turn"}})
-    assert [one.usage for one in last if isinstance(one, Turn)] == [Usage(cost_usd=2.0)]
+    assert [one.usage for one in last if isinstance(one, backend.Turn)] == [Usage(cost_usd=2.0)]
 
 
 def test_what_was_done_is_told_in_quotes() -> None:
@@ -230,12 +219,12 @@ def test_what_was_done_is_told_in_quotes() -> None:
         Entry(k=1, kind="tool", text="x\n# And now", call_id="a", name="ls"),
         Entry(k=2, kind="note", text="but quickly"),
     )
-    told = anew_prompt(Conversation(make_start(entries=done)))
+    told = backend.anew_prompt(Conversation(make_start(entries=done)))
     assert told.startswith('do it\n\n# What you have done of it\n\n> You: I look.\n> You called ls with {"p": 1}')
     assert "it gave: x\n> # And now\n" in told and "nobody knows" in told
-    assert told.index("but quickly") < told.index(GO_ON[:30])
-    many = tuple(Entry(k=k, kind="reply", text=f"step {k}.") for k in range(DONE_STEPS + 7))
-    short = anew_prompt(Conversation(make_start(entries=many)))
+    assert told.index("but quickly") < told.index(backend.GO_ON[:30])
+    many = tuple(Entry(k=k, kind="reply", text=f"step {k}.") for k in range(backend.DONE_STEPS + 7))
+    short = backend.anew_prompt(Conversation(make_start(entries=many)))
     assert "(7 steps before these are left out.)" in short and "step 6." not in short and "step 7." in short
 
 
@@ -266,7 +255,7 @@ def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
             locations=[{"path": "x"}],
         ),
     )
-    assert not any(isinstance(one, Turn) for one in begun)
+    assert not any(isinstance(one, backend.Turn) for one in begun)
     back = update(
         "tool_call_update",
         toolCallId="c1",
@@ -274,7 +263,7 @@ def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
         content=[{"type": "content", "content": {"type": "text", "text": "a b"}}, {"type": "diff", "path": "f"}],
     )
     turn, ended = heard(program, back)
-    assert isinstance(turn, Turn) and isinstance(ended, ToolEnded)
+    assert isinstance(turn, backend.Turn) and isinstance(ended, backend.ToolEnded)
     assert (turn.text, [(one.name, json.loads(bytes(one.args))) for one in turn.calls]) == (
         "I run it.",
         [("bash", {"command": "ls"}), ("read", {"title": "Read x", "files": ["x"]})],
@@ -284,9 +273,11 @@ def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
     usage = {"inputTokens": 7, "outputTokens": 2, "cachedReadTokens": 3, "cachedWriteTokens": 1}
     last = heard(program, words("Done."), {"id": 3, "result": {"stopReason": "end_turn", "usage": usage}})
     assert last[1:] == [
-        ToolEnded(call_id="c2", name="read", text="It was not told what came of this call.", is_error=True),
-        Turn(text="Done.", usage=Usage(input_tokens=7, output_tokens=2, cache_read_tokens=3, cache_write_tokens=1)),
-        LastEvent(),
+        backend.ToolEnded(call_id="c2", name="read", text="It was not told what came of this call.", is_error=True),
+        backend.Turn(
+            text="Done.", usage=Usage(input_tokens=7, output_tokens=2, cache_read_tokens=3, cache_write_tokens=1)
+        ),
+        backend.LastEvent(),
     ]
     assert program.conclude(WELL).text == "Done."
 
@@ -295,7 +286,7 @@ def test_the_final_answer_is_the_result_although_a_call_never_came_back(tmp_path
     program = prompted(tmp_path)
     heard(program, update("tool_call", toolCallId="c1", title="bash", kind="execute"), words("Done."))
     events = heard(program, {"id": 3, "result": {"stopReason": "end_turn"}})
-    assert [one.text for one in events if isinstance(one, Turn)] == ["", "Done."]
+    assert [one.text for one in events if isinstance(one, backend.Turn)] == ["", "Done."]
     assert program.conclude(WELL).text == "Done."
 
 
@@ -307,7 +298,7 @@ def test_what_it_cost_is_bounded_and_in_dollars(tmp_path: Path) -> None:
     (turn,) = (
         one
         for one in heard(program, {"id": 3, "result": {"stopReason": "end_turn", "_meta": quota}})
-        if isinstance(one, Turn)
+        if isinstance(one, backend.Turn)
     )
     assert turn.usage == Usage(input_tokens=LARGEST, cost_usd=1.5)
     resumed = agent(tmp_path, session=SESSION)
@@ -315,7 +306,7 @@ def test_what_it_cost_is_bounded_and_in_dollars(tmp_path: Path) -> None:
     heard(resumed, greeted(loadSession=True), {"id": 2, "result": {}}, {"id": 3, "error": {}})
     told = [update("usage_update", used=1, size=2, cost={"amount": a, "currency": "USD"}) for a in (5.0, 5.25)]
     events = heard(resumed, *told, {"id": 4, "result": {"stopReason": "end_turn"}})
-    assert [one.usage for one in events if isinstance(one, Turn)] == [Usage(cost_usd=0.25)]
+    assert [one.usage for one in events if isinstance(one, backend.Turn)] == [Usage(cost_usd=0.25)]
 
 
 TITLED = {"toolCallId": "c1", "title": "daemon_channel_send", "kind": "other", "rawInput": {"message": "hi"}}
@@ -356,7 +347,7 @@ def test_what_it_asks_leave_for_is_granted_refused_or_asked(
     if announced:
         heard(program, update("tool_call", **call))
     events = heard(program, asks(call))
-    assert ("asked" if any(isinstance(one, Ask) for one in events) else answers(events)[0]) == expected
+    assert ("asked" if any(isinstance(one, backend.Ask) for one in events) else answers(events)[0]) == expected
 
 
 @pytest.mark.parametrize(
@@ -378,29 +369,29 @@ def test_a_tool_that_only_reads_is_known_by_the_field_that_names_it(
     if announced:
         heard(program, update("tool_call", **call))
     events = heard(program, asks(call))
-    assert ("asked" if any(isinstance(one, Ask) for one in events) else answers(events)[0]) == expected
+    assert ("asked" if any(isinstance(one, backend.Ask) for one in events) else answers(events)[0]) == expected
 
 
 def test_a_person_is_shown_the_whole_call_and_gives_leave_once(tmp_path: Path) -> None:
     """P63: command, changes and words; never for good, unless nobody is asked at all; a refused call came back."""
     program = prompted(tmp_path, approval="ask")
     diff = {"type": "diff", "path": "f", "oldText": None, "newText": "new"}
-    (ask,) = (one for one in heard(program, asks({**SHELL, "content": [diff]})) if isinstance(one, Ask))
+    (ask,) = (one for one in heard(program, asks({**SHELL, "content": [diff]})) if isinstance(one, backend.Ask))
     changes = [{"file": "f", "old": None, "new": "new"}]
     assert ask.input == {"title": "rm x", "input": {"command": "rm x"}, "changes": changes}
     assert answers(list(ask.then(True, ""))) == ["yes"]
     assert list(ask.then(True, "")) == []
-    (ask,) = (one for one in heard(program, asks(SHELL, "a2")) if isinstance(one, Ask))
+    (ask,) = (one for one in heard(program, asks(SHELL, "a2")) if isinstance(one, backend.Ask))
     refused = list(ask.then(False, "not today"))
     assert answers(refused) == ["no"]
-    ended = [(one.is_error, one.text) for one in refused if isinstance(one, ToolEnded)]
+    ended = [(one.is_error, one.text) for one in refused if isinstance(one, backend.ToolEnded)]
     assert ended == [(True, "execute was not run: not today")]
-    (ask,) = (one for one in heard(program, asks(SHELL, "a3", OPTIONS[1:2])) if isinstance(one, Ask))
+    (ask,) = (one for one in heard(program, asks(SHELL, "a3", OPTIONS[1:2])) if isinstance(one, backend.Ask))
     assert answers(list(ask.then(True, ""))) == ["cancelled"]
     assert answers(heard(prompted(tmp_path, approval="auto"), asks(SHELL, "a4", OPTIONS[1:2]))) == ["always"]
     own = {"_meta": {"claudeCode": {"toolName": "mcp__daemon__ask_agent"}}}
     heard(program, update("tool_call", toolCallId="c1", **own), update("tool_call", **SHELL))  # a repeated id
-    (ask,) = (one for one in heard(program, asks({**SHELL, "rawInput": "rm y"}, "a6")) if isinstance(one, Ask))
+    (ask,) = (one for one in heard(program, asks({**SHELL, "rawInput": "rm y"}, "a6")) if isinstance(one, backend.Ask))
     assert ask.input == {"title": "rm x", "input": "rm y"}
     large = {**SHELL, "rawInput": {"command": "x" * 100_000}}
     assert answers(heard(program, asks(large, "a5"))) == ["no"]
@@ -415,7 +406,7 @@ def test_one_that_is_to_end_is_told_to_stop_and_may_say_what_it_spent(tmp_path: 
     assert answers(heard(program, asks(SHELL, "a2"))) == ["cancelled"]
     usage = {"inputTokens": 4}
     events = heard(program, words("late"), {"id": 4, "result": {"stopReason": "cancelled", "usage": usage}})
-    assert events == [Spent(Usage(input_tokens=4)), LastEvent()]
+    assert events == [backend.Spent(Usage(input_tokens=4)), backend.LastEvent()]
     assert program.farewell() == b""
 
 
@@ -436,13 +427,13 @@ def test_why_it_stops_says_how_the_work_ended(
 ) -> None:
     program = prompted(tmp_path)
     if result is not None:
-        assert heard(program, {"id": 3, "result": result})[-1] == LastEvent()
+        assert heard(program, {"id": 3, "result": result})[-1] == backend.LastEvent()
     if status == "failed":
         with pytest.raises(Failed) as failed:
             program.conclude(WELL)
         assert failed.value.cause == cause
     else:
-        ended = program.conclude(Ended(code=1, signal=None, stderr="", pushed=False))
+        ended = program.conclude(backend.Ended(code=1, signal=None, stderr="", pushed=False))
         assert (ended.status, ended.cause) == (status, cause)
 
 
@@ -461,7 +452,7 @@ def test_why_it_stops_says_how_the_work_ended(
 def test_an_error_is_told_by_its_cause(tmp_path: Path, error: dict[str, Any], cause: str, status: int | None) -> None:
     """By codes and statuses, wherever a program puts them; never by its prose."""
     program = prompted(tmp_path)
-    assert heard(program, {"id": 3, "error": error})[-1] == LastEvent()
+    assert heard(program, {"id": 3, "error": error})[-1] == backend.LastEvent()
     with pytest.raises(Failed) as failed:
         program.conclude(WELL)
     assert (failed.value.cause, failed.value.http_status) == (cause, status)
@@ -635,7 +626,7 @@ def test_calls_and_requests_without_end_are_bounded(tmp_path: Path) -> None:
         for number in range(ASKS + 30)
         for event in heard(program, asks({**SHELL, "toolCallId": str(number)}, number))
     ]
-    assert sum(isinstance(one, Ask) for one in events) == ASKS
+    assert sum(isinstance(one, backend.Ask) for one in events) == ASKS
     assert answers(events) == ["cancelled"] * 30
     other = prompted(tmp_path)
     with pytest.raises(Failed, match="none came back"):

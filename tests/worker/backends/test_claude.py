@@ -35,7 +35,7 @@ PROVIDER = Provider(name="p", dialect="anthropic", base_url="http://127.0.0.1:9"
 
 
 def job(folder: Path, **changes: Any) -> BackendJob:
-    fields = {"model": "claude-sonnet-4-5", "provider": PROVIDER, "token": "token-canary", **changes}
+    fields: dict[str, Any] = {"model": "claude-sonnet-4-5", "provider": PROVIDER, "token": "token-canary", **changes}
     return make_job("claude", folder, own={"XDG_CACHE_HOME": "/home/user/my cache"}, **fields)
 
 

@@ -12,16 +12,7 @@ from protocol.errors import Cause
 from protocol.instruction import Usage
 from protocol.text import decoded
 from tests.worker.backends.codex_lines import command, completed, heard, turns
-from worker.backends.backend import (
-    ActivityChanged,
-    DaemonConnected,
-    Event,
-    LastEvent,
-    SessionStarted,
-    Spent,
-    ToolEnded,
-    Turn,
-)
+from worker.backends import backend
 from worker.backends.codex_stream import Count, Line, Thread, TokenCount, turn_failure
 
 
@@ -40,15 +31,15 @@ def test_calls_that_run_at_once_are_one_reply() -> None:
     assert (first.text, [call.id for call in first.calls]) == ("Both.", ["a", "b"])
     assert [call.id for call in second.calls] == ["c"]
     assert (last.calls, last.usage) == ((), Usage(input_tokens=20, output_tokens=5, cache_read_tokens=10))
-    assert [event.call_id for event in events if isinstance(event, ToolEnded)] == ["b", "a", "c"]
-    assert events[-1] == LastEvent()
+    assert [event.call_id for event in events if isinstance(event, backend.ToolEnded)] == ["b", "a", "c"]
+    assert events[-1] == backend.LastEvent()
 
 
 def test_a_tool_that_never_said_it_began_is_told_all_the_same() -> None:
     change = {"id": "f", "type": "file_change", "changes": [{"path": "a", "kind": "add"}], "status": "failed"}
     events = heard({"type": "item.completed", "item": change})
-    assert [type(event) for event in events] == [Turn, ToolEnded]
-    assert isinstance(events[1], ToolEnded)
+    assert [type(event) for event in events] == [backend.Turn, backend.ToolEnded]
+    assert isinstance(events[1], backend.ToolEnded)
     assert events[1].is_error
 
 
@@ -59,11 +50,14 @@ def test_a_warning_is_no_failure_and_a_thought_no_reply() -> None:
         {"type": "error", "message": "Reconnecting... 1/5"},
         command("a", done=False),
     )
-    assert events == [ActivityChanged("tool command_execution", tool=True)]
+    assert events == [backend.ActivityChanged("tool command_execution", tool=True)]
 
 
 def test_a_thread_that_begins_has_its_servers() -> None:
-    assert heard({"type": "thread.started", "thread_id": "t"}) == [SessionStarted("t"), DaemonConnected()]
+    assert heard({"type": "thread.started", "thread_id": "t"}) == [
+        backend.SessionStarted("t"),
+        backend.DaemonConnected(),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +86,7 @@ def test_each_reply_is_booked_as_far_as_the_record_of_the_thread_counts_by_then(
     path = folder / "rollout-2026-11-21T10-00-00-t-1.jsonl"
     thread = Thread(Usage(input_tokens=5, output_tokens=1), TokenCount(tmp_path).count)
 
-    def told(*lines: dict[str, Any]) -> list[Event]:
+    def told(*lines: dict[str, Any]) -> list[backend.Event]:
         return [
             event for one in lines if (line := decoded(json.dumps(one).encode(), Line)) for event in thread.take(line)
         ]
@@ -118,7 +112,7 @@ def test_what_a_turn_that_failed_has_spent_is_booked(tmp_path: Path) -> None:
     (folder / "rollout-2026-11-21T10-00-00-t-1.jsonl").write_text(counted(read=25, cached=0, written=3))
     failed = {"type": "turn.failed", "error": {"message": "no"}}
     events = heard({"type": "thread.started", "thread_id": "t-1"}, failed, counted=TokenCount(tmp_path).count)
-    assert events[2:] == [Spent(Usage(input_tokens=25, output_tokens=3)), LastEvent()]
+    assert events[2:] == [backend.Spent(Usage(input_tokens=25, output_tokens=3)), backend.LastEvent()]
 
 
 @pytest.mark.promise("P15")

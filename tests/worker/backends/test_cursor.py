@@ -11,18 +11,7 @@ from protocol.agent import Approval, McpServer
 from protocol.instruction import Usage
 from protocol.ipc import Json, Provider, ToolCall
 from tests.worker.backends.backend_jobs import WELL, heard, make_job
-from worker.backends.backend import (
-    ActivityChanged,
-    BackendJob,
-    DaemonConnected,
-    Ended,
-    LastEvent,
-    ReplyText,
-    SessionStarted,
-    Spent,
-    ToolEnded,
-    Turn,
-)
+from worker.backends import backend
 from worker.backends.cursor import Cursor, brought_in
 from worker.backends.cursor import open as cursor_program
 from worker.models.errors import Failed
@@ -31,9 +20,9 @@ INIT = {"type": "system", "subtype": "init", "session_id": "s1", "model": "Compo
 PROVIDER = Provider(name="cursor", dialect="cursor", api_key="key_secret")
 
 
-def cursor_job(folder: Path, **start: Any) -> BackendJob:
+def cursor_job(folder: Path, **start: Any) -> backend.BackendJob:
     """What one attempt is made of."""
-    fields = {"model": "composer-2", "system": "You are Alice.", "provider": PROVIDER, **start}
+    fields: dict[str, Any] = {"model": "composer-2", "system": "You are Alice.", "provider": PROVIDER, **start}
     return make_job("cursor", folder, own={"XDG_CONFIG_HOME": "/home/user/.config"}, **fields)
 
 
@@ -121,18 +110,20 @@ def test_a_run_is_replies_and_what_came_back(tmp_path: Path) -> None:
         ToolCall(id="c2", name="shell", args=Json(b'{"command": "ls"}')),
     )
     assert events == [
-        SessionStarted("s1"),
-        ActivityChanged("thinking"),
-        ReplyText("I look."),
-        ActivityChanged("tool daemon-channel_send", tool=True),
-        ActivityChanged("tool shell", tool=True),
-        Turn(text="I look.", calls=calls),
-        DaemonConnected(),
-        ToolEnded(call_id="c1", name="daemon-channel_send", text="said"),
-        ToolEnded(call_id="c2", name="shell", text='{"reason": "no"}', is_error=True),
-        ReplyText("Done."),
-        Turn(text="Done.", usage=Usage(input_tokens=100, output_tokens=20, cache_read_tokens=5, cache_write_tokens=7)),
-        LastEvent(),
+        backend.SessionStarted("s1"),
+        backend.ActivityChanged("thinking"),
+        backend.ReplyText("I look."),
+        backend.ActivityChanged("tool daemon-channel_send", tool=True),
+        backend.ActivityChanged("tool shell", tool=True),
+        backend.Turn(text="I look.", calls=calls),
+        backend.DaemonConnected(),
+        backend.ToolEnded(call_id="c1", name="daemon-channel_send", text="said"),
+        backend.ToolEnded(call_id="c2", name="shell", text='{"reason": "no"}', is_error=True),
+        backend.ReplyText("Done."),
+        backend.Turn(
+            text="Done.", usage=Usage(input_tokens=100, output_tokens=20, cache_read_tokens=5, cache_write_tokens=7)
+        ),
+        backend.LastEvent(),
     ]
     assert program.conclude(WELL).text == "Done."
 
@@ -149,17 +140,17 @@ def test_older_and_newer_spellings_are_read(tmp_path: Path) -> None:
         {"type": "tool_call", "subtype": "completed", **function},
         {"type": "result", "subtype": "success", "result": "ok", "inputTokens": 3, "outputTokens": 2},
     )
-    assert events[0] == DaemonConnected()
-    assert isinstance(events[1], ToolEnded) and events[1].call_id == "c9"
-    assert events[2] == ActivityChanged("tool grep", tool=True)
-    assert events[-2:] == [Turn(text="ok", usage=Usage(input_tokens=3, output_tokens=2)), LastEvent()]
+    assert events[0] == backend.DaemonConnected()
+    assert isinstance(events[1], backend.ToolEnded) and events[1].call_id == "c9"
+    assert events[2] == backend.ActivityChanged("tool grep", tool=True)
+    assert events[-2:] == [backend.Turn(text="ok", usage=Usage(input_tokens=3, output_tokens=2)), backend.LastEvent()]
 
 
 def test_a_session_that_it_replaced_is_lost(tmp_path: Path) -> None:
     with pytest.raises(Failed) as caught:
         heard(cursor(tmp_path, session="s0"), INIT)
     assert caught.value.cause == "session_lost"
-    assert heard(cursor(tmp_path, session="s1"), INIT) == [SessionStarted("s1")]
+    assert heard(cursor(tmp_path, session="s1"), INIT) == [backend.SessionStarted("s1")]
 
 
 def test_a_directory_that_is_not_trusted_is_no_success(tmp_path: Path) -> None:
@@ -174,14 +165,14 @@ def test_a_directory_that_is_not_trusted_is_no_success(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "ended", "cause"),
     [
-        ([], Ended(code=1, signal=None, stderr="Error: Authentication required."), "overloaded"),
-        ([], Ended(code=None, signal=9, stderr=""), "crash"),
+        ([], backend.Ended(code=1, signal=None, stderr="Error: Authentication required."), "overloaded"),
+        ([], backend.Ended(code=None, signal=9, stderr=""), "crash"),
         ([{"type": "result", "subtype": "error", "is_error": True, "result": "boom"}], WELL, "overloaded"),
-        ([{"type": "result", "subtype": "success"}], Ended(code=3, signal=None, stderr=""), "crash"),
+        ([{"type": "result", "subtype": "success"}], backend.Ended(code=3, signal=None, stderr=""), "crash"),
     ],
 )
 def test_a_failure_is_no_success_whatever_says_so(
-    tmp_path: Path, lines: list[dict[str, Any]], ended: Ended, cause: str
+    tmp_path: Path, lines: list[dict[str, Any]], ended: backend.Ended, cause: str
 ) -> None:
     program = cursor(tmp_path)
     heard(program, *lines)
@@ -192,7 +183,7 @@ def test_a_failure_is_no_success_whatever_says_so(
 
 def test_what_a_failed_run_cost_is_booked(tmp_path: Path) -> None:
     end = {"type": "result", "subtype": "error", "is_error": True, "usage": {"inputTokens": 4}}
-    assert heard(cursor(tmp_path), end) == [Spent(Usage(input_tokens=4)), LastEvent()]
+    assert heard(cursor(tmp_path), end) == [backend.Spent(Usage(input_tokens=4)), backend.LastEvent()]
 
 
 @pytest.mark.promise("P19")

@@ -18,21 +18,7 @@ from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, WELL, make_
 from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import Refuse
 from tests.worker.backends.subjects_programs import OPENCODE
-from worker.backends import opencode_stream
-from worker.backends.backend import (
-    ActivityChanged,
-    BackendJob,
-    BackingOff,
-    DaemonConnected,
-    Ended,
-    Event,
-    LastEvent,
-    Launch,
-    ReplyText,
-    SessionStarted,
-    ToolEnded,
-    Turn,
-)
+from worker.backends import backend, opencode_stream
 from worker.backends.opencode import executable_config
 from worker.backends.opencode import open as opencode
 from worker.backends.opencode_stream import LOG, Line, Replies, failed
@@ -40,7 +26,7 @@ from worker.mcp_bridge import BridgeConfig
 from worker.models.errors import Failed
 
 
-def settings(job: BackendJob) -> dict[str, Any]:
+def settings(job: backend.BackendJob) -> dict[str, Any]:
     """The configuration that opencode reads."""
     config: dict[str, Any] = json.loads(Path(opencode(job).launch().env["OPENCODE_CONFIG"]).read_text("utf-8"))
     return config
@@ -63,7 +49,7 @@ CALL = line(
 )
 
 
-def heard(*lines: bytes) -> list[Event]:
+def heard(*lines: bytes) -> list[backend.Event]:
     """What these lines mean."""
     replies = Replies()
     return [event for one in lines if (parsed := decoded(one, Line)) is not None for event in replies.take(parsed)]
@@ -104,7 +90,7 @@ def test_a_link_in_its_home_leads_us_nowhere(tmp_path: Path) -> None:
 
 
 def test_a_session_is_gone_on_with_under_its_id(tmp_path: Path) -> None:
-    launch: Launch = opencode(make_job("opencode", tmp_path, session="ses_1")).launch()
+    launch: backend.Launch = opencode(make_job("opencode", tmp_path, session="ses_1")).launch()
     assert launch.argv[-1] == "--session=ses_1"
     assert launch.stdin == b"do it"
 
@@ -160,13 +146,13 @@ def test_each_dialect_has_its_client(
 def test_a_reply_is_whole_at_its_end_with_its_calls_and_what_came_of_them() -> None:
     events = heard(line("text", part={"text": "Let me."}), CALL, finish("tool-calls"), finish("stop"))
     session, said, turn, ended, last, over = events
-    assert (session, said) == (SessionStarted("ses_1"), ReplyText("Let me."))
-    assert isinstance(turn, Turn)
+    assert (session, said) == (backend.SessionStarted("ses_1"), backend.ReplyText("Let me."))
+    assert isinstance(turn, backend.Turn)
     assert (turn.text, [call.id for call in turn.calls]) == ("Let me.", ["c1"])
     assert turn.usage == Usage(input_tokens=10, output_tokens=7, cache_read_tokens=4, cache_write_tokens=1)
-    assert ended == ToolEnded(call_id="c1", name="bash", text="refused", is_error=True)
-    assert isinstance(last, Turn)
-    assert over == LastEvent()
+    assert ended == backend.ToolEnded(call_id="c1", name="bash", text="refused", is_error=True)
+    assert isinstance(last, backend.Turn)
+    assert over == backend.LastEvent()
 
 
 @pytest.mark.parametrize(
@@ -174,14 +160,14 @@ def test_a_reply_is_whole_at_its_end_with_its_calls_and_what_came_of_them() -> N
     [
         ([finish("stop")], WELL, "done"),
         ([finish("length")], WELL, "incomplete"),
-        ([finish("stop")], Ended(code=None, signal=15, stderr="", pushed=True), "done"),
-        ([finish("stop")], Ended(code=1, signal=None, stderr=""), None),
+        ([finish("stop")], backend.Ended(code=None, signal=15, stderr="", pushed=True), "done"),
+        ([finish("stop")], backend.Ended(code=1, signal=None, stderr=""), None),
         ([CALL, finish("tool-calls")], WELL, None),
         ([], WELL, None),
     ],
 )
 def test_the_reason_of_the_last_reply_and_the_exit_have_to_agree(
-    tmp_path: Path, lines: list[bytes], ended: Ended, status: str | None
+    tmp_path: Path, lines: list[bytes], ended: backend.Ended, status: str | None
 ) -> None:
     """It also leaves with 0 after a refused tool, with nothing said."""
     program = opencode(make_job("opencode", tmp_path))
@@ -226,11 +212,11 @@ def test_its_log_tells_that_it_asks_again(tmp_path: Path) -> None:
     """As 1.18.33 writes it: what it waits for is shown; where it does so for too long its provider has said so."""
     program = opencode(make_job("opencode", tmp_path))
     doing, pauses = program.read(LOGGED % (b"ERROR", REFUSED))
-    assert doing == ActivityChanged("waiting to ask the model again")
-    assert isinstance(pauses, BackingOff)
+    assert doing == backend.ActivityChanged("waiting to ask the model again")
+    assert isinstance(pauses, backend.BackingOff)
     assert (pauses.why.cause, "today" in str(pauses.why)) == ("rate_limited", True)
     assert list(program.read(LOGGED % (b"INFO", b'"llm runtime selected" llm.model=m'))) == [
-        ActivityChanged("asking the model")
+        backend.ActivityChanged("asking the model")
     ]
 
 
@@ -267,10 +253,10 @@ def test_it_is_connected_once_the_bridge_has_listed_its_tools(tmp_path: Path) ->
     job = make_job("opencode", tmp_path)
     program = opencode(job)
     program.launch()
-    assert DaemonConnected() not in list(program.read(finish("tool-calls")))
+    assert backend.DaemonConnected() not in list(program.read(finish("tool-calls")))
     Path(msgspec.json.decode((job.place / "daemon.json").read_bytes(), type=BridgeConfig).mark).touch()
-    assert DaemonConnected() in list(program.read(finish("tool-calls")))
-    assert DaemonConnected() not in list(program.read(finish("stop")))
+    assert backend.DaemonConnected() in list(program.read(finish("tool-calls")))
+    assert backend.DaemonConnected() not in list(program.read(finish("stop")))
 
 
 @pytest.mark.parametrize(

@@ -12,47 +12,16 @@ from kernel.procs.handle import Handle
 from kernel.procs.node.session import NodeRefused, NodeSession
 from kernel.procs.node.wire import Garbled, Unpacker, Wire, pack
 from kernel.procs.spec import SpawnTransient, Spec
+from protocol import node
 from protocol.ipc import Exited
-from protocol.node import (
-    CHANNEL_WINDOW_BYTES,
-    CHUNK_BYTES,
-    CONNECTION,
-    MOST_CONNECTIONS,
-    NODE_PROTOCOL,
-    PREAMBLE,
-    QUEUE_LIMIT_BYTES,
-    QUEUE_WINDOW_BYTES,
-    STDERR,
-    STDIN,
-    STDOUT,
-    Beat,
-    Close,
-    Credit,
-    Data,
-    Echo,
-    End,
-    Greeting,
-    KernelHello,
-    KernelSays,
-    LeaseTimes,
-    NodeFacts,
-    NodeHello,
-    NodeSays,
-    NotSpawned,
-    Opened,
-    ProcessEnded,
-    Refusal,
-    Released,
-    Spawn,
-    Spawned,
-    channel_of,
-)
 from tests.kernel.procs.trees import PATIENCE
 
-LONG = LeaseTimes(lease_seconds=600, beat_seconds=60)
-SHORT = LeaseTimes(lease_seconds=0.3, beat_seconds=60, margin_seconds=0.1)
+LONG = node.LeaseTimes(lease_seconds=600, beat_seconds=60)
+SHORT = node.LeaseTimes(lease_seconds=0.3, beat_seconds=60, margin_seconds=0.1)
 SPEC = Spec(attempt="i1-1", argv=("true",), cwd="/", env={})
-_decoder: msgspec.msgpack.Decoder[KernelSays | KernelHello] = msgspec.msgpack.Decoder(KernelSays | KernelHello)
+_decoder: msgspec.msgpack.Decoder[node.KernelSays | node.KernelHello] = msgspec.msgpack.Decoder(
+    node.KernelSays | node.KernelHello
+)
 
 
 class Liar:
@@ -63,7 +32,7 @@ class Liar:
         self._unpacker = Unpacker()
         self._bodies: list[bytes] = []
 
-    async def say(self, *frames: NodeSays | Greeting) -> None:
+    async def say(self, *frames: node.NodeSays | node.Greeting) -> None:
         """Say something."""
         await self.raw(b"".join(map(pack, frames)))
 
@@ -74,7 +43,7 @@ class Liar:
         except trio.BrokenResourceError:
             await trio.lowlevel.checkpoint()
 
-    async def frame(self) -> KernelSays | KernelHello | None:
+    async def frame(self) -> node.KernelSays | node.KernelHello | None:
         """The next thing that the kernel says; None once it has hung up."""
         with trio.fail_after(PATIENCE):
             while not self._bodies:
@@ -86,10 +55,10 @@ class Liar:
 
     async def welcome(self) -> None:
         """Greet as an honest node does, and have a lease."""
-        assert isinstance(await self.frame(), KernelHello)
-        await self.raw(PREAMBLE)
-        await self.say(NodeHello(protocol=NODE_PROTOCOL, facts=NodeFacts()), Beat(at_ms=1))
-        assert await self.frame() == Echo(at_ms=1)
+        assert isinstance(await self.frame(), node.KernelHello)
+        await self.raw(node.PREAMBLE)
+        await self.say(node.NodeHello(protocol=node.NODE_PROTOCOL, facts=node.NodeFacts()), node.Beat(at_ms=1))
+        assert await self.frame() == node.Echo(at_ms=1)
 
 
 class World:
@@ -116,13 +85,13 @@ class World:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(spawn)
             order = await self.liar.frame()
-            assert isinstance(order, Spawn)
-            await self.liar.say(Spawned(process=order.process, pid=77, keeper=76))
+            assert isinstance(order, node.Spawn)
+            await self.liar.say(node.Spawned(process=order.process, pid=77, keeper=76))
         return handles[0]
 
 
 @asynccontextmanager
-async def world(times: LeaseTimes = LONG) -> AsyncGenerator[World]:
+async def world(times: node.LeaseTimes = LONG) -> AsyncGenerator[World]:
     """A session with a node that was welcomed."""
 
     async def serve(_stream: trio.abc.Stream) -> None:
@@ -137,36 +106,41 @@ async def world(times: LeaseTimes = LONG) -> AsyncGenerator[World]:
         nursery.cancel_scope.cancel()
 
 
-def bytes_of(process: int, role: int, size: int = 1) -> Data:
-    return Data(channel=channel_of(process, role), data=b"x" * size)
+def bytes_of(process: int, role: int, size: int = 1) -> node.Data:
+    return node.Data(channel=node.channel_of(process, role), data=b"x" * size)
 
 
-LIES: dict[str, Callable[[], tuple[NodeSays, ...]]] = {
-    "an answer that nobody asked for": lambda: (Spawned(process=2, pid=1, keeper=1),),
-    "a process that is started twice": lambda: (Spawned(process=1, pid=1, keeper=1),),
-    "a refusal of what runs": lambda: (NotSpawned(process=1, why="no"),),
-    "the end of a process that it does not have": lambda: (ProcessEnded(process=9, exited=Exited(code=0)),),
+LIES: dict[str, Callable[[], tuple[node.NodeSays, ...]]] = {
+    "an answer that nobody asked for": lambda: (node.Spawned(process=2, pid=1, keeper=1),),
+    "a process that is started twice": lambda: (node.Spawned(process=1, pid=1, keeper=1),),
+    "a refusal of what runs": lambda: (node.NotSpawned(process=1, why="no"),),
+    "the end of a process that it does not have": lambda: (node.ProcessEnded(process=9, exited=Exited(code=0)),),
     "two ends": lambda: (
-        ProcessEnded(process=1, exited=Exited(code=0)),
-        ProcessEnded(process=1, exited=Exited(code=1)),
+        node.ProcessEnded(process=1, exited=Exited(code=0)),
+        node.ProcessEnded(process=1, exited=Exited(code=1)),
     ),
-    "that it is lost, itself": lambda: (ProcessEnded(process=1, exited=Exited(signal=9, lost=True)),),
-    "an end without end": lambda: (ProcessEnded(process=1, exited=Exited(failed="x" * 100_000)),),
-    "that nobody wants it any more": lambda: (Released(process=1),),
-    "bytes of an attempt that it lacks": lambda: (bytes_of(5, STDOUT),),
-    "bytes against the direction": lambda: (bytes_of(1, STDIN),),
-    "credit against the direction": lambda: (Credit(channel=channel_of(1, STDERR), size=1),),
-    "credit for bytes it never had": lambda: (Credit(channel=channel_of(1, STDIN), size=CHANNEL_WINDOW_BYTES),),
-    "bytes after the end": lambda: (End(channel=channel_of(1, STDOUT)), bytes_of(1, STDOUT)),
-    "the end twice": lambda: (End(channel=channel_of(1, STDOUT)), End(channel=channel_of(1, STDOUT))),
-    "more bytes than it has credit for": lambda: (bytes_of(1, STDERR, CHUNK_BYTES),) * 5,
-    "a connection out of turn": lambda: (Opened(connection=3),),
-    "bytes of a connection that is not open": lambda: (bytes_of(1, CONNECTION),),
-    "a frame about a connection that never was": lambda: (Close(channel=channel_of(4, CONNECTION)),),
-    "that it closed a stream twice": lambda: (Close(channel=channel_of(1, STDERR)),) * 2,
-    "credit for a stream that it writes": lambda: (Credit(channel=channel_of(1, STDOUT), size=1),),
+    "that it is lost, itself": lambda: (node.ProcessEnded(process=1, exited=Exited(signal=9, lost=True)),),
+    "an end without end": lambda: (node.ProcessEnded(process=1, exited=Exited(failed="x" * 100_000)),),
+    "that nobody wants it any more": lambda: (node.Released(process=1),),
+    "bytes of an attempt that it lacks": lambda: (bytes_of(5, node.STDOUT),),
+    "bytes against the direction": lambda: (bytes_of(1, node.STDIN),),
+    "credit against the direction": lambda: (node.Credit(channel=node.channel_of(1, node.STDERR), size=1),),
+    "credit for bytes it never had": lambda: (
+        node.Credit(channel=node.channel_of(1, node.STDIN), size=node.CHANNEL_WINDOW_BYTES),
+    ),
+    "bytes after the end": lambda: (node.End(channel=node.channel_of(1, node.STDOUT)), bytes_of(1, node.STDOUT)),
+    "the end twice": lambda: (
+        node.End(channel=node.channel_of(1, node.STDOUT)),
+        node.End(channel=node.channel_of(1, node.STDOUT)),
+    ),
+    "more bytes than it has credit for": lambda: (bytes_of(1, node.STDERR, node.CHUNK_BYTES),) * 5,
+    "a connection out of turn": lambda: (node.Opened(connection=3),),
+    "bytes of a connection that is not open": lambda: (bytes_of(1, node.CONNECTION),),
+    "a frame about a connection that never was": lambda: (node.Close(channel=node.channel_of(4, node.CONNECTION)),),
+    "that it closed a stream twice": lambda: (node.Close(channel=node.channel_of(1, node.STDERR)),) * 2,
+    "credit for a stream that it writes": lambda: (node.Credit(channel=node.channel_of(1, node.STDOUT), size=1),),
     "more connections than one may have": lambda: tuple(
-        Opened(connection=number) for number in range(1, MOST_CONNECTIONS + 2)
+        node.Opened(connection=number) for number in range(1, node.MOST_CONNECTIONS + 2)
     ),
 }
 
@@ -207,8 +181,8 @@ async def test_what_a_node_may_not_say_ends_the_session_and_has_no_effect(said: 
 async def test_a_lease_is_counted_by_the_kernel_alone() -> None:
     async with world(SHORT) as there:
         handle = await there.start()
-        await there.liar.say(Beat(at_ms=2**53))
-        assert await there.liar.frame() == Echo(at_ms=2**53)
+        await there.liar.say(node.Beat(at_ms=2**53))
+        assert await there.liar.frame() == node.Echo(at_ms=2**53)
         with trio.fail_after(PATIENCE):
             assert (await handle.wait()).lost
 
@@ -216,21 +190,21 @@ async def test_a_lease_is_counted_by_the_kernel_alone() -> None:
 @pytest.mark.promise("P86")
 async def test_a_flood_of_beats_is_answered_by_few_frames() -> None:
     async with world() as there:
-        await there.liar.say(*(Beat(at_ms=number) for number in range(20_000)))
+        await there.liar.say(*(node.Beat(at_ms=number) for number in range(20_000)))
         echoes = [await there.liar.frame()]
-        while echoes[-1] != Echo(at_ms=19_999):
+        while echoes[-1] != node.Echo(at_ms=19_999):
             echoes.append(await there.liar.frame())
         assert len(echoes) < 50  # one for each piece of the flood that was read at once
 
 
 @pytest.mark.promise("P86")
 async def test_what_waits_for_a_node_that_reads_nothing_is_bounded() -> None:
-    wire, data = Wire(NodeSays), bytes_of(1, STDIN, CHUNK_BYTES)
-    for _ in range(QUEUE_WINDOW_BYTES // CHUNK_BYTES):
+    wire, data = Wire(node.NodeSays), bytes_of(1, node.STDIN, node.CHUNK_BYTES)
+    for _ in range(node.QUEUE_WINDOW_BYTES // node.CHUNK_BYTES):
         assert wire.has_room
         wire.say(data)
     assert (wire.has_room, wire.over) == (False, False)
-    for _ in range(QUEUE_LIMIT_BYTES // CHUNK_BYTES):
+    for _ in range(node.QUEUE_LIMIT_BYTES // node.CHUNK_BYTES):
         wire.say(data)
     assert (wire.has_room, wire.over) == (True, True)
 
@@ -240,7 +214,7 @@ def test_a_length_that_is_announced_is_not_believed() -> None:
     """4 GiB: refused before a byte of it is kept. Frames arrive whole, however their bytes do."""
     with pytest.raises(Garbled, match="4294967295 bytes is announced"):
         list(Unpacker().feed(b"\xff" * 4))
-    unpacker, whole = Unpacker(), pack(Opened(connection=1))
+    unpacker, whole = Unpacker(), pack(node.Opened(connection=1))
     assert [body for byte in whole for body in unpacker.feed(bytes([byte]))] == [whole[4:]]
 
 
@@ -258,19 +232,19 @@ async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (Refusal(code="version", why="upgrade the node"), "upgrade the node"),
+        (node.Refusal(code="version", why="upgrade the node"), "upgrade the node"),
         (
-            Refusal(code="x", why="no\n2026 INFO kernel.stopped\x1b[2J"),
+            node.Refusal(code="x", why="no\n2026 INFO kernel.stopped\x1b[2J"),
             r"refuses: [^\x00-\x1f]*kernel.stopped[^\x00-\x1f]*$",
         ),
-        (Refusal(code="term", why="a later kernel was here"), "a later kernel"),
-        (NodeHello(protocol=99, facts=NodeFacts()), "speaks protocol 99"),
+        (node.Refusal(code="term", why="a later kernel was here"), "a later kernel"),
+        (node.NodeHello(protocol=99, facts=node.NodeFacts()), "speaks protocol 99"),
     ],
 )
-async def test_a_clear_refusal_says_why(answer: Greeting, said: str) -> None:
+async def test_a_clear_refusal_says_why(answer: node.Greeting, said: str) -> None:
     session = NodeSession("n1", "p1", 1, lambda stream: stream.aclose(), LONG)
     ours, theirs = trio.testing.memory_stream_pair()
-    await theirs.send_all(PREAMBLE + pack(answer))
+    await theirs.send_all(node.PREAMBLE + pack(answer))
     with pytest.raises(NodeRefused, match=said):
         await session.speak(ours)
     with trio.fail_after(PATIENCE):
