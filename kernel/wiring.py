@@ -18,6 +18,9 @@ from kernel.boot.arguments import Boot
 from kernel.boot.discovery_record import boot_id
 from kernel.boot.replacement import patience
 from kernel.foundation import Foundation, foundation_of
+from kernel.git.branches import Branches
+from kernel.git.project_git import ProjectGit
+from kernel.git.repository import Repository
 from kernel.operations.context import (
     AttemptActivity,
     AttemptControl,
@@ -82,10 +85,7 @@ from kernel.store.idempotency import SingleFlight
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.writer import Writer
-from kernel.workflows.branches import Branches
-from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.remote import Remotes
-from kernel.workflows.repository import Repository
 from protocol.discovery import PLACEHOLDERS, RUN, WORKTREES
 from protocol.errors import Refused
 

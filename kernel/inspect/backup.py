@@ -14,6 +14,7 @@ from typing import Final
 
 from kernel.agents.catalog import context_dir
 from kernel.fault_injection import fault_point
+from kernel.git.directory import NoRepository, find_git_directory
 from kernel.inspect.agents import PartialCatalog
 from kernel.source import restore_journal
 from kernel.source.backup_file import (
@@ -40,7 +41,6 @@ from kernel.store.snapshot import (
     trees_of,
 )
 from kernel.store.transaction import rfc3339
-from kernel.workflows.git_directory import NoRepository, find_git_directory
 from osfiles.atomic_write import sync_folder
 from protocol.agent_layout import AGENTS, SOUL_FILE
 from protocol.backup import BackedUpTree, BackupHead, BackupManifest, BackupReport, RestoreReport

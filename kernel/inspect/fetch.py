@@ -14,11 +14,11 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.agents.skills import INSTRUCTIONS, read_skill
+from kernel.git.objects import BadObjects, File, files_of, parse_objects
+from kernel.git.runner import Git
 from kernel.procs.launcher import Launcher, choose_launcher
 from kernel.source.files import MAX_BYTES, MAX_FILES, FolderFile
 from kernel.workflows.checkouts import Checkout
-from kernel.workflows.git import Git
-from kernel.workflows.git_objects import BadObjects, File, files_of, parse_objects
 from kernel.workflows.remote import Remotes
 from protocol.errors import Refused
 from protocol.remote_ref import Remote, RemoteRejected, is_commit, is_remote, parse_remote_folder, repository_url

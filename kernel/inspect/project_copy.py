@@ -17,13 +17,13 @@ from typing import Final
 import trio
 
 from kernel.agents.environment import worker_environment
+from kernel.git.directory import GitDirectory, NoRepository, branch_in, find_git_directory, folder_in
+from kernel.git.project_git import ProjectGit, failed, unusable, unusable_for
+from kernel.git.tree_commits import Author, WritableTree, commit_all
+from kernel.git.view import View, copy_settings, format_sections, section
 from kernel.inspect.fetch import open_launcher
 from kernel.source.safe_paths import NotInside, copy_open, open_file, open_folder, put_here
 from kernel.store.worktrees import Worktree
-from kernel.workflows.git_directory import GitDirectory, NoRepository, branch_in, find_git_directory, folder_in
-from kernel.workflows.git_view import View, copy_settings, format_sections, section
-from kernel.workflows.project_git import ProjectGit, failed, unusable, unusable_for
-from kernel.workflows.tree_commits import Author, WritableTree, commit_all
 from protocol.errors import Refused
 from protocol.inspection import CopiedProject
 

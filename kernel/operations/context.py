@@ -13,6 +13,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import ProjectTrust
+from kernel.git.repository import Repository
 from kernel.operations.keyed_answers import KeyedAnswers
 from kernel.operations.node_door import NodeDoor
 from kernel.operations.page_keys import PageKeys
@@ -45,7 +46,6 @@ from kernel.store.transitions.runs import StartedRun
 from kernel.store.writer import CommitWriter
 from kernel.workflows.load import Definitions
 from kernel.workflows.remote import Remotes
-from kernel.workflows.repository import Repository
 from protocol.api.kernel import PruneReport, PruneRequest
 from protocol.names import AgentKey
 from protocol.standby import StandbyState

@@ -20,6 +20,7 @@ from kernel.agents.project import PROJECT_FILES
 from kernel.agents.registration import file_spec
 from kernel.agents.resources import resources_of
 from kernel.agents.trust import TrustRequest, agent_units, demands
+from kernel.git.project_git import uncommitted
 from kernel.operations.context import ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, ToolFront, operation
 from kernel.operations.places import not_running
@@ -32,7 +33,6 @@ from kernel.store.idempotency import RequestKey
 from kernel.store.missing_credentials import all_missing_credentials
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended, append_all
-from kernel.workflows.uncommitted import uncommitted
 from protocol.agent import AgentDefinition
 from protocol.api.document import Ask
 from protocol.api.messages import (

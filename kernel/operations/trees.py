@@ -5,12 +5,12 @@ from typing import Annotated, Final
 import apsw
 import msgspec
 
+from kernel.git.branches import TakeMode
 from kernel.operations.context import ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, InSpace, OfRun, Run, ToolFront, operation
 from kernel.operations.places import run_at
 from kernel.store import workflows, worktrees
 from kernel.store.worktrees import Worktree
-from kernel.workflows.branches import TakeMode
 from protocol.api.document import Ask
 from protocol.api.runs import DiffReport, RemovedWorktrees, RemoveWorktrees, WorktreeList, WorktreeRow
 from protocol.errors import Refused

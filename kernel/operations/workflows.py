@@ -8,6 +8,8 @@ import apsw
 import msgspec
 import trio
 
+from kernel.git.node_sync import clone_base
+from kernel.git.project_git import uncommitted
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, Operation, ToolFront, Wait, operation
 from kernel.operations.places import not_running
@@ -22,9 +24,7 @@ from kernel.store.transitions.steering import continue_workflow, pause_workflow,
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows import start as workflows_start
 from kernel.workflows.checkouts import Checkout, pin
-from kernel.workflows.home_branch import clone_base
 from kernel.workflows.prepare import Prepared, prepare
-from kernel.workflows.uncommitted import uncommitted
 from protocol.api.document import Ask
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow

@@ -18,6 +18,20 @@ import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
+from kernel.git.checkout_move import (
+    HalfMoved,
+    NotClean,
+    check_clean,
+    check_room,
+    checkout_of,
+    move_checkout,
+    settle_exchange,
+)
+from kernel.git.directory import GitDirectory
+from kernel.git.file_exchange import recorded, release
+from kernel.git.merging import Added, Conflict, Merging, NotMoved, Side, Wanted, merging_in
+from kernel.git.project_git import ProjectGit
+from kernel.git.repository import Repository
 from kernel.policy.landing import TOGETHER, TRIES, limit_after, settle, tightest, together
 from kernel.policy.tasks import claim_on
 from kernel.procs.launcher import Launcher
@@ -39,30 +53,7 @@ from kernel.store.transitions.landings import (
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Log
-from kernel.workflows.checkout_move import (
-    HalfMoved,
-    NotClean,
-    check_clean,
-    check_room,
-    checkout_of,
-    move_checkout,
-    settle_exchange,
-)
-from kernel.workflows.file_exchange import recorded, release
-from kernel.workflows.git_directory import GitDirectory
-from kernel.workflows.landing import (
-    Added,
-    Conflict,
-    Merging,
-    NotMoved,
-    Side,
-    Wanted,
-    conflict_text,
-    merging_in,
-    red_text,
-)
-from kernel.workflows.project_git import ProjectGit
-from kernel.workflows.repository import Repository
+from kernel.workflows.landing import check_merge, conflict_text, red_text
 from kernel.workflows.setup import CheckOutcome, CheckRun
 from protocol.api.merges import MergeInfo, MergeOutcome
 from protocol.errors import Refused
@@ -377,7 +368,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         box = next((box for one, _ in sound for box in one.boxes), None)
         bound = tightest(one for _, added in sound for side, _ in added.steps for one in side.limits)
         run = CheckRun(self.launcher, f"check-{next(_numbers)}", work.env, bound)
-        return await merging.check(commit, work.landing.check, work.folder, run, sandbox=box)
+        return await check_merge(merging, commit, work.landing.check, work.folder, run, sandbox=box)
 
     async def _refuse_conflict(self, merging: Merging, landing: Landing, met: Conflict) -> None:
         returns: tuple[Return, ...] = ()

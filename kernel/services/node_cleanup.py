@@ -12,6 +12,10 @@ import msgspec
 import trio
 
 from kernel.agents.providers import CauseError
+from kernel.git.node_clone import CONFINED, TREES, NodeClone, NodeGit
+from kernel.git.node_sync import BareBranch, NodeSync
+from kernel.git.tree_commits import WritableTree
+from kernel.git.view import View
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles
 from kernel.services.node_trees import LENT, NodeTrees, private_box
@@ -21,11 +25,6 @@ from kernel.store import workflows, worktrees
 from kernel.store.feed import Wake
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
-from kernel.workflows.git_view import View
-from kernel.workflows.home_branch import BareBranch
-from kernel.workflows.node_clone import CONFINED, TREES, NodeClone, NodeGit
-from kernel.workflows.node_sync import NodeSync
-from kernel.workflows.tree_commits import WritableTree
 from protocol.errors import Refused
 from protocol.names import AGENT_BRANCHES, run_id
 

@@ -14,10 +14,10 @@ import trio
 
 from kernel.agents.providers import CauseError
 from kernel.agents.sandbox import cannot_confine
+from kernel.git.node_clone import NodeGit
+from kernel.git.project_git import failed
 from kernel.procs.attempt_dir import LOCK_FILE
 from kernel.source.safe_paths import open_path
-from kernel.workflows.node_clone import NodeGit
-from kernel.workflows.project_git import failed
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS, COMMANDED
 from protocol.discovery import CALL_URL

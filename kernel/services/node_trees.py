@@ -17,6 +17,11 @@ import msgspec
 import trio
 
 from kernel.agents.providers import CauseError
+from kernel.git.node_clone import TREES, NodeClone, NodeGit
+from kernel.git.node_sync import BareBranch, HomeBranch, NodeSync, TreeBranch, clone_base
+from kernel.git.repository import Repository
+from kernel.git.tree_commits import WritableTree
+from kernel.git.view import View
 from kernel.procs.handle import CannotHandOver
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
@@ -32,12 +37,6 @@ from kernel.store.transaction import emit_log
 from kernel.store.transitions.lease import Leased
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
-from kernel.workflows.git_view import View
-from kernel.workflows.home_branch import BareBranch, HomeBranch, TreeBranch, clone_base
-from kernel.workflows.node_clone import TREES, NodeClone, NodeGit
-from kernel.workflows.node_sync import NodeSync
-from kernel.workflows.repository import Repository
-from kernel.workflows.tree_commits import WritableTree
 from kernel.workflows.worktrees import WorktreeSetup, run_steps
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS

@@ -17,6 +17,8 @@ import msgspec
 
 from kernel.agents.providers import CauseError
 from kernel.fault_injection import fault_point
+from kernel.git.branches import Branches, Standing, TakeMode, Tip
+from kernel.git.node_sync import NodeSync
 from kernel.policy.landing import tightest
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
@@ -34,8 +36,6 @@ from kernel.store.transitions.worktrees import worktree_moved
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
-from kernel.workflows.branches import Branches, Standing, TakeMode, Tip
-from kernel.workflows.node_sync import NodeSync
 from kernel.workflows.setup import CheckOutcome, CheckRun, run_check
 from protocol.agent import AgentLimits
 from protocol.backends import BACKENDS

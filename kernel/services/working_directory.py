@@ -27,12 +27,12 @@ from kernel.agents.catalog import AGENTS
 from kernel.agents.project import PROJECT_FILES
 from kernel.agents.providers import CauseError
 from kernel.agents.sandbox import RUN_OUTSIDE, cannot_confine, home_fault, link_fault, need_bubblewrap
+from kernel.git.clone import clone_of, link_of, shared_objects
 from kernel.procs.attempt_dir import LOCK_FILE
 from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
 from kernel.store.transitions.lease import Leased
 from kernel.store.worktrees import Worktree
-from kernel.workflows.clone import clone_of, link_of, shared_objects
 from kernel.workflows.find import WORKFLOWS
 from osfiles.atomic_write import replacing
 from protocol.agent import AgentDefinition

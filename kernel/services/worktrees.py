@@ -15,6 +15,8 @@ import msgspec
 import trio
 
 from kernel.agents.providers import CauseError
+from kernel.git.clone import clone_of, has_clone
+from kernel.git.repository import Changes, Repository, unlock
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.timers import reconcile
@@ -32,8 +34,6 @@ from kernel.store.transitions.worktrees import (
 )
 from kernel.store.worktrees import SHARED, State, Worktree
 from kernel.store.writer import Log
-from kernel.workflows.clone import clone_of, has_clone
-from kernel.workflows.repository import Changes, Repository, unlock
 from kernel.workflows.worktrees import WorktreeSetup, copy_included, run_steps
 from protocol.api.runs import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused

@@ -13,11 +13,11 @@ from typing import Final
 
 import trio
 
+from kernel.git.objects import BadObjects, digest_of_files, files_of, parse_objects, read_files, write_files
+from kernel.git.runner import Git
 from kernel.procs.launcher import Launcher
 from kernel.source.diagnostics import BadDefinition, fail
 from kernel.workflows.checkouts import SHOWN, WORKSHOP, Checkout, commits, digest_file, pinned, prune, remove, used
-from kernel.workflows.git import Git
-from kernel.workflows.git_objects import BadObjects, digest_of_files, files_of, parse_objects, read_files, write_files
 from protocol.errors import Refused
 from protocol.remote_ref import Remote, RemoteRejected, is_commit, parse_remote, repository_url
 

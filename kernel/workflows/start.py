@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from kernel.agents.environment import worker_environment
+from kernel.git.repository import Base, Repository
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft
 from kernel.source.safe_paths import open_folder, root_fault
@@ -19,7 +20,6 @@ from kernel.store.transitions.worktrees import TreePlan
 from kernel.store.worktrees import SHARED
 from kernel.store.writer import CommitWriter
 from kernel.workflows.prepare import Prepared, kickoff_names
-from kernel.workflows.repository import Base, Repository
 from kernel.workflows.setup import run_setup
 from kernel.workflows.templates import write_kickoff
 from kernel.workflows.variables import needs_folder

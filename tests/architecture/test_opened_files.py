@@ -32,7 +32,7 @@ OPENED: Final[dict[str, str]] = {
     "interface/cli/generated_commands.py::verbs": SYSTEM,
     "kernel/source/backup_file.py::_nameless": "made here: O_TMPFILE, or a new name with O_NOFOLLOW",
     "kernel/procs/descriptors.py::open_standard": SYSTEM,
-    "kernel/workflows/file_exchange.py::recorded": STATE,
+    "kernel/git/file_exchange.py::recorded": STATE,
     # awk: it runs with the rights of who types it, and tells nobody else.
     "interface/autostart.py::Starter._gave_up": STATE,
     "interface/claude_file.py::read_text": NAMED,
@@ -99,9 +99,9 @@ OPENED: Final[dict[str, str]] = {
     "kernel/source/standby_place.py::copy_base": NAMED,
     "kernel/store/database.py::_apply_next": SYSTEM,
     "kernel/store/snapshot.py::check_snapshot": SYSTEM,
-    "kernel/workflows/clone.py::_one_pack": "the new file of a copy, O_EXCL",
-    "kernel/workflows/exchange.py::take_commits": MADE,
-    "kernel/workflows/node_sync.py::NodeSync.bring": MADE,
+    "kernel/git/clone.py::_one_pack": "the new file of a copy, O_EXCL",
+    "kernel/git/exchange.py::take_commits": MADE,
+    "kernel/git/node_sync.py::NodeSync.bring": MADE,
     "kernel/workflows/remote.py::_read": STATE,
     "kernel/workflows/worktrees.py::_copy_one": "the new file of a copy, O_EXCL and O_NOFOLLOW",
     "osfiles/safe_open.py::open_regular": "it is the safe opener: all of its flags are in FILE",
@@ -109,11 +109,11 @@ OPENED: Final[dict[str, str]] = {
 }
 
 LESS_TRUSTED: Final[dict[str, str]] = {
-    "kernel/workflows/git_view.py::_copy": "a sandbox: exclude, attributes, shallow and index of the repository",
-    "kernel/workflows/git_directory.py::first_line": "a sandbox: HEAD and the files of linked trees",
-    "kernel/workflows/clone.py::_one_pack": "the repository: what a confined agent packed",
-    "kernel/workflows/clone.py::_write": "a sandbox: the agent's clone",
-    "kernel/workflows/tree_commits.py::take_over": "a tree: its index",
+    "kernel/git/view.py::_copy": "a sandbox: exclude, attributes, shallow and index of the repository",
+    "kernel/git/directory.py::first_line": "a sandbox: HEAD and the files of linked trees",
+    "kernel/git/clone.py::_one_pack": "the repository: what a confined agent packed",
+    "kernel/git/clone.py::_write": "a sandbox: the agent's clone",
+    "kernel/git/tree_commits.py::take_over": "a tree: its index",
     "kernel/workflows/worktrees.py::_copy_one": "a tree: what .worktreeinclude names",
     "kernel/inspect/project_copy.py::_copy_files": "the runs of a comparison: the project",
     "kernel/inspect/backup.py::_files_in": "an archive: what agents keep",

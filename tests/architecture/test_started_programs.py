@@ -66,13 +66,13 @@ PROGRAMS: Final[dict[str, Control]] = {
         "a parameter without default", "a parameter without default", "the block", "the caller's"
     ),
     # Who calls them.
-    "kernel/workflows/git.py::GitCommand.run run_command": Control(
+    "kernel/git/runner.py::GitCommand.run run_command": Control(
         "VARIABLES and an allowlist",
         "a view of ours (project_git), or an empty folder",
         "GitCommand.seconds, told where it is over",
         "SETTINGS by GIT_CONFIG_COUNT; the repository's is not read",
     ),
-    "kernel/workflows/node_clone.py::NodeGit.shell run_command": Control(
+    "kernel/git/node_clone.py::NodeGit.shell run_command": Control(
         "PATH and HOME of the node's user, no git configuration", "/", "SECONDS", "none: a script of ours"
     ),
     "kernel/workflows/setup.py::run_setup run_command": Control(

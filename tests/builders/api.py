@@ -19,6 +19,8 @@ from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.api.server import serve
+from kernel.git.branches import Standing, TakeMode, Tip
+from kernel.git.repository import Repository
 from kernel.operations.context import (
     AttemptActivity,
     AttemptControl,
@@ -71,10 +73,8 @@ from kernel.store.transitions.lease import Leased, lease
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Log, Writer
-from kernel.workflows.branches import Standing, TakeMode, Tip
 from kernel.workflows.instruction_prompt import settings_of
 from kernel.workflows.remote import Remotes
-from kernel.workflows.repository import Repository
 from kernel.workflows.setup import CheckOutcome
 from protocol.agent import AgentLimits
 from protocol.api.kernel import PruneReport, PruneRequest, UpgradeReport

@@ -95,7 +95,7 @@ WAYS: Final = {
 
 
 @pytest.mark.promise("XF19")
-@pytest.mark.long("tests/kernel/workflows/test_hostile_repository.py, tests/kernel/workflows/test_clone.py")
+@pytest.mark.long("tests/kernel/git/test_hostile_repository.py, tests/kernel/git/test_clone.py")
 def test_what_a_confined_agent_writes_is_not_run_outside(project: Project) -> None:
     """While it is measured, by awk diff, by the sweep, and by the user's own git in the project and the tree.
 
@@ -182,7 +182,7 @@ def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -
     assert (project.root / "n").read_text() == "x\n"
 
 
-@pytest.mark.long("tests/kernel/workflows/test_clone.py")
+@pytest.mark.long("tests/kernel/git/test_clone.py")
 def test_a_repository_that_borrows_objects_gives_a_confined_agent_a_copy(project: Project) -> None:
     workflow(project, f"echo x > n; git add n; git {WHO} commit -qm mine; git log --oneline > seen")
     lender = project.root.with_name("lender")

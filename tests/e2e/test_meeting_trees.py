@@ -66,7 +66,7 @@ def said(project: Project, agent: str) -> list[str]:
 
 
 @pytest.mark.promise("P32")
-@pytest.mark.long("tests/kernel/workflows/test_branches.py, tests/e2e/test_merge.py")
+@pytest.mark.long("tests/kernel/git/test_branches.py, tests/e2e/test_merge.py")
 def test_the_testers_tree_has_the_coders_commit_and_a_vote_names_what_it_saw(project: Project) -> None:
     """contracts 1: what the coder leaves is on its branch; red in the first round, green in the second."""
     repository(project, TEAM)
@@ -129,7 +129,7 @@ def test_members_can_share_one_tree_which_is_not_the_users_checkout(project: Pro
     assert not (project.root / "one.txt").exists()
 
 
-@pytest.mark.long("tests/interface/test_reads.py, tests/kernel/workflows/test_repository.py")
+@pytest.mark.long("tests/interface/test_reads.py, tests/kernel/git/test_repository.py")
 def test_trees_are_listed_and_work_in_them_goes_only_by_force(project: Project) -> None:
     repository(project, SHARED)
     assert project.awk("run", "team", "--trust").code == 0

@@ -14,7 +14,7 @@ from tests.project import BWRAP, Project, empty_project
 
 pytestmark = [
     pytest.mark.promise("P89"),
-    pytest.mark.long("tests/kernel/services/test_node_trees.py, tests/kernel/workflows/test_node_sync.py"),
+    pytest.mark.long("tests/kernel/services/test_node_trees.py, tests/kernel/git/test_node_sync.py"),
 ]
 TRUST = {"AGENT_WORKER_TRUST": "1", "ONLY_HERE": "kernel's own", "NAMED": "for alice"}
 

@@ -47,7 +47,7 @@ def trees(project: Project) -> list[str]:
     return [f"{path.parent.name}/{path.name}" for path in paths]
 
 
-@pytest.mark.long("tests/kernel/workflows/test_branches.py, tests/kernel/workflows/test_repository.py")
+@pytest.mark.long("tests/kernel/git/test_branches.py, tests/kernel/git/test_repository.py")
 def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project: Project) -> None:
     """contracts 1: workspace.git; awk diff; kept with commits of its own, swept when clean, by the next kernel too."""
     repository(project)

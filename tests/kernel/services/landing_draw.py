@@ -17,9 +17,9 @@ from typing import Final
 
 from kernel.store.landings import Landing
 from protocol.api.merges import MergeRequest
+from tests.kernel.git.git_project import GitProject, ground_in
 from tests.kernel.services.landing_life import EVENTS, user_git
 from tests.kernel.services.landing_project import BRANCH
-from tests.kernel.workflows.git_project import GitProject, ground_in
 
 FILES: Final = ("one.txt", "two.txt", "three.txt")
 LINES: Final = 24

@@ -24,6 +24,8 @@ from unittest import mock
 import apsw
 import trio
 
+from kernel.git import checkout_move
+from kernel.git.merging import Merging
 from kernel.policy.landing import Standing, settle
 from kernel.services import landings as service
 from kernel.store import landings
@@ -31,15 +33,13 @@ from kernel.store.landings import Landing
 from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.landings import landing_refused
-from kernel.workflows import checkout_move
-from kernel.workflows.landing import Merging
 from kernel.workflows.setup import CheckOutcome
 from protocol.api.merges import MergeOutcome
+from tests.kernel.git.git_project import GitProject
 from tests.kernel.services.landing_draw import Group, History, acts_of, commit_of, draw, files_of, template_in
 from tests.kernel.services.landing_judge import judge, refs_of
 from tests.kernel.services.landing_life import EVENTS, Doom, Late, be_subreaper, live, plain_launcher, user_git
 from tests.kernel.services.landing_project import BRANCH, stored_ground
-from tests.kernel.workflows.git_project import GitProject
 
 COUNT: Final = 2000
 TOLD: Final = 50

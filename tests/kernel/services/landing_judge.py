@@ -14,10 +14,10 @@ import apsw
 from kernel.store import landings
 from kernel.store.reader import Reader
 from protocol.api.merges import MergeInfo
+from tests.kernel.git.git_project import GitProject
 from tests.kernel.services.landing_draw import Group, History, files_of, is_green, lines
 from tests.kernel.services.landing_life import plain_launcher, user_git
 from tests.kernel.services.landing_project import stored_ground
-from tests.kernel.workflows.git_project import GitProject
 
 OURS: Final = "awk merge"
 BASE: Final = 2

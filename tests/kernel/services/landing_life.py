@@ -25,8 +25,8 @@ from kernel.services import landings as service
 from kernel.store import landings
 from protocol.api.merges import MergeRequest
 from protocol.ipc import Exited
+from tests.kernel.git.git_project import GitProject
 from tests.kernel.services.landing_project import LandingProject, stored_ground
-from tests.kernel.workflows.git_project import GitProject
 
 NAMED: Final = ("begun", "kept", "checked", "locked", "staged", "aside", "file", "files", "index", "moved", "landed")
 """The points of a landing that have names of their own: most kills are to be near them."""

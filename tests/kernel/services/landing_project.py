@@ -13,6 +13,8 @@ from types import MappingProxyType
 import pytest
 import trio
 
+from kernel.git import checkout_move, file_exchange
+from kernel.git.project_git import ProjectGit
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services import landings as service
@@ -29,13 +31,11 @@ from kernel.store.transitions.worktrees import TreePlan, worktree_made
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import PlannedTree, Worktree
 from kernel.store.writer import Log, Writer
-from kernel.workflows import checkout_move, file_exchange
-from kernel.workflows.project_git import ProjectGit
 from protocol.api.merges import MergeInfo, MergeRequest
 from protocol.ipc import Sandbox
 from protocol.names import AgentKey, AgentName, SpaceId, attempt_id, inline_key, instruction_id
+from tests.kernel.git.git_project import GitProject
 from tests.kernel.store.migrated import open_migrated
-from tests.kernel.workflows.git_project import GitProject
 
 NOW_MS = 1_790_000_000_000
 BRANCH = "awk/team/main/"

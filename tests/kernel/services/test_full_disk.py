@@ -9,8 +9,8 @@ import pytest
 from kernel.agents.providers import CauseError
 from kernel.procs.spec import SpawnTransient
 from kernel.store import worktrees
+from tests.kernel.git.git_project import ground_in, launched
 from tests.kernel.services.landing_project import Interference, attempt_of, landing_ground
-from tests.kernel.workflows.git_project import ground_in, launched
 
 
 def filled(disk: Path) -> Callable[[str], os.statvfs_result]:

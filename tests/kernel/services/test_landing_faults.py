@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from kernel.git import file_exchange
+from kernel.git.merging import Merging
 from kernel.procs.launcher import Launcher
 from kernel.services import landings as service
 from kernel.store import landings
 from kernel.store.transitions.landings import request_landing
-from kernel.workflows import file_exchange
-from kernel.workflows.landing import Merging
 from protocol.api.merges import MergeInfo, MergeRequest
+from tests.kernel.git.git_project import GitProject, ground_in, launched
 from tests.kernel.services.landing_project import Died, Interference, LandingProject, landing_ground
-from tests.kernel.workflows.git_project import GitProject, ground_in, launched
 
 FILES: dict[str, bytes | None] = {
     "a.txt": b"alice\n", "d/deep/old.txt": b"changed\n", "gone.txt": None, "new/n.txt": b"new\n", "run.sh": b"two\n",
@@ -338,7 +338,7 @@ async def test_files_that_cannot_be_put_back_are_put_back_later(
     def cannot(*_args: object) -> None:
         fails(errno.EROFS)()
 
-    monkeypatch.setattr("kernel.workflows.checkout_move.go_back", cannot)
+    monkeypatch.setattr("kernel.git.checkout_move.go_back", cannot)
     place.interference.acts["files"] = [fails(errno.EROFS)]
     kernel = place.kernel()
     for _ in range(2):
@@ -346,7 +346,7 @@ async def test_files_that_cannot_be_put_back_are_put_back_later(
         [open_one] = place.reader.now(landings.unfinished)
         assert (open_one.id, open_one.state) == (landing.id, "checked")
     assert (place.git_project.root / ".git/index.lock").exists()
-    monkeypatch.setattr("kernel.workflows.checkout_move.go_back", put_back)
+    monkeypatch.setattr("kernel.git.checkout_move.go_back", put_back)
     place.interference.acts["staged"] = [lambda: before.update(again=state_of(place.git_project))]
     await place.serve()
     landed(place.git_project, place.outcome(landing))

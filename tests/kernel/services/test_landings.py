@@ -9,19 +9,21 @@ from typing import Any
 
 import pytest
 
+from kernel.git import merging as landing
+from kernel.git.merging import Added, Conflict, Merging, Wanted, merging_in
+from kernel.git.project_git import ProjectGit
+from kernel.git.view import View
 from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
 from kernel.store import landings, tasks, worktrees
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.worktrees import worktree_gone
-from kernel.workflows import landing
-from kernel.workflows.git_view import View
-from kernel.workflows.landing import Added, Conflict, Merging, Wanted, merging_in
-from kernel.workflows.project_git import ProjectGit
+from kernel.workflows.landing import check_merge
 from kernel.workflows.setup import CheckOutcome, CheckRun
 from protocol.api.merges import MergeRequest
 from protocol.ipc import Bound, Sandbox
 from protocol.tasks import TaskSpec
+from tests.kernel.git.git_project import GitProject, ground_in, launched
 from tests.kernel.services.landing_histories import PLANTED
 from tests.kernel.services.landing_project import (
     BRANCH,
@@ -31,7 +33,6 @@ from tests.kernel.services.landing_project import (
     commit,
     landing_ground,
 )
-from tests.kernel.workflows.git_project import GitProject, ground_in, launched
 
 SHOWN = "nothing is checked"
 """The planted fault that the ordinary suite tries."""
@@ -62,7 +63,7 @@ def clean(git_project: GitProject) -> bool:
 
 
 @pytest.mark.promise("P33")
-@pytest.mark.long("tests/kernel/workflows/test_branches.py")
+@pytest.mark.long("tests/kernel/git/test_branches.py")
 async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: LandingProject) -> None:
     place.branch("alice", {"old name.txt": None, "new/name.txt": LINES.replace(b"line", b"row"), "gone.txt": None})
     place.branch("bob", {"old name.txt": LINES.replace(b"line", b"row").replace(b"row 7", b"row seven")})
@@ -386,7 +387,7 @@ async def test_a_check_does_not_run_where_a_link_of_a_branch_leads(place: Landin
     tip = place.git_project.git("rev-parse", f"{BRANCH}alice")
     async with merging_in(place.git(), str(place.git_project.root / ".git")) as merging:
         run = CheckRun(place.launcher, "check-link", place.git_project.environ, Bound())
-        outcome = await merging.check(tip, "touch here", "sub", run, sandbox=None)
+        outcome = await check_merge(merging, tip, "touch here", "sub", run, sandbox=None)
     assert (outcome.why, list(outside.iterdir())) == ("the result has no folder sub", [])
 
 
@@ -412,7 +413,7 @@ async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
         programs.append(None if sandbox is None else sandbox.program)
         return CheckOutcome(None)
 
-    monkeypatch.setattr(Merging, "check", check)
+    monkeypatch.setattr("kernel.services.landings.check_merge", check)
     for name in ("alice", "bob", "carol"):
         place.branch(name, {f"{name}.txt": b"x\n"})
     run, alone = await place.run_of("alice", "bob"), MergeRequest(agent="alice", check="true")
@@ -469,7 +470,7 @@ async def test_a_commit_that_comes_right_before_the_branch_moves_is_not_lost(
 
 @pytest.mark.promise("P33")
 @pytest.mark.parametrize("checked_out", [True, False])
-@pytest.mark.long("tests/kernel/workflows/test_branches.py")
+@pytest.mark.long("tests/kernel/git/test_branches.py")
 async def test_a_branch_that_another_git_has_locked_is_refused_and_not_tried_for_ever(
     place: LandingProject, monkeypatch: pytest.MonkeyPatch, checked_out: bool
 ) -> None:

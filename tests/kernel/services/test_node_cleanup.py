@@ -9,11 +9,11 @@ import pytest
 import trio
 import trio.testing
 
+from kernel.git.node_sync import LOST
 from kernel.services.node_cleanup import Listed, NodeCleanup, read_list
 from kernel.services.nodes import Nodes
 from kernel.store.feed import Wake
 from kernel.store.transitions.runs import end_run
-from kernel.workflows.node_sync import LOST
 from tests.kernel.services.test_node_trees import Ground, ground
 
 

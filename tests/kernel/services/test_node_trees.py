@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from kernel.agents.providers import CauseError
+from kernel.git.branches import Branches
 from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
@@ -23,14 +24,13 @@ from kernel.store import worktrees
 from kernel.store.attempts import Identity
 from kernel.store.transitions.lease import Leased
 from kernel.store.worktrees import Worktree
-from kernel.workflows.branches import Branches
 from protocol.agent import AgentDefinition, AgentLimits
 from protocol.ipc import Limits, McpAddress, Start
 from protocol.node import NodeFacts
 from protocol.tools import Skill
+from tests.kernel.git.git_project import at, ground_in, launched
+from tests.kernel.git.node_ground import FarMachine, far_machine
 from tests.kernel.services.landing_project import LandingProject, attempt_of, stored_ground
-from tests.kernel.workflows.git_project import at, ground_in, launched
-from tests.kernel.workflows.node_ground import FarMachine, far_machine
 
 MORE = ', "workspace": {"git": "worktree", "setup": [{"shell": "echo $AGENT_NAME in $AGENT_PROJECT >>.venv"}]}'
 

@@ -12,9 +12,9 @@ from kernel.services import prune as service
 from kernel.services.prune import Prune
 from kernel.store.transaction import Transaction
 from protocol.api.kernel import PruneGroup, PruneReport, PruneRequest
+from tests.kernel.git.git_project import at
 from tests.kernel.services.landing_project import NOW_MS, Died
 from tests.kernel.services.test_worktree_sweep import Swept, swept
-from tests.kernel.workflows.git_project import at
 
 pytestmark = pytest.mark.promise("P83")
 

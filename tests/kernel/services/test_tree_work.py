@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
+from kernel.git.branches import Tip
 from kernel.services import completion, tree_work
 from kernel.services.tree_work import TreeWork, WorkChecks
 from kernel.store.attempts import Identity
 from kernel.store.transitions.lease import Leased
-from kernel.workflows.branches import Tip
 from kernel.workflows.setup import CheckOutcome, CheckRun
 from protocol.agent import AgentLimits
 from protocol.errors import Refused

@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from kernel.agents.providers import CauseError
+from kernel.git.repository import Repository
 from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.store import worktrees
 from kernel.store.landings import Landing
@@ -17,10 +18,9 @@ from kernel.store.transitions.landings import Return, landing_refused
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import end_run, stop_workflow
 from kernel.store.worktrees import Worktree
-from kernel.workflows.repository import Repository
 from protocol.api.merges import MergeOutcome, MergeRequest
+from tests.kernel.git.git_project import at, ground_in, launched
 from tests.kernel.services.landing_project import Interference, LandingProject, attempt_of, landing_ground
-from tests.kernel.workflows.git_project import at, ground_in, launched
 
 
 @dataclass

@@ -11,11 +11,11 @@ import pytest
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import Untrusted
+from kernel.git.objects import BadObjects, GitObject, files_of, parse_objects
+from kernel.git.runner import Git
 from kernel.procs.launcher import Launcher
 from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.checkouts import Checkout, pin, pinned
-from kernel.workflows.git import Git
-from kernel.workflows.git_objects import BadObjects, GitObject, files_of, parse_objects
 from kernel.workflows.prepare import Prepared, prepare
 from kernel.workflows.remote import Remotes
 from protocol.api.workflows import StartRequest
@@ -23,7 +23,7 @@ from protocol.errors import Refused
 from protocol.remote_ref import parse_remote
 from protocol.trust import Grant
 from tests.git_host import SERVED, GitHost, git_host
-from tests.kernel.workflows.git_project import launched
+from tests.kernel.git.git_project import launched
 
 REVIEW = """\
 agents:

@@ -11,20 +11,20 @@ import pytest
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.git.repository import Repository
 from kernel.procs.launcher import Launcher
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import messages, spending, workflows, worktrees
 from kernel.store.transitions.runs import StartedRun
 from kernel.workflows.instruction_prompt import definition_for
 from kernel.workflows.prepare import Prepared, prepare
-from kernel.workflows.repository import Repository
 from kernel.workflows.start import start
 from protocol.api.runs import RunRequest
 from protocol.api.workflows import StartRequest
 from protocol.budget import RunBudget
 from protocol.errors import Refused
+from tests.kernel.git.git_project import launched
 from tests.kernel.store.running_store import Store, open_store
-from tests.kernel.workflows.git_project import launched
 
 MOCK = "backend: mock, mock: [{text: x}]"
 REVIEW = f"""\

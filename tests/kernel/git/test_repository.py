@@ -7,14 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from kernel.git.project_git import ProjectGit, uncommitted
+from kernel.git.repository import INCLUDE, Changed, Repository
+from kernel.git.view import View
 from kernel.store.worktrees import Worktree
-from kernel.workflows.git_view import View
-from kernel.workflows.project_git import ProjectGit
-from kernel.workflows.repository import INCLUDE, Changed, Repository
-from kernel.workflows.uncommitted import uncommitted
 from kernel.workflows.worktrees import copy_included
 from protocol.errors import Refused
-from tests.kernel.workflows.git_project import GitProject, at, ground_in, launched, made, planned, repository
+from tests.kernel.git.git_project import GitProject, at, ground_in, launched, made, planned, repository
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ filter of theirs (Git LFS) works on files as it does for them.
 import itertools
 import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,12 +16,9 @@ import msgspec
 import trio
 
 from kernel.agents.environment import worker_environment
-from kernel.procs.command import CommandResult
-from kernel.procs.launcher import Launcher
-from kernel.source.safe_paths import root_fault
-from kernel.workflows.git import GitCommand, GitMissing, Setting
-from kernel.workflows.git_directory import GitDirectory, NoRepository
-from kernel.workflows.git_view import (
+from kernel.git.directory import GitDirectory, NoRepository, find_git_directory
+from kernel.git.runner import GitCommand, GitMissing, Setting
+from kernel.git.view import (
     ConfigFile,
     Manner,
     View,
@@ -33,6 +30,10 @@ from kernel.workflows.git_view import (
     manner_of,
     remove_locks,
 )
+from kernel.procs.command import CommandResult
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import SpawnTransient
+from kernel.source.safe_paths import root_fault
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
 
@@ -212,3 +213,22 @@ def unusable_for(what: str, refused: Refused) -> Refused:
 def failed(text: str, hint: str = HINT) -> Refused:
     """git did not do what it should have."""
     return Refused("setup_failed", text, hint)
+
+
+MOST_UNCOMMITTED: Final = 10_000
+"""More are not counted."""
+_STATUS_SECONDS = 5.0
+_STATUS_BYTES = 4 * 1024 * 1024
+_STATUS: Final = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty")
+
+
+async def uncommitted(git: ProjectGit, root: Path) -> int:
+    """Return how many files at ``root`` are changed or new: at most MOST_UNCOMMITTED; 0 after _STATUS_SECONDS."""
+    with suppress(NoRepository, Refused, SpawnTransient), trio.move_on_after(_STATUS_SECONDS):
+        directory = await trio.to_thread.run_sync(find_git_directory, root)
+        async with git.view(directory) as view:
+            printed = await git.run(
+                view, *_STATUS, "--untracked-files=all", "--", ".", cwd=str(root), limit_bytes=_STATUS_BYTES
+            )
+            return min(MOST_UNCOMMITTED, printed.stdout.count(b"\0"))
+    return 0

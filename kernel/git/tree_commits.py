@@ -19,12 +19,12 @@ from typing import Final, Protocol
 import msgspec
 import trio
 
+from kernel.git.clone import clone_of
+from kernel.git.project_git import ProjectGit, failed
+from kernel.git.view import INDEX_BYTES, View
 from kernel.procs.command import CommandResult
 from kernel.source.safe_paths import copy_path
 from kernel.store.worktrees import Worktree
-from kernel.workflows.clone import clone_of
-from kernel.workflows.git_view import INDEX_BYTES, View
-from kernel.workflows.project_git import ProjectGit, failed
 from protocol.errors import Refused
 
 NAMED: Final = 20

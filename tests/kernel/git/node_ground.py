@@ -8,17 +8,16 @@ from pathlib import Path
 
 import trio
 
+from kernel.git.node_clone import NodeClone, NodeGit
+from kernel.git.node_sync import HomeBranch, NodeSync, TreeBranch
+from kernel.git.repository import Repository
+from kernel.git.tree_commits import WritableTree
+from kernel.git.view import View
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.launcher import Launcher
 from kernel.store.worktrees import Worktree
-from kernel.workflows.git_view import View
-from kernel.workflows.home_branch import HomeBranch, TreeBranch
-from kernel.workflows.node_clone import NodeClone, NodeGit
-from kernel.workflows.node_sync import NodeSync
-from kernel.workflows.repository import Repository
-from kernel.workflows.tree_commits import WritableTree
 from protocol.node import NodeFacts
-from tests.kernel.workflows.git_project import GitProject, at, made, planned
+from tests.kernel.git.git_project import GitProject, at, made, planned
 
 
 @dataclass

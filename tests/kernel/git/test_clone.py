@@ -12,19 +12,19 @@ import msgspec
 import pytest
 import trio
 
+from kernel.git import project_git
+from kernel.git import repository as repository_module
+from kernel.git.branches import Branches
+from kernel.git.clone import clone_of, has_clone, link_of, shared_objects
+from kernel.git.directory import GitDirectory
+from kernel.git.project_git import ProjectGit
+from kernel.git.repository import Repository, unlock
+from kernel.git.runner import GitCommand
 from kernel.procs.launcher import Launcher
 from kernel.store.worktrees import Worktree
-from kernel.workflows import project_git
-from kernel.workflows import repository as repository_module
-from kernel.workflows.branches import Branches
-from kernel.workflows.clone import clone_of, has_clone, link_of, shared_objects
-from kernel.workflows.git import GitCommand
-from kernel.workflows.git_directory import GitDirectory
-from kernel.workflows.project_git import ProjectGit
-from kernel.workflows.repository import Repository, unlock
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
-from tests.kernel.workflows.git_project import GitProject, at, ground_in, launched, planned, repository
+from tests.kernel.git.git_project import GitProject, at, ground_in, launched, planned, repository
 
 BWRAP = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
 pytestmark = [
@@ -166,7 +166,7 @@ async def test_an_agent_that_is_confined_later_goes_on_in_a_clone(tmp_path: Path
         assert len((await git.changes(tree, box=one.box)).commits) == 2
 
 
-@pytest.mark.long("tests/kernel/workflows/test_repository.py")
+@pytest.mark.long("tests/kernel/git/test_repository.py")
 async def test_a_git_that_is_killed_leaves_no_lock_in_the_clone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,9 +14,9 @@ from typing import Final
 
 import pytest
 
-from kernel.workflows.repository import Repository
+from kernel.git.repository import Repository
 from protocol.errors import Refused
-from tests.kernel.workflows.git_project import GitProject, at, ground_in, launched, made, planned, repository
+from tests.kernel.git.git_project import GitProject, at, ground_in, launched, made, planned, repository
 
 pytestmark = pytest.mark.promise("P28")
 
@@ -387,7 +387,7 @@ async def test_no_link_and_no_pipe_in_a_git_directory_is_followed_or_waited_for(
 async def test_what_git_waits_for_is_told_with_the_limit(
     git_project: GitProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernel.workflows.project_git.SECONDS", 0.5)
+    monkeypatch.setattr("kernel.git.project_git.SECONDS", 0.5)
     os.mkfifo(git_project.root / ".gitignore")
     git_project.write(".worktreeinclude", "*.env\n")
     async with repository(git_project) as git:
@@ -422,7 +422,7 @@ async def test_git_lfs_of_the_user_is_told_to_fetch_nothing(git_project: GitProj
         assert at(tree, "a.bin").read_text() == "1"
 
 
-@pytest.mark.long("tests/kernel/workflows/test_repository.py")
+@pytest.mark.long("tests/kernel/git/test_repository.py")
 async def test_a_linked_tree_and_a_submodule_of_the_user_are_projects_as_well(git_project: GitProject) -> None:
     git_project.git("worktree", "add", "--quiet", "-b", "side", str(git_project.folder / "side"))
     git_project.git("init", "--quiet", "--initial-branch=main", str(git_project.folder / "outer"))

@@ -2,7 +2,7 @@
 
 All of it is done by git and a shell over there. What is in the clone is its agent's: where the agent is confined, each
 git that looks into it is, too, and in no case has it more than the far user's own rights and environment. An answer is
-a name of a commit or a pack; it is checked here (``kernel.workflows.exchange``).
+a name of a commit or a pack; it is checked here (``kernel.git.exchange``).
 """
 
 import itertools
@@ -13,14 +13,14 @@ from typing import Final
 
 import msgspec
 
+from kernel.git.clone import PACK_BYTES
+from kernel.git.exchange import COMMIT, wanted
+from kernel.git.project_git import LIMIT_BYTES, SECONDS, failed
+from kernel.git.runner import GitCommand
+from kernel.git.tree_commits import Author, WritableTree, commit_staged, stage
+from kernel.git.view import View
 from kernel.procs.command import CommandResult, run_command
 from kernel.procs.launcher import Launcher
-from kernel.workflows.clone import PACK_BYTES
-from kernel.workflows.exchange import COMMIT, wanted
-from kernel.workflows.git import GitCommand
-from kernel.workflows.git_view import View
-from kernel.workflows.project_git import LIMIT_BYTES, SECONDS, failed
-from kernel.workflows.tree_commits import Author, WritableTree, commit_staged, stage
 from protocol.ipc import Sandbox
 from protocol.node import NodeFacts
 

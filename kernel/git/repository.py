@@ -16,9 +16,7 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.procs.launcher import Launcher
-from kernel.store.worktrees import Worktree
-from kernel.workflows.clone import (
+from kernel.git.clone import (
     bring_back,
     clone_of,
     has_clone,
@@ -28,7 +26,7 @@ from kernel.workflows.clone import (
     shared_objects,
     unmerged,
 )
-from kernel.workflows.git_directory import (
+from kernel.git.directory import (
     GitDirectory,
     NoRepository,
     branch_in,
@@ -39,9 +37,11 @@ from kernel.workflows.git_directory import (
     linked_trees,
     unlink_tree,
 )
-from kernel.workflows.git_view import Manner, View
-from kernel.workflows.project_git import ProjectGit, failed, unusable
-from kernel.workflows.tree_commits import WritableTree
+from kernel.git.project_git import ProjectGit, failed, unusable
+from kernel.git.tree_commits import WritableTree
+from kernel.git.view import Manner, View
+from kernel.procs.launcher import Launcher
+from kernel.store.worktrees import Worktree
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
 from protocol.names import run_id

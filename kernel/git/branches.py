@@ -8,11 +8,9 @@ from typing import Literal
 
 import msgspec
 
-from kernel.store.worktrees import Worktree
-from kernel.workflows.clone import bring_back
-from kernel.workflows.git_view import View
-from kernel.workflows.repository import Repository, left_refs
-from kernel.workflows.tree_commits import (
+from kernel.git.clone import bring_back
+from kernel.git.repository import Repository, left_refs
+from kernel.git.tree_commits import (
     Author,
     WritableTree,
     author_of,
@@ -24,6 +22,8 @@ from kernel.workflows.tree_commits import (
     merged,
     move,
 )
+from kernel.git.view import View
+from kernel.store.worktrees import Worktree
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
 

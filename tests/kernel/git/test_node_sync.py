@@ -10,16 +10,16 @@ from typing import Final
 import msgspec
 import pytest
 
+from kernel.git import exchange as foreign_commits
+from kernel.git.node_sync import LOST, NodeSync
+from kernel.git.repository import Repository
 from kernel.procs.handle import Handle
 from kernel.procs.spec import NodeLost
 from kernel.store.worktrees import Worktree
-from kernel.workflows import foreign_commits
-from kernel.workflows.node_sync import LOST, NodeSync
-from kernel.workflows.repository import Repository
 from protocol.errors import Refused
 from protocol.ipc import Exited
-from tests.kernel.workflows.git_project import GitProject, at, ground_in, repository
-from tests.kernel.workflows.node_ground import FarMachine, commit_far, far_machine, home_of, tree_at_home
+from tests.kernel.git.git_project import GitProject, at, ground_in, repository
+from tests.kernel.git.node_ground import FarMachine, commit_far, far_machine, home_of, tree_at_home
 
 
 class Ground:

@@ -15,10 +15,9 @@ from typing import Final
 
 import trio
 
-from kernel.source.safe_paths import open_file
-from kernel.store.worktrees import Worktree
-from kernel.workflows.git_directory import GitDirectory
-from kernel.workflows.git_view import (
+from kernel.git.directory import GitDirectory
+from kernel.git.project_git import ProjectGit, failed, with_folder
+from kernel.git.view import (
     View,
     copy_index,
     copy_settings,
@@ -27,7 +26,8 @@ from kernel.workflows.git_view import (
     section,
     write_alternates,
 )
-from kernel.workflows.project_git import ProjectGit, failed, with_folder
+from kernel.source.safe_paths import open_file
+from kernel.store.worktrees import Worktree
 from protocol.ipc import Sandbox
 
 PACK_BYTES: Final = 1024**3

@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 
 from kernel.fault_injection import fault_point
+from kernel.git.directory import GitDirectory, first_line
 from kernel.source.safe_paths import open_parts
-from kernel.workflows.git_directory import GitDirectory, first_line
 from osfiles.atomic_write import open_new, replacing
 
 _OURS: Final = "agent-worker moves this checkout to "

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import trio
 
+from kernel.git.repository import Base, Repository
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.launcher import Launcher
 from kernel.store.worktrees import Worktree
-from kernel.workflows.repository import Base, Repository
 
 
 @dataclass

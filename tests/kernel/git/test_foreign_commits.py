@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.workflows.foreign_commits import Change, attributes_fault, change_fault, link_fault, read_changes
+from kernel.git.exchange import Change, attributes_fault, change_fault, link_fault, read_changes
 
 NAMES = ("a", "b", "c")
 

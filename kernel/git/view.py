@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from kernel.git.directory import GitDirectory, NoRepository, check_kinds, first_line, mode_of, strange
 from kernel.source.safe_paths import copy_path
-from kernel.workflows.git_directory import GitDirectory, NoRepository, check_kinds, first_line, mode_of, strange
 from protocol.ipc import Sandbox
 
 _BOOLEAN: Final = frozenset({"true", "false"})

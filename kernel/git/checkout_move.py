@@ -16,8 +16,15 @@ from typing import Final
 import trio
 
 from kernel.fault_injection import fault_point
-from kernel.procs.spec import SpawnTransient
-from kernel.workflows.file_exchange import (
+from kernel.git.directory import (
+    GitDirectory,
+    NoRepository,
+    branch_in,
+    find_git_directory,
+    first_line,
+    linked_trees,
+)
+from kernel.git.file_exchange import (
     Exchange,
     end,
     exchange_files,
@@ -31,18 +38,11 @@ from kernel.workflows.file_exchange import (
     release,
     stage_of,
 )
-from kernel.workflows.git_directory import (
-    GitDirectory,
-    NoRepository,
-    branch_in,
-    find_git_directory,
-    first_line,
-    linked_trees,
-)
-from kernel.workflows.git_view import View
-from kernel.workflows.landing import FILES_SHOWN, Merging, NotMoved
-from kernel.workflows.project_git import ProjectGit
-from kernel.workflows.tree_commits import named
+from kernel.git.merging import FILES_SHOWN, Merging, NotMoved
+from kernel.git.project_git import ProjectGit
+from kernel.git.tree_commits import named
+from kernel.git.view import View
+from kernel.procs.spec import SpawnTransient
 from protocol.errors import Refused
 
 _UNDER_WAY: Final = (

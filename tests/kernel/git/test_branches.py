@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from kernel.git import tree_commits
+from kernel.git.branches import Branches, Tip
+from kernel.git.repository import Repository, unlock
 from kernel.store.worktrees import Worktree
-from kernel.workflows import tree_commits
-from kernel.workflows.branches import Branches, Tip
-from kernel.workflows.repository import Repository, unlock
 from protocol.errors import Refused
-from tests.kernel.workflows.git_project import GitProject, at, ground_in, made, planned, repository
+from tests.kernel.git.git_project import GitProject, at, ground_in, made, planned, repository
 
 pytestmark = pytest.mark.promise("P32")
 
