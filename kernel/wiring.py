@@ -140,14 +140,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         catalog.root, base.state_dir / WORKTREES, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
     )
     door = NodeDoor()
-    nodes = Nodes(
-        log=log,
-        files=base.files,
-        state_dir=base.state_dir,
-        new_session=partial(session_with, base.identity.term, door.enter),
-        chance=random.SystemRandom().random,
-    )
-    trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, repository, nodes)
+    nodes, trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, repository, door)
     queue = _landings(base, repository, trees)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
     asking, found_again, memory = _memory(base)
@@ -164,6 +157,15 @@ def build(boot: Boot, database: Database) -> Kernel:
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(traces.WAKING), project=base.identity.project)
+    control = KernelControl(
+        identity=base.identity,
+        keys=Keys(boot.token, boot.record_token, PageKeys()),
+        state=_state(boot, database, dispatcher, safe_mode, standby),
+        rules=base.rules,
+        numbers=numbers,
+        shutdown=shutdown,
+        upgrade=upgrade,
+    )
     return Kernel(
         writer=writer,
         services=Services(
@@ -179,15 +181,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             ),
             files=_project_files(base, tree_services, reload),
             processes=_process_control(base, attempts, queue, sweep),
-            kernel=KernelControl(
-                identity=base.identity,
-                keys=Keys(boot.token, boot.record_token, PageKeys()),
-                state=_state(boot, database, dispatcher, safe_mode, standby),
-                rules=base.rules,
-                numbers=numbers,
-                shutdown=shutdown,
-                upgrade=upgrade,
-            ),
+            kernel=control,
             memory=memory,
             nodes=NodeAccess(nodes, door),
         ),
@@ -311,8 +305,8 @@ def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNum
 
 
 def _attempts(
-    base: Foundation, budgets: BudgetEnforcer, repository: Repository, nodes: Nodes
-) -> tuple[Worktrees, TreeWork, WorkChecks, Attempts, NodeCleanup]:
+    base: Foundation, budgets: BudgetEnforcer, repository: Repository, door: NodeDoor
+) -> tuple[Nodes, Worktrees, TreeWork, WorkChecks, Attempts, NodeCleanup]:
     clock, catalog, reader, writer = base.clock, base.catalog, base.reader, base.writer
     paths = AttemptPaths(state=base.state_dir, home=Path(base.boot.arguments.home))
     command = call_command(base.state_dir, base.identity.url)
@@ -355,6 +349,13 @@ def _attempts(
         confine=confinement.of,
         call_command=command,
     )
+    nodes = Nodes(
+        log=base.log,
+        files=base.files,
+        state_dir=base.state_dir,
+        new_session=partial(session_with, base.identity.term, door.enter),
+        chance=random.SystemRandom().random,
+    )
     node_trees = NodeTrees(
         root=catalog.root, repository=repository, trees=trees, work=work, reader=reader, writer=writer
     )
@@ -381,7 +382,7 @@ def _attempts(
     nodes.running = attempts.on_nodes
     wake = base.feed.new_wake(node_cleanup.WAKING)
     nodes.watch(wake.set)
-    return trees, work, checks, attempts, NodeCleanup(node_trees, nodes, wake, attempts.works_in)
+    return nodes, trees, work, checks, attempts, NodeCleanup(node_trees, nodes, wake, attempts.works_in)
 
 
 def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Landings:
