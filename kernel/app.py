@@ -26,7 +26,7 @@ from kernel.procs.attempt_dir import sweep
 from kernel.procs.launcher import LauncherUnknown
 from kernel.procs.procfs import reap
 from kernel.services.handover import HandedUpgrade, Handover, Program
-from kernel.services.supervision import ShutdownRequest, stop_on_signals, watch_root
+from kernel.services.supervision import ShutdownRequest, stop_on_signals
 from kernel.store.database import Database
 from kernel.store.errors import CannotSave, StorageFailed
 from kernel.store.transitions.close import end_ephemeral
@@ -236,34 +236,15 @@ async def _serve_until_stopped(
 
 
 async def _start_services(kernel: Kernel, nursery: trio.Nursery) -> None:
-    keep = kernel.boundary.keep
-    await nursery.start(keep, "runs", kernel.runs.run)
-    nursery.start_soon(keep, "standby", kernel.standby.run)
-    nursery.start_soon(keep, "project root", partial(watch_root, str(kernel.services.files.catalog.root)))
-    nursery.start_soon(keep, "upgrade", kernel.upgrade.run)
+    for service in (*kernel.always, *(() if kernel.safe_mode.is_set() else kernel.working)):
+        if service.starts:
+            await nursery.start(kernel.boundary.keep, service.name, service.run)
+        else:
+            nursery.start_soon(kernel.boundary.keep, service.name, service.run)
     if kernel.safe_mode.is_set():
         logger.warning("kernel.safe_mode %s", WAY_OUT)
         return
-    nursery.start_soon(keep, "retention", kernel.retention.run)
-    await nursery.start(keep, "mirror", kernel.mirror.run)
-    nursery.start_soon(keep, "recall", kernel.recall.run)
-    nursery.start_soon(keep, "embeddings", kernel.embeddings.run)
-    nursery.start_soon(keep, "passing", kernel.memory_spaces.run)
-    nursery.start_soon(keep, "worktrees", kernel.worktrees.run)
-    nursery.start_soon(keep, "worktree_sweep", kernel.worktree_sweep.run)
-    nursery.start_soon(keep, "landings", kernel.landings.run)
-    nursery.start_soon(keep, "guard", kernel.guard.run)
-    nursery.start_soon(keep, "logins", kernel.logins.run)
-    nursery.start_soon(keep, "purse", kernel.budgets.run)
-    await nursery.start(keep, "webhooks", kernel.webhooks.run)
-    await nursery.start(keep, "nodes", kernel.nodes.run)
-    nursery.start_soon(keep, "node_cleanup", kernel.node_cleanup.run)
-    await nursery.start(keep, "traces", kernel.traces.run)
-    await nursery.start(keep, "alarms", kernel.deadlines.run)
-    await nursery.start(keep, "timers", kernel.schedules.run)
-    nursery.start_soon(keep, "reload", kernel.reload.run)
-    nursery.start_soon(keep, "idle_exit", kernel.idle_exit.run)
-    await nursery.start(keep, "dispatcher", partial(kernel.dispatcher.dispatch, nursery))
+    await nursery.start(kernel.boundary.keep, "dispatcher", partial(kernel.dispatcher.dispatch, nursery))
 
 
 async def _until_stopped(kernel: Kernel) -> float | None:

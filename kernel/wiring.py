@@ -6,9 +6,10 @@ import os
 import random
 import secrets
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import trio
@@ -43,13 +44,12 @@ from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.peer import is_own_child
 from kernel.services import landings, mirror, node_cleanup, recall, retention, timers, traces, webhooks, worktrees
-from kernel.services.attempt_services import AttemptServices
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
+from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.embeddings import EmbeddingProcess, Embeddings
-from kernel.services.guard import Guard
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
 from kernel.services.kept_workers import KeptWorkers
@@ -70,7 +70,7 @@ from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.souls import Souls
 from kernel.services.standby import Standby
 from kernel.services.start_frame import StartFrameBuilder, call_command
-from kernel.services.supervision import Boundary, IdleExit, ShutdownRequest
+from kernel.services.supervision import Boundary, IdleExit, ShutdownRequest, watch_root
 from kernel.services.timers import Deadlines, Schedules
 from kernel.services.traces import Traces
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
@@ -95,6 +95,14 @@ INTERRUPT_SECONDS: Final = 2.0
 """Time to leave for a worker whose agent a person restarts."""
 
 
+class Service(NamedTuple):
+    """A part of a kernel that runs until the kernel ends. ``starts``: its start is waited for, and it says when."""
+
+    name: str
+    run: Callable[..., Awaitable[None]]
+    starts: bool = False
+
+
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a kernel that run."""
 
@@ -109,26 +117,13 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     shutdown: ShutdownRequest
     boundary: Boundary
     watchdog: LoopWatchdog
-    runs: Runs
-    retention: Retention
-    mirror: Mirror
-    recall: Recall
-    embeddings: EmbeddingProcess
-    memory_spaces: MemorySpaceCleanup
-    worktrees: Worktrees
-    worktree_sweep: WorktreeSweep
-    landings: Landings
-    guard: Guard
+    always: tuple[Service, ...]
+    """Services that run in safe mode too, in the order in which they start."""
+    working: tuple[Service, ...]
+    """The other services. The dispatcher starts after them."""
     logins: Logins
-    budgets: BudgetEnforcer
-    deadlines: Deadlines
-    schedules: Schedules
     reload: Reload
     dispatcher: Dispatcher
-    webhooks: Webhooks
-    nodes: Nodes
-    node_cleanup: NodeCleanup
-    idle_exit: IdleExit
     traces: Traces
     standby: Standby
     upgrade: Upgrade
@@ -137,36 +132,40 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
 def build(boot: Boot, database: Database) -> Kernel:
     """Make everything and start nothing."""
     base = foundation_of(boot, database)
-    clock, feed, reader, writer, catalog = base.clock, base.feed, base.reader, base.writer, base.catalog
+    log, feed, clock, catalog = base.log, base.feed, base.clock, base.catalog
+    reader, writer = log.reader, log.writer
     keep_root(str(catalog.root))
     budgets = BudgetEnforcer(reader=reader, now_ms=clock.now_ms)
     repository = Repository(
         catalog.root, base.state_dir / WORKTREES, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
     )
     door = NodeDoor()
-    nodes = _nodes(base, door)
-    trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, repository, nodes)
+    nodes, trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, repository, door)
     queue = _landings(base, repository, trees)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
-    asking, vectors, found_again = _recall(base)
-    deadlines, schedules = _timers(base)
-    sweep = WorktreeSweep(
-        repository=repository,
-        trees=trees,
-        log=base.log,
-        wake=feed.new_wake(worktrees.WAKING),
-        works_in=attempts.works_in,
-    )
+    asking, found_again, memory = _memory(base)
+    wake = feed.new_wake(worktrees.WAKING)
+    sweep = WorktreeSweep(repository=repository, trees=trees, log=log, wake=wake, works_in=attempts.works_in)
     standby = Standby(
-        log=base.log, files=base.files, database=database.path, state_dir=base.state_dir, term=base.identity.term
+        log=log, files=base.files, database=database.path, state_dir=base.state_dir, term=base.identity.term
     )
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
-    reload, shutdown, safe_mode = Reload(catalog=catalog, log=base.log), ShutdownRequest(), trio.Event()
+    reload, shutdown, safe_mode = Reload(catalog=catalog, log=log), ShutdownRequest(), trio.Event()
     upgrade = upgrade_of(
         attempts, dispatcher, base.launcher, writer, safe_mode, boot.version, boot.arguments.words, patience()
     )
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
+    traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(traces.WAKING), project=base.identity.project)
+    control = KernelControl(
+        identity=base.identity,
+        keys=Keys(boot.token, boot.record_token, PageKeys()),
+        state=_state(boot, database, dispatcher, safe_mode, standby),
+        rules=base.rules,
+        numbers=numbers,
+        shutdown=shutdown,
+        upgrade=upgrade,
+    )
     return Kernel(
         writer=writer,
         services=Services(
@@ -182,16 +181,8 @@ def build(boot: Boot, database: Database) -> Kernel:
             ),
             files=_project_files(base, tree_services, reload),
             processes=_process_control(base, attempts, queue, sweep),
-            kernel=KernelControl(
-                identity=base.identity,
-                keys=Keys(boot.token, boot.record_token, PageKeys()),
-                state=_state(boot, database, dispatcher, safe_mode, standby),
-                rules=base.rules,
-                numbers=numbers,
-                shutdown=shutdown,
-                upgrade=upgrade,
-            ),
-            memory=_memory(base, found_again, vectors),
+            kernel=control,
+            memory=memory,
             nodes=NodeAccess(nodes, door),
         ),
         run_dir=base.state_dir / RUN,
@@ -201,30 +192,88 @@ def build(boot: Boot, database: Database) -> Kernel:
         shutdown=shutdown,
         boundary=Boundary(writer=writer, shutdown=shutdown, now_ms=clock.now_ms),
         watchdog=watchdog,
-        runs=Runs(log=base.log, wake=feed.new_wake(unless=concerns_no_run)),
-        retention=_retention(base, files_mirror),
-        mirror=files_mirror,
-        recall=found_again,
-        embeddings=asking,
-        memory_spaces=MemorySpaceCleanup(log=base.log, wake=feed.new_wake(retention.WAKING)),
-        worktrees=trees,
-        worktree_sweep=sweep,
-        landings=queue,
-        guard=base.guard,
+        always=(
+            Service("runs", Runs(log=log, wake=feed.new_wake(unless=concerns_no_run)).run, starts=True),
+            Service("standby", standby.run),
+            Service("project root", partial(watch_root, str(catalog.root))),
+            Service("upgrade", upgrade.run),
+        ),
+        working=(
+            Service("mirror", files_mirror.run, starts=True),
+            Service("recall", found_again.run),
+            Service("embeddings", asking.run),
+            Service("worktrees", trees.run),
+            Service("worktree_sweep", sweep.run),
+            Service("landings", queue.run),
+            Service("guard", base.guard.run),
+            Service("logins", base.logins.run),
+            Service("budgets", budgets.run),
+            Service("nodes", nodes.run, starts=True),
+            Service("node_cleanup", cleanup.run),
+            Service("traces", traces_out.run, starts=True),
+            *_followers(base, files_mirror),
+            Service(
+                "idle_exit", IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic).run
+            ),
+            Service("reload", reload.run),
+        ),
         logins=base.logins,
-        budgets=budgets,
-        deadlines=deadlines,
-        schedules=schedules,
         reload=reload,
         dispatcher=dispatcher,
-        webhooks=_webhooks(base),
-        nodes=nodes,
-        node_cleanup=cleanup,
-        idle_exit=IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic),
-        traces=Traces(log=base.log, files=base.files, wake=feed.new_wake(traces.WAKING), project=base.identity.project),
+        traces=traces_out,
         standby=standby,
         upgrade=upgrade,
     )
+
+
+def _followers(base: Foundation, files_mirror: Mirror) -> tuple[Service, ...]:
+    """Make the services that nothing but the log and the files of the project concerns."""
+    log, files, feed = base.log, base.files, base.feed
+    hooks = Webhooks(
+        log=log,
+        files=files,
+        wake=feed.new_wake(webhooks.WAKING),
+        url=base.identity.url,
+        project=hashlib.sha256(base.identity.project.encode()).hexdigest()[:8],
+    )
+    deadlines = Deadlines(
+        log=log, wake=feed.new_wake(unless=leads_to_nothing), starvation_ms=int(base.project.starvation * 1000)
+    )
+    schedules = Schedules(
+        log=log,
+        files=files,
+        wake=feed.new_wake(timers.WAKING),
+        wall_ms=base.clock.wall_ms,
+        trust_dir=base.state_dir,
+    )
+    retained = Retention(
+        log=log, kept_seconds=lambda: base.catalog.project().retention, homes=base.homes, redo=files_mirror.redo
+    )
+    return (
+        Service("retention", retained.run),
+        Service("memory_spaces", MemorySpaceCleanup(log=log, wake=feed.new_wake(retention.WAKING)).run),
+        Service("webhooks", hooks.run, starts=True),
+        Service("deadlines", deadlines.run, starts=True),
+        Service("schedules", schedules.run, starts=True),
+    )
+
+
+def _memory(base: Foundation) -> tuple[EmbeddingProcess, Recall, MemoryAccess]:
+    asking = EmbeddingProcess(base.launcher, partial(worker_environment, base.environ, (), base.own_bin))
+    vectors = Embeddings(files=base.files, asking=asking, state_dir=base.state_dir, now=time.monotonic)
+    history = Recall(
+        path=str(base.state_dir / recall.FILE), log=base.log, wake=base.feed.new_wake(recall.WAKING), embeddings=vectors
+    )
+    access = MemoryAccess(
+        history=history,
+        vectors=vectors,
+        derived=(history,),
+        prompts=base.memories,
+        souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.reader, writer=base.writer),
+        trays=base.guard,
+        guard=base.guard,
+    )
+    return asking, history, access
 
 
 def _state(
@@ -255,60 +304,9 @@ def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNum
     )
 
 
-def _timers(base: Foundation) -> tuple[Deadlines, Schedules]:
-    deadlines = Deadlines(
-        log=base.log,
-        wake=base.feed.new_wake(unless=leads_to_nothing),
-        starvation_ms=int(base.project.starvation * 1000),
-    )
-    schedules = Schedules(
-        log=base.log,
-        files=base.files,
-        wake=base.feed.new_wake(timers.WAKING),
-        wall_ms=base.clock.wall_ms,
-        trust_dir=base.state_dir,
-    )
-    return deadlines, schedules
-
-
-def _retention(base: Foundation, files_mirror: Mirror) -> Retention:
-    return Retention(
-        log=base.log, kept_seconds=lambda: base.catalog.project().retention, homes=base.homes, redo=files_mirror.redo
-    )
-
-
-def _webhooks(base: Foundation) -> Webhooks:
-    return Webhooks(
-        log=base.log,
-        files=base.files,
-        wake=base.feed.new_wake(webhooks.WAKING),
-        url=base.identity.url,
-        project=hashlib.sha256(base.identity.project.encode()).hexdigest()[:8],
-    )
-
-
-def _nodes(base: Foundation, door: NodeDoor) -> Nodes:
-    return Nodes(
-        log=base.log,
-        files=base.files,
-        state_dir=base.state_dir,
-        new_session=partial(session_with, base.identity.term, door.enter),
-        chance=random.SystemRandom().random,
-    )
-
-
-def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
-    asking = EmbeddingProcess(base.launcher, partial(worker_environment, base.environ, (), base.own_bin))
-    vectors = Embeddings(files=base.files, asking=asking, state_dir=base.state_dir, now=time.monotonic)
-    found_again = Recall(
-        path=str(base.state_dir / recall.FILE), log=base.log, wake=base.feed.new_wake(recall.WAKING), embeddings=vectors
-    )
-    return asking, vectors, found_again
-
-
 def _attempts(
-    base: Foundation, budgets: BudgetEnforcer, repository: Repository, nodes: Nodes
-) -> tuple[Worktrees, TreeWork, WorkChecks, Attempts, NodeCleanup]:
+    base: Foundation, budgets: BudgetEnforcer, repository: Repository, door: NodeDoor
+) -> tuple[Nodes, Worktrees, TreeWork, WorkChecks, Attempts, NodeCleanup]:
     clock, catalog, reader, writer = base.clock, base.catalog, base.reader, base.writer
     paths = AttemptPaths(state=base.state_dir, home=Path(base.boot.arguments.home))
     command = call_command(base.state_dir, base.identity.url)
@@ -351,6 +349,13 @@ def _attempts(
         confine=confinement.of,
         call_command=command,
     )
+    nodes = Nodes(
+        log=base.log,
+        files=base.files,
+        state_dir=base.state_dir,
+        new_session=partial(session_with, base.identity.term, door.enter),
+        chance=random.SystemRandom().random,
+    )
     node_trees = NodeTrees(
         root=catalog.root, repository=repository, trees=trees, work=work, reader=reader, writer=writer
     )
@@ -377,7 +382,7 @@ def _attempts(
     nodes.running = attempts.on_nodes
     wake = base.feed.new_wake(node_cleanup.WAKING)
     nodes.watch(wake.set)
-    return trees, work, checks, attempts, NodeCleanup(node_trees, nodes, wake, attempts.works_in)
+    return nodes, trees, work, checks, attempts, NodeCleanup(node_trees, nodes, wake, attempts.works_in)
 
 
 def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Landings:
@@ -448,18 +453,6 @@ def _project_files(
         worktrees=worktrees,
         environ=base.environ,
         own_bin=base.own_bin,
-    )
-
-
-def _memory(base: Foundation, found_again: Recall, vectors: Embeddings) -> MemoryAccess:
-    return MemoryAccess(
-        history=found_again,
-        vectors=vectors,
-        derived=(found_again,),
-        prompts=base.memories,
-        souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.reader, writer=base.writer),
-        trays=base.guard,
-        guard=base.guard,
     )
 
 

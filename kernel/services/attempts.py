@@ -16,7 +16,7 @@ from kernel.fault_injection import fault_point
 from kernel.procs.peer import Wire, caller
 from kernel.procs.procfs import ProcessId
 from kernel.rule.draft import Draft
-from kernel.services.attempt_services import AttemptServices, StopReason
+from kernel.services.conversation import AttemptServices, StopReason
 from kernel.services.handover import HandedAttempt
 from kernel.services.kept_workers import KeptWorkers, Place
 from kernel.services.running_attempt import RunningAttempt
@@ -100,7 +100,9 @@ class Attempts(msgspec.Struct, eq=False):
 
     def _attempt(self, leased: Leased, token: str, place: Place) -> RunningAttempt:
         fault_point("attempt.leased")
-        attempt = self.running[leased.instruction] = RunningAttempt(leased, token, self.services, place, self.kept)
+        attempt = self.running[leased.instruction] = RunningAttempt(
+            leased, token, self.services, place, self.kept, self.services.places.of(leased)
+        )
         return attempt
 
     def adopt(self, handed: HandedAttempt, place: Place) -> RunningAttempt:

@@ -30,6 +30,8 @@ IDLE_SECONDS: Final = 60.0
 """One that nobody wanted for so long is ended."""
 MOST: Final = 32
 """So many are kept at once; each holds some MiB."""
+LEAVE_SECONDS: Final = 2.0
+"""Time for a worker to leave after its last frame, and for its stderr to end after it left."""
 STAY_SECONDS: Final = 2.0
 """Time for a worker to see what is left in it, as long as one has to leave."""
 

@@ -16,10 +16,10 @@ from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.operations.context import Services
 from kernel.policy.scheduling import STARVATION_MS, Limits
 from kernel.procs.launcher import Launcher
-from kernel.services.attempt_services import AttemptServices
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
+from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.retention import Retention
 from kernel.services.runs import Runs, concerns_no_run

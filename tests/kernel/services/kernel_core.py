@@ -18,10 +18,10 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import Spec
 from kernel.rule.draft import Draft
-from kernel.services.attempt_services import AttemptServices
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
+from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.in_flight import InFlight
 from kernel.services.start_frame import StartFrameBuilder
