@@ -21,7 +21,7 @@ from kernel.boot.arguments import Boot, give_back_large_blocks, tune_gc
 from kernel.boot.health_responder import HealthResponder, Held
 from kernel.boot.replacement import keep_signals
 from kernel.operations.context import Services
-from kernel.policy.restart import WAY_OUT
+from kernel.policy.retry import WAY_OUT
 from kernel.procs.attempt_dir import sweep
 from kernel.procs.launcher import LauncherUnknown
 from kernel.procs.procfs import reap

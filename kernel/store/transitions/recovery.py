@@ -13,7 +13,7 @@ import apsw
 import msgspec
 
 from kernel.fault_injection import fault_point
-from kernel.policy.restart import LOOP_BOOTS, BootFailures, PastBoot, in_boot_loop, with_failure
+from kernel.policy.retry import LOOP_BOOTS, BootFailures, PastBoot, in_boot_loop, with_failure
 from kernel.policy.scheduling import FENCE_SECONDS
 from kernel.store import circuit_breakers, waits
 from kernel.store.attempts import end_left_behind
