@@ -24,7 +24,7 @@ def wait_for_node(tx: Transaction, ids: Iterable[InstructionId]) -> None:
 def node_is_there(tx: Transaction, ids: Iterable[InstructionId]) -> None:
     """Return those of ``ids`` that still wait for a node to their places in their lanes."""
     wanted = {number_of(one, "i") for one in ids}
-    waits.wake(tx, [one.number for one in waits.waiting_for(tx, KEY) if one.number in wanted])
+    waits.wake(tx, [one.number for one in waits.waiting_for(tx.conn, KEY) if one.number in wanted])
 
 
 PARKED: Final = """
