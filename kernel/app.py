@@ -30,8 +30,7 @@ from kernel.services.supervision import ShutdownRequest, stop_on_signals, watch_
 from kernel.store.database import Database
 from kernel.store.errors import CannotSave, StorageFailed
 from kernel.store.transitions.close import end_ephemeral
-from kernel.store.transitions.recovery import asked_to_stop, recover
-from kernel.store.transitions.upgrade import settle
+from kernel.store.transitions.recovery import asked_to_stop, recover, settle
 from kernel.wiring import Kernel, build
 from protocol.errors import Refused
 

@@ -10,10 +10,14 @@ own.
 from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
 
+import apsw
+
+from kernel.policy.scheduling import Candidate
+from kernel.store.instructions import needs_of
 from kernel.store.rows import Sql, instruction_sql
 from kernel.store.transaction import Transaction, optional_rfc3339
 from protocol.instruction import LANES, WaitReason
-from protocol.names import AgentKey, InstructionId, instruction_id, name_of
+from protocol.names import AgentKey, InstructionId, instruction_id, name_of, number_of
 
 
 class Waiter(NamedTuple):
@@ -259,3 +263,35 @@ WHERE key = :agent
 def release(tx: Transaction, agent: AgentKey, at_ms: int = 0) -> None:
     """Let ``agent`` be given work again, not before ``at_ms``."""
     tx.conn.execute(RELEASE, {"agent": agent, "at": at_ms if at_ms > tx.now_ms else 0})
+
+
+NODE: Final = "node"
+"""The key of all that waits for a node: what wakes it is one that fits."""
+
+
+def wait_for_node(tx: Transaction, ids: Iterable[InstructionId]) -> None:
+    """Have those of ``ids`` that are still in their lanes wait for a node."""
+    for one in ids:
+        wait(tx, number_of(one, "i") or 0, "node", NODE)
+
+
+def node_is_there(tx: Transaction, ids: Iterable[InstructionId]) -> None:
+    """Return those of ``ids`` that still wait for a node to their places in their lanes."""
+    wanted = {number_of(one, "i") for one in ids}
+    wake(tx, [one.number for one in waiting_for(tx.conn, NODE) if one.number in wanted])
+
+
+PARKED: Final = """
+SELECT i.id, i.agent, i.lane, a.provider, coalesce(m.needs, a.needs), a.node
+FROM instructions AS i CROSS JOIN agents AS a ON a.key = i.agent
+LEFT JOIN members AS m ON m.space = i.space AND m.name = i.name AND m.agent = i.agent
+WHERE i.state = 'waiting' AND i.wait_key = 'node' ORDER BY i.lane, i.id
+"""
+
+
+def waiting_for_node(conn: apsw.Connection) -> tuple[Candidate, ...]:
+    """Return all that waits for a node, the most urgent first."""
+    return tuple(
+        Candidate(instruction_id(number), agent, lane, number, provider, needs_of(asked), node)
+        for number, agent, lane, provider, asked, node in conn.execute(PARKED)
+    )
