@@ -22,9 +22,9 @@ from kernel.boot.discovery_record import publish, withdraw
 from kernel.boot.replacement import Held, boot_from, dismiss, give_up, keep_signals, replace, unpack
 from kernel.fault_injection import fault_point
 from kernel.services.handover import UnreadableHandover, decode, encode
+from kernel.store.checkup import try_to_open
 from kernel.store.database import Database, open_database
 from kernel.store.errors import CannotOpen
-from kernel.store.trial_opening import try_to_open
 from kernel.wiring import build
 from protocol.discovery import DATABASE
 from protocol.errors import Refused

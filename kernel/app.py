@@ -21,7 +21,7 @@ from kernel.boot.arguments import Boot, give_back_large_blocks, tune_gc
 from kernel.boot.health_responder import HealthResponder, Held
 from kernel.boot.replacement import keep_signals
 from kernel.operations.context import Services
-from kernel.policy.restart import WAY_OUT
+from kernel.policy.retry import WAY_OUT
 from kernel.procs.attempt_dir import sweep
 from kernel.procs.launcher import LauncherUnknown
 from kernel.procs.procfs import reap
@@ -30,8 +30,7 @@ from kernel.services.supervision import ShutdownRequest, stop_on_signals
 from kernel.store.database import Database
 from kernel.store.errors import CannotSave, StorageFailed
 from kernel.store.transitions.close import end_ephemeral
-from kernel.store.transitions.recovery import asked_to_stop, recover
-from kernel.store.transitions.upgrade import settle
+from kernel.store.transitions.recovery import asked_to_stop, recover, settle
 from kernel.wiring import Kernel, build
 from protocol.errors import Refused
 

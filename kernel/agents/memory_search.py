@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from kernel.agents.memory_prompt import NOTES, Known
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
-from kernel.policy.recall import Corpus, Remembered, rank, within_budget
-from kernel.policy.word_forms import asked_words, words
+from kernel.policy.recall import Corpus, Remembered, asked_words, rank, within_budget, words
 from kernel.store.agents import AgentRecord
 from protocol.agent import Memory
 from protocol.memory_files import StoredEntry

@@ -6,8 +6,8 @@ from typing import Final
 
 from kernel.source.restore_journal import ASIDE
 from kernel.source.safe_paths import room_of
+from kernel.store.checkup import FREE, sizes_of
 from kernel.store.snapshot import SnapshotRefused
-from kernel.store.table_sizes import FREE, sizes_of
 from protocol.discovery import CONTEXTS, DATABASE, LOG, RUN, SESSIONS, WORKTREES
 from protocol.errors import Refused
 from protocol.inspection import DiskRow, DiskUsage, RunDisk

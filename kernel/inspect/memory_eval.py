@@ -4,7 +4,7 @@ By the index and the ranking that agents search with."""
 
 import msgspec
 
-from kernel.policy.word_forms import asked_words
+from kernel.policy.recall import asked_words
 from kernel.store.recall_index import Progress, open_index
 from kernel.store.turn_index import Place, Turn, put_turns, ranked
 from protocol.errors import Refused

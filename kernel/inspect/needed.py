@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from kernel.agents.catalog import Catalog
-from kernel.policy.idle import kept_by
-from kernel.store.checkup import left_over
+from kernel.store.checkup import kept_by, left_over
 from protocol.discovery import DATABASE
 from protocol.errors import Refused
 from protocol.inspection import NeededKernel

@@ -30,7 +30,7 @@ from kernel.source.files import Signature, signature
 from kernel.store import agents, instructions, messages, workflows
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.idempotency import RequestKey
-from kernel.store.missing_credentials import all_missing_credentials
+from kernel.store.instruction_views import all_missing_credentials
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended, append_all
 from protocol.agent import AgentDefinition

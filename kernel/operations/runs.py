@@ -23,8 +23,7 @@ from kernel.operations.workflows import check_works, launch, list_workflows
 from kernel.policy.run_completion import Choice
 from kernel.store import feed, instructions, landings, messages, run_outcomes, voting, workflows, worktrees
 from kernel.store.feed import EventFilter
-from kernel.store.instruction_views import failed_calls_of_run
-from kernel.store.missing_credentials import all_missing_credentials
+from kernel.store.instruction_views import all_missing_credentials, failed_calls_of_run
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.transitions.append import Appended
 from kernel.store.workflows import RunFilter, WorkflowRecord

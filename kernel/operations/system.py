@@ -20,7 +20,7 @@ from kernel.operations.operation import Actor, operation
 from kernel.operations.places import known_space
 from kernel.operations.workflows import list_workflows
 from kernel.policy.access import ADMIN
-from kernel.policy.restart import WAY_OUT
+from kernel.policy.retry import WAY_OUT
 from kernel.services.standby import standby_notice
 from kernel.source.diagnostics import remote_error
 from kernel.source.safe_paths import root_fault

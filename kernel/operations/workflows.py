@@ -14,7 +14,7 @@ from kernel.operations.context import KernelControl, ProcessControl, ProjectFile
 from kernel.operations.operation import Actor, Operation, ToolFront, Wait, operation
 from kernel.operations.places import not_running
 from kernel.policy.access import ADMIN
-from kernel.policy.restart import WAY_OUT
+from kernel.policy.retry import WAY_OUT
 from kernel.source.diagnostics import suggest
 from kernel.store import agents, workflows, worktrees
 from kernel.store.idempotency import RequestKey

@@ -10,7 +10,7 @@ import msgspec
 
 from kernel.policy.agent_status import readiness
 from kernel.policy.open_items import BlockedWork, LimitedRun, action, blocks_of, common, one_line, run_of, target_of
-from protocol.api.needs import Need, NeedKind
+from protocol.api.needs import Need, NeedAction, NeedKind
 from protocol.names import base_space, run_id, split_space
 from protocol.placement import PlaceNeeds
 from protocol.target import Target
@@ -64,12 +64,35 @@ _KINDS: Mapping[str, NeedKind] = {
 }
 
 
+def _stuck(
+    kind: NeedKind, group: Sequence[BlockedWork], id: str, text: str, *actions: NeedAction, agent: str | None
+) -> Need:
+    return Need(
+        kind=kind,
+        id=id,
+        agent=agent,
+        space=common(one.space for one in group),
+        run=run_of(common(one.run for one in group)),
+        since=min(one.since for one in group),
+        blocks=blocks_of(group),
+        text=one_line(text),
+        actions=actions,
+    )
+
+
+def _cancel(group: Sequence[BlockedWork]) -> NeedAction:
+    return action("take it back", f"cancel {' '.join(blocks_of(group))}")
+
+
+def _few(group: Sequence[BlockedWork]) -> tuple[NeedAction, ...]:
+    return (_cancel(group),) if len(blocks_of(group)) <= CANCELLED_AT_ONCE else ()
+
+
 def _provider(kind: NeedKind, key: str, group: Sequence[BlockedWork]) -> Need:
     """A provider that refuses, or a key that is missing: one thing to mend, however many wait for it."""
     first = min(group, key=lambda one: (one.agent_state != "active", one.blocks))
     named = target_of(first.name, first.home)
     agents = len({one.agent for one in group})
-    blocks = blocks_of(group)
     provider = key.partition("#")[0]
     who = first.name if agents == 1 else f"{agents} agents"
     if kind == "quota":
@@ -78,18 +101,9 @@ def _provider(kind: NeedKind, key: str, group: Sequence[BlockedWork]) -> Need:
         why = f"{first.missing}; set it, then awk restart --kernel from that shell"
     else:
         why = f"{provider} refused the key; set another one, then awk restart --kernel from that shell"
-    cancel = [action("take it back", f"cancel {' '.join(blocks)}")] if len(blocks) <= CANCELLED_AT_ONCE else []
-    return Need(
-        kind=kind,
-        id=named,
-        agent=first.name if agents == 1 else None,
-        space=common(one.space for one in group),
-        run=run_of(common(one.run for one in group)),
-        since=min(one.since for one in group),
-        blocks=blocks,
-        text=one_line(f"{who} cannot go on: {why}"),
-        actions=(action("try again", f"reset {named}"), *cancel),
-    )
+    again = action("try again", f"reset {named}")
+    agent = first.name if agents == 1 else None
+    return _stuck(kind, group, named, f"{who} cannot go on: {why}", again, *_few(group), agent=agent)
 
 
 def _limit(_kind: NeedKind, _key: str, group: Sequence[BlockedWork]) -> Need:
@@ -100,17 +114,8 @@ def _limit(_kind: NeedKind, _key: str, group: Sequence[BlockedWork]) -> Need:
             limited_run(limit), since=min(one.since for one in group), blocks=blocks_of(group)
         )
     named = target_of(first.name, first.home)
-    return Need(
-        kind="limit",
-        id=named,
-        agent=first.name,
-        space=common(one.space for one in group),
-        run=run_of(common(one.run for one in group)),
-        since=min(one.since for one in group),
-        blocks=blocks_of(group),
-        text=one_line(f"{first.name} has used up its budget"),
-        actions=(action("grant it once more", f"continue {named}"),),
-    )
+    more = action("grant it once more", f"continue {named}")
+    return _stuck("limit", group, named, f"{first.name} has used up its budget", more, agent=first.name)
 
 
 def limited_run(one: LimitedRun) -> Need:
@@ -127,37 +132,18 @@ def limited_run(one: LimitedRun) -> Need:
 
 
 def _answer(kind: NeedKind, _key: str, group: Sequence[BlockedWork]) -> Need:
-    first, blocks = group[0], blocks_of(group)
-    return Need(
-        kind=kind,
-        id=blocks[0],
-        agent=first.name,
-        space=common(one.space for one in group),
-        run=run_of(common(one.run for one in group)),
-        since=min(one.since for one in group),
-        blocks=blocks,
-        text=one_line(f"{first.name} waits for an answer that nobody is left to give"),
-        actions=(action("take it back", f"cancel {' '.join(blocks)}"),),
-    )
+    name = group[0].name
+    text = f"{name} waits for an answer that nobody is left to give"
+    return _stuck(kind, group, blocks_of(group)[0], text, _cancel(group), agent=name)
 
 
 def _node(kind: NeedKind, key: str, group: Sequence[BlockedWork]) -> Need:
     """Work of one agent that no machine can take: told once, however much of it waits."""
-    first, blocks = group[0], blocks_of(group)
-    named = target_of(first.name, first.home)
+    name, named = group[0].name, target_of(group[0].name, group[0].home)
     asked = " ".join(key.split("\0")[1:]) or "that it needs"
-    cancel = [action("take it back", f"cancel {' '.join(blocks)}")] if len(blocks) <= CANCELLED_AT_ONCE else []
-    return Need(
-        kind=kind,
-        id=named,
-        agent=first.name,
-        space=common(one.space for one in group),
-        run=run_of(common(one.run for one in group)),
-        since=min(one.since for one in group),
-        blocks=blocks,
-        text=one_line(f"{first.name} waits for a node with {asked}, and none is up: awk node list says why"),
-        actions=(action("look for one again", f"reset {named}"), *cancel),
-    )
+    text = f"{name} waits for a node with {asked}, and none is up: awk node list says why"
+    again = action("look for one again", f"reset {named}")
+    return _stuck(kind, group, named, text, again, *_few(group), agent=name)
 
 
 MAKERS: Final[Mapping[NeedKind, Callable[[NeedKind, str, Sequence[BlockedWork]], Need]]] = {

@@ -15,8 +15,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from kernel.policy.guard import TEXT_BYTES, read_answer
-from kernel.policy.recall import excerpt, rank, remembered
-from kernel.policy.word_forms import asked_words
+from kernel.policy.recall import asked_words, excerpt, rank, remembered
 from protocol.agent_memory import CLASSES, SOURCES_LIMIT, TIERS, Entry, Source, SourceClass, Tier, Visibility, least
 
 MOST_GIVEN: Final = 10

@@ -17,6 +17,7 @@ from kernel.policy.open_items import (
     DeadInstruction,
     Elector,
     ErrorAgent,
+    OpenItem,
     PendingProposal,
     Proposed,
     Question,
@@ -82,35 +83,30 @@ def _found(state: Snapshot) -> Iterator[Make]:
         yield partial(_dead, dead)
 
 
-def _request(one: Request) -> Need:
+def _of(kind: NeedKind, one: OpenItem, text: str, *actions: NeedAction, blocks: tuple[str, ...] = ()) -> Need:
     return Need(
-        kind="approval",
+        kind=kind,
         id=one.id,
         agent=one.name,
         space=one.space,
         run=run_of(one.run),
         since=one.since,
-        blocks=(instruction_id(one.instruction),),
-        text=one_line(f"{one.name} wants to call {one.tool}"),
-        actions=(action("approve", f"approve {one.id}"), action("deny", f"deny {one.id}")),
+        blocks=blocks,
+        text=one_line(text),
+        actions=actions,
     )
+
+
+def _request(one: Request) -> Need:
+    approve, deny = action("approve", f"approve {one.id}"), action("deny", f"deny {one.id}")
+    blocks = (instruction_id(one.instruction),)
+    return _of("approval", one, f"{one.name} wants to call {one.tool}", approve, deny, blocks=blocks)
 
 
 def _question(one: Question) -> Need:
-    return Need(
-        kind="answer",
-        id=one.id,
-        agent=one.name,
-        space=one.space,
-        run=run_of(one.run),
-        since=one.since,
-        blocks=(one.id,),
-        text=one_line(f"{one.name} is asked: {one.asked}"),
-        actions=(
-            action("answer it, in your own words for these", f"answer {one.id} done"),
-            action("take it back", f"cancel {one.id}"),
-        ),
-    )
+    answer = action("answer it, in your own words for these", f"answer {one.id} done")
+    cancel = action("take it back", f"cancel {one.id}")
+    return _of("answer", one, f"{one.name} is asked: {one.asked}", answer, cancel, blocks=(one.id,))
 
 
 def needs_person(one: PendingProposal) -> bool:
@@ -198,29 +194,16 @@ def _task(one: StuckTask) -> Need:
 
 def _memory(one: Proposed) -> Need:
     tray = f"agent memory {one.name} tray"
-    return Need(
-        kind="memory",
-        id=one.id,
-        agent=one.name,
-        space=one.space,
-        run=run_of(one.run),
-        since=one.since,
-        text=one_line(f"{one.name} may want to remember {one.key}: {one.value}"),
-        actions=(action("remember it", f"{tray} approve {one.id}"), action("do not", f"{tray} reject {one.id}")),
-    )
+    text = f"{one.name} may want to remember {one.key}: {one.value}"
+    take, leave = action("remember it", f"{tray} approve {one.id}"), action("do not", f"{tray} reject {one.id}")
+    return _of("memory", one, text, take, leave)
 
 
 def _soul(one: SuggestedSoul) -> Need:
     soul = f"agent soul {one.name}"
-    return Need(
-        kind="soul",
-        id=one.id,
-        agent=one.name,
-        run=run_of(one.run),
-        since=one.since,
-        text=one_line(f"{one.name} suggests for its {one.trait}: {one.value}"),
-        actions=(action("take it", f"{soul} approve {one.id}"), action("do not", f"{soul} reject {one.id}")),
-    )
+    text = f"{one.name} suggests for its {one.trait}: {one.value}"
+    take, leave = action("take it", f"{soul} approve {one.id}"), action("do not", f"{soul} reject {one.id}")
+    return _of("soul", one, text, take, leave)
 
 
 def _untrusted(one: Untrusted) -> Need:
@@ -243,13 +226,5 @@ def _dead(one: DeadInstruction) -> Need:
     said = f": {one.text}" if one.text.strip() else ""
     retry = [action("see what it would run, and keep it", "trust")] if one.cause == "untrusted" else []
     retry += [action("try it again", f"retry {one.id}")] if one.retriable else []
-    return Need(
-        kind="dead",
-        id=one.id,
-        agent=one.name,
-        space=one.space,
-        run=run_of(one.run),
-        since=one.since,
-        text=one_line(f"{one.name}: {one.id} ended {one.status}{why}{said}"),
-        actions=(*retry, action("list all that failed no more", "dead --clear")),
-    )
+    text = f"{one.name}: {one.id} ended {one.status}{why}{said}"
+    return _of("dead", one, text, *retry, action("list all that failed no more", "dead --clear"))

@@ -30,7 +30,7 @@ from kernel.source.diagnostics import BadDefinition
 from kernel.store import instructions, nodes
 from kernel.store.reader import Reader
 from kernel.store.transaction import emit_log
-from kernel.store.transitions.placing import waiting_for_node
+from kernel.store.waits import waiting_for_node
 from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.node import NodeFacts

@@ -27,8 +27,8 @@ from kernel.services.worktrees import WorktreeSweep
 from kernel.source.restore_journal import ASIDE
 from kernel.source.safe_paths import open_file, open_folder, room_of
 from kernel.store import worktrees
+from kernel.store.checkup import free_and_whole
 from kernel.store.reader import Reader
-from kernel.store.table_sizes import free_and_whole
 from kernel.store.transitions.retention import give_back
 from kernel.store.writer import Writer
 from protocol.api.kernel import PrunedRow, PruneGroup, PruneKept, PruneReport, PruneRequest

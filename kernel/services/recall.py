@@ -15,8 +15,7 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 import msgspec
 import trio
 
-from kernel.policy.recall import RERANKED, Found, Ranked, excerpt, fused, rank, remembered
-from kernel.policy.word_forms import asked_words
+from kernel.policy.recall import RERANKED, Found, Ranked, asked_words, excerpt, fused, rank, remembered
 from kernel.services.embeddings import Embeddings, NoEndpoint, NoVectors, closeness_to, said_in
 from kernel.store import history, recall_index, turn_index
 from kernel.store.database import Connection

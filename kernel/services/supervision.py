@@ -14,10 +14,9 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.policy.idle import kept_by
-from kernel.policy.restart import HOUR_MS, OF_SERVICES, Backoff, CrashRecord, Stop, after_crash
+from kernel.policy.retry import HOUR_MS, OF_SERVICES, Backoff, CrashRecord, Stop, after_crash
 from kernel.source.safe_paths import root_fault
-from kernel.store.checkup import outstanding
+from kernel.store.checkup import kept_by, outstanding
 from kernel.store.errors import StorageFailed
 from kernel.store.reader import Reader
 from kernel.store.transaction import emit_log

@@ -19,8 +19,7 @@ from kernel.agents.telemetry import header_fields, may_reach, otel_unit, traces_
 from kernel.agents.trust import TrustedFiles
 from kernel.agents.webhooks import host_of
 from kernel.fault_injection import fault_point
-from kernel.policy.otlp import CONTENT_TYPE, export_request
-from kernel.policy.traces import SCHEMA
+from kernel.policy.traces import CONTENT_TYPE, SCHEMA, export_request
 from kernel.services.signed_post import Asked, Post, Unreached, post
 from kernel.store import traces
 from kernel.store.feed import Wake

@@ -35,7 +35,7 @@ from kernel.services.handover import (
     interpreter_at,
     try_version,
 )
-from kernel.store.transitions.upgrade import upgrade_failed, upgraded
+from kernel.store.transitions.recovery import upgrade_failed, upgraded
 from kernel.store.writer import Writer
 from protocol.api.kernel import UpgradeReport, UpgradeState
 from protocol.errors import Refused

@@ -23,7 +23,7 @@ from kernel.services.nodes import Nodes
 from kernel.services.preparation import Preparation
 from kernel.store.reader import Reader
 from kernel.store.transitions.lease import Leased
-from kernel.store.transitions.placing import node_is_there, wait_for_node, waiting_for_node
+from kernel.store.waits import node_is_there, wait_for_node, waiting_for_node
 from kernel.store.writer import Writer
 from protocol.agent import AgentDefinition
 from protocol.errors import Refused

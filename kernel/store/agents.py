@@ -12,7 +12,7 @@ import apsw
 import msgspec
 
 from kernel.policy.agent_status import AgentState, AgentWork, agent_status
-from kernel.policy.restart import AT_ONCE, Backoff, CrashRecord, after_crash
+from kernel.policy.retry import AT_ONCE, Backoff, CrashRecord, after_crash
 from kernel.rule.draft import Origin
 from kernel.store import circuit_breakers, rows, task_views, waits
 from kernel.store.circuit_breakers import release_agent

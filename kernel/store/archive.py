@@ -22,7 +22,7 @@ from kernel.store import (
     work_notes,
     workflows,
 )
-from kernel.store.messages import message_of
+from kernel.store.messages import MESSAGES, SAID, message_of
 from kernel.store.rows import Page
 from kernel.store.workflows import WorkflowRecord
 from protocol.archive import ArchivedEntry, ArchivedStatus, ArchivedVersion
@@ -61,15 +61,10 @@ Read = Callable[[apsw.Connection, Scope, tuple[int, int]], Batch]
 """The rows of a part behind a place: the number of a row, and of a row within that."""
 
 # One for each index: of a run, and of what belongs to none.
-SAID_IN_RUN: Final = """
-SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
-WHERE run = :run AND space = :space AND seq > :after AND kind NOT IN ('approval', 'due', 'done', 'failed')
-ORDER BY seq LIMIT :limit
+SAID_IN_RUN: Final = f"""
+{MESSAGES} WHERE run = :run AND space = :space AND seq > :after AND {SAID} ORDER BY seq LIMIT :limit
 """
-SAID_IN_SPACE: Final = """
-SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
-WHERE space = :space AND seq > :after AND kind NOT IN ('approval', 'due', 'done', 'failed') ORDER BY seq LIMIT :limit
-"""
+SAID_IN_SPACE: Final = f"{MESSAGES} WHERE space = :space AND seq > :after AND {SAID} ORDER BY seq LIMIT :limit"
 
 
 def channel(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:

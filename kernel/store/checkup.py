@@ -1,17 +1,68 @@
-"""Looks at a database that no kernel has open, and changes nothing: whether it is whole, and what is left to do."""
+"""Looks at a database and changes nothing: whether it is whole, what is left to do, and what takes room in it.
+
+Also whether this program could go on with one that another program has open.
+"""
 
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final, cast
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple, cast
 from urllib.parse import quote
 
 import apsw
 import msgspec
 
-from kernel.policy.idle import Outstanding
-from kernel.store.database import check_integrity, migrations
+from kernel.store.database import (
+    BUSY_MILLISECONDS,
+    cannot_open,
+    check_integrity,
+    migrate,
+    migrations,
+    missing_migrations,
+)
+from kernel.store.errors import CannotOpen
+from kernel.store.snapshot import SnapshotRefused, open_beside
 from kernel.store.transitions.retention import ended
+from protocol.names import run_id
+
+
+class Outstanding(msgspec.Struct, frozen=True, kw_only=True):
+    """The things that a kernel is needed for, as far as the log knows, and the newest event of it."""
+
+    event: int = 0
+    work: bool = False
+    """Instructions that have not ended, also those that wait for a person, who is told of them by a kernel alone."""
+    runs: bool = False
+    """Runs of workflows that come to an end; what was started and stays is there again with the next kernel."""
+    votes: bool = False
+    merges: bool = False
+    schedules: bool = False
+    deliveries: bool = False
+    """Webhooks that will be tried again."""
+    passing: bool = False
+    """Words of workflows that keep none, which are to be removed soon."""
+
+
+def kept_by(outstanding: Outstanding, *, requests: int, hooks: bool) -> str | None:
+    """Return what keeps the kernel, in words; None: nothing. ``requests``: those that are being answered, streams
+    among them; ``hooks``: programs without a token may have something to say at any time.
+
+    What failed for good, and an agent in error, keep none: nothing waits for them, and they are in the log.
+    """
+    reasons = (
+        (outstanding.work, "work that has not ended"),
+        (outstanding.runs, "a run that has not ended"),
+        (outstanding.votes, "a vote that is open"),
+        (outstanding.merges, "a merge that is under way"),
+        (outstanding.schedules, "a schedule"),
+        (outstanding.deliveries, "a webhook that is tried again"),
+        (outstanding.passing, "words that are to be removed"),
+        (requests > 0, "a client that is served"),
+        (hooks, "hooks in the project file"),
+    )
+    return next((text for holds, text in reasons if holds), None)
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,3 +164,120 @@ def outstanding(conn: apsw.Connection) -> Outstanding:
         deliveries=deliveries,
         passing=bool(ended(conn)),
     )
+
+
+def try_to_open(path: str, copy: str) -> None:
+    """Find out whether this program could go on with the database at ``path``, which another one has open: nothing of
+    it is changed. What it lacks is tried on a copy at ``copy``, which is removed. Raises CannotOpen.
+    """
+    try:
+        found = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+        found.set_busy_timeout(BUSY_MILLISECONDS)
+        try:
+            if not missing_migrations(found, path):
+                return
+            trial = apsw.Connection(copy)
+            try:
+                with trial.backup("main", found, "main") as backup:
+                    backup.step(-1)
+                migrate(trial, copy)
+            except CannotOpen as error:
+                raise CannotOpen(f"what this version changes in the database fails on a copy of it: {error}") from error
+            finally:
+                trial.close()
+        finally:
+            found.close()
+    except apsw.Error as error:
+        raise cannot_open(path, error) from error
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            Path(copy + suffix).unlink(missing_ok=True)
+
+
+GROUPS: Final = MappingProxyType(
+    {
+        "messages": ("messages", "deliveries"),
+        "what agents did": ("entries", "effects", "blobs", "attempts", "instructions", "handovers"),
+        "events": ("events",),
+        "documents": (
+            "documents", "document_versions", "document_suggestions", "document_owners", "document_mirrors",
+        ),
+        "runs, tasks and votes": ("workflows", "tasks", "task_needs", "ballots", "votes", "electors", "landings"),
+        "approvals and audit": ("approvals", "approval_rules", "audit", "grants", "feedback"),
+    }
+)  # fmt: skip
+"""Long texts, frozen prompts and resources are blobs."""
+OTHER: Final = "other tables"
+FREE: Final = "free pages"
+
+
+class RunSize(NamedTuple):
+    """What was said and done in one run, in bytes, and its working trees."""
+
+    id: str
+    run: str
+    state: str
+    bytes: int
+    trees: tuple[str, ...]
+
+
+class Sizes(NamedTuple):
+    """The bytes of each group, and the runs that take most of them; how many runs there are."""
+
+    groups: dict[str, int]
+    runs: tuple[RunSize, ...]
+    run_count: int
+
+
+TABLES: Final = """
+SELECT coalesce(s.tbl_name, ''), sum(d.pgsize) FROM dbstat AS d LEFT JOIN sqlite_schema AS s ON s.name = d.name
+WHERE d.aggregate = TRUE GROUP BY 1
+"""
+FREE_AND_WHOLE: Final = """
+SELECT freelist_count * page_size, page_count * page_size
+FROM pragma_freelist_count, pragma_page_count, pragma_page_size
+"""
+
+
+def free_and_whole(conn: apsw.Connection) -> tuple[int, int]:
+    """The bytes of free pages, and those of all pages."""
+    [(free, whole)] = cast("list[tuple[int, int]]", conn.execute(FREE_AND_WHOLE).fetchall())
+    return free, whole
+
+
+RUNS: Final = """
+SELECT w.id, w.name, w.tag, w.state,
+  (SELECT coalesce(sum(length(CAST(m.text AS BLOB))), 0) FROM messages AS m WHERE m.run = w.id)
+  + (SELECT coalesce(sum(length(e.body) + coalesce(length(b.body), 0)), 0)
+     FROM instructions AS i CROSS JOIN entries AS e ON e.instruction = i.id LEFT JOIN blobs AS b ON b.hash = e.blob
+     WHERE i.run = w.id) AS bytes
+FROM workflows AS w ORDER BY bytes DESC, w.id LIMIT ?
+"""
+COUNT: Final = "SELECT count(*) FROM workflows"
+TREES: Final = "SELECT path FROM worktrees WHERE run = ? AND state IN ('made', 'removing', 'kept') ORDER BY path"
+
+
+def sizes_of(path: str, runs: int) -> Sizes:
+    """Measure the database at ``path``, which a kernel may be writing; of ``runs`` at most. Raises SnapshotRefused."""
+    try:
+        connection = open_beside(path)
+        try:
+            connection.execute("BEGIN")
+            group_of = {table: group for group, tables in GROUPS.items() for table in tables}
+            groups = dict.fromkeys((*GROUPS, OTHER), 0)
+            for table, size in cast("list[tuple[str, int]]", connection.execute(TABLES).fetchall()):
+                groups[group_of.get(table, OTHER)] += size
+            groups[FREE] = free_and_whole(connection)[0]
+            rows = cast("list[tuple[int, str, str, str, int]]", connection.execute(RUNS, (runs,)).fetchall())
+            found = [
+                RunSize(
+                    run_id(number), f"{name}:{tag}", state, size,
+                    tuple(str(tree) for (tree,) in connection.execute(TREES, (number,)).fetchall()),
+                )
+                for number, name, tag, state, size in rows
+            ]  # fmt: skip
+            return Sizes(groups, tuple(found), int(connection.execute(COUNT).get or 0))
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        raise SnapshotRefused(f"{path} cannot be measured: {error}") from error

@@ -116,8 +116,8 @@ DELETE: Final = "DELETE FROM breakers WHERE key = ?"
 def close(tx: Transaction, key: str) -> None:
     """The provider answers: close the breaker, and let those go on that it held, one agent after the other."""
     tx.conn.execute(DELETE, (key,))
-    waiters = waits.waiting_for(tx, key)
-    order = list(dict.fromkeys([*(waiter.agent for waiter in waiters), *waits.held_by(tx, key)]))
+    waiters = waits.waiting_for(tx.conn, key)
+    order = list(dict.fromkeys([*(waiter.agent for waiter in waiters), *waits.held_by(tx.conn, key)]))
     wake(tx, (waiter.number for waiter in waiters))
     for agent, at_ms in zip(order, policy.release_times(len(order), tx.now_ms), strict=True):
         _release(tx, agent, at_ms)

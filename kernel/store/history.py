@@ -11,8 +11,9 @@ from typing import Final, NamedTuple, cast
 import apsw
 
 from kernel.store.entries import Step, steps_of
-from kernel.store.messages import message_of
+from kernel.store.messages import MESSAGES, message_of
 from kernel.store.recall_index import Progress
+from kernel.store.rows import Sql
 from kernel.store.transaction import rfc3339
 from kernel.store.turn_index import Place, Turn
 from protocol.api.history import HistoryCall, HistoryTurn
@@ -21,18 +22,14 @@ from protocol.names import instruction_id, message_id, name_of, place_of
 BATCH: Final = 500
 """Messages, or instructions, in one commit of the index."""
 
-LOG: Final = "SELECT at_ms, pid FROM boots ORDER BY id LIMIT 1"
+log_name = Sql("SELECT at_ms || '-' || pid FROM boots ORDER BY id LIMIT 1").scalar(str, "")
+"""Return what tells this log from any other: when and by which process it was begun."""
+
 NEWEST: Final = """
 SELECT (SELECT coalesce(max(seq), 0) FROM messages),
   (SELECT max(coalesce((SELECT max(seq) FROM events), 0), k.events) FROM kept AS k WHERE k.id = 1),
   (SELECT coalesce(max(id), 0) FROM instructions)
 """
-
-
-def log_name(conn: apsw.Connection) -> str:
-    """Return what tells this log from any other: when and by which process it was begun."""
-    row = conn.execute(LOG).fetchone()
-    return "" if row is None else f"{row[0]}-{row[1]}"
 
 
 def newest(conn: apsw.Connection) -> tuple[int, int, int]:
@@ -115,12 +112,12 @@ def _steps(conn: apsw.Connection, number: int) -> Iterator[Turn]:
             yield Turn(agent, Place("step", number, step.k, space, step.at_ms), "\n".join([step.text, *called]))
 
 
-MESSAGE: Final = """
-SELECT m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared
-FROM messages AS m WHERE m.seq = :seq AND m.cleared = 0
-  AND (EXISTS (SELECT 1 FROM deliveries AS d WHERE d.message = m.seq AND d.agent = :agent)
-    OR EXISTS (SELECT 1 FROM instructions AS i WHERE i.id = m.cause AND i.agent = :agent))
+OWN: Final = """
+WHERE seq = :seq AND cleared = 0
+  AND (EXISTS (SELECT 1 FROM deliveries AS d WHERE d.message = messages.seq AND d.agent = :agent)
+    OR EXISTS (SELECT 1 FROM instructions AS i WHERE i.id = messages.cause AND i.agent = :agent))
 """
+MESSAGE: Final = f"{MESSAGES} {OWN}"
 
 
 def texts(conn: apsw.Connection, agent: str, places: Iterable[Place]) -> dict[Place, HistoryTurn]:

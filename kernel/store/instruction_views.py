@@ -1,7 +1,7 @@
 """Read models of instructions, as people see them: one with its steps and failed calls, and the queue of an agent."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
 import apsw
@@ -9,8 +9,7 @@ import msgspec
 
 from kernel.store import rows
 from kernel.store.approvals import expires_at, of_instruction
-from kernel.store.instructions import AgentInSpace, Standing, of_row, standing
-from kernel.store.missing_credentials import missing_credentials
+from kernel.store.instructions import CHAIN, AgentInSpace, Standing, of_row, standing
 from kernel.store.rows import WHOLE, Page, SpentColumns
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.work_notes import handed_over
@@ -19,6 +18,42 @@ from protocol.errors import ErrorClass
 from protocol.instruction import LANES
 from protocol.ipc import Refusal, Shown
 from protocol.names import instruction_id, message_id, name_of, number_of, place_of
+
+# Who was refused waits for its provider's breaker. Who had no key to show waits for its own agent, and so does all of
+# that agent's work behind it.
+CREDENTIALS_ERROR: Final = """
+SELECT t.stderr_tail FROM instructions AS i
+CROSS JOIN instructions AS kept ON kept.agent = i.agent AND kept.state = 'waiting'
+CROSS JOIN attempts AS t ON t.instruction = kept.id
+WHERE i.id = ? AND kept.waits_for = 'credentials' AND kept.wait_key = 'agent:' || kept.agent AND t.outcome = 'auth'
+ORDER BY t.instruction, t.epoch DESC LIMIT 1
+"""
+
+
+ANSWERED_BY: Final = "SELECT wait_key FROM instructions WHERE id = ? AND waits_for = 'answer'"
+
+
+def missing_credentials(conn: apsw.Connection, id: str) -> str | None:
+    """Return the credentials that are missing for the instruction to be tried; None where its provider was asked, or it
+    waits for no key.
+
+    Who waits for an answer lacks what whoever is to give it lacks.
+    """
+    number = number_of(id, "i")
+    for _ in range(CHAIN):
+        asks = conn.execute(ANSWERED_BY, (number,)).fetchone()
+        if asks is None:
+            break
+        number = number_of(asks[0] or "", "i")
+    row = conn.execute(CREDENTIALS_ERROR, (number,)).fetchone()
+    return None if row is None else row[0]
+
+
+def all_missing_credentials(conn: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
+    """The same of several, for those of which it is so."""
+    found = ((one, missing_credentials(conn, one)) for one in ids)
+    return {one: why for one, why in found if why is not None}
+
 
 TEXT_CHARACTERS: Final = 500
 NAME_CHARACTERS: Final = 100

@@ -25,8 +25,8 @@ from kernel.policy.open_items import (
 )
 from kernel.store import rows, souls, task_views, traces, tray, voting, webhooks
 from kernel.store.circuit_breakers import breakers
+from kernel.store.instruction_views import missing_credentials
 from kernel.store.instructions import COUNT_DEAD, Standing, needs_of, of_row
-from kernel.store.missing_credentials import missing_credentials
 from kernel.store.rows import Page
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.waits import PERSONS

@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.policy.otlp import Span
 from kernel.policy.traces import (
     AttemptDone,
     Origin,
     RunDone,
+    Span,
     StepDone,
     Work,
     WorkDone,

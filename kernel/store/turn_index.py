@@ -6,8 +6,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.policy.recall import Corpus, relevance, weights, with_beside, within_budget
-from kernel.policy.word_forms import words
+from kernel.policy.recall import Corpus, relevance, weights, with_beside, within_budget, words
 from kernel.store.recall_index import BUDGET, CANDIDATES, INDEXED_CHARACTERS, SET_PROGRESS, UNSCRUBBED, Progress
 
 Kind = Literal["message", "step"]
@@ -375,8 +374,9 @@ def turns_of(conn: apsw.Connection, agent: str | None, kind: Kind, number: int) 
 
 def forget_turns(conn: apsw.Connection, turns: Iterable[int]) -> int:
     """Remove these turns. Returns how many there were; recall_index.scrub has to follow. Raises apsw.Error."""
+    removed = 0
     with conn:
-        removed = sum(_drop(conn, turn) for turn in turns)
+        removed += sum(_drop(conn, turn) for turn in turns)
         if removed:
             conn.execute(EMPTY_SPACES)
             conn.execute(UNSCRUBBED, (1,))

@@ -10,10 +10,14 @@ own.
 from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
 
+import apsw
+
+from kernel.policy.scheduling import Candidate
+from kernel.store.instructions import needs_of
 from kernel.store.rows import Sql, instruction_sql
 from kernel.store.transaction import Transaction, optional_rfc3339
 from protocol.instruction import LANES, WaitReason
-from protocol.names import AgentKey, InstructionId, instruction_id, name_of
+from protocol.names import AgentKey, InstructionId, instruction_id, name_of, number_of
 
 
 class Waiter(NamedTuple):
@@ -21,6 +25,14 @@ class Waiter(NamedTuple):
 
     number: int
     agent: AgentKey
+
+
+def tell_queued(
+    tx: Transaction, number: int, name: str, space: str, lane: int, status: str = "queued", **more: object
+) -> None:
+    """Tell the state of an instruction that has not begun, and with ``more`` for what it waits, or why it is back."""
+    data = {"status": status, "lane": LANES[lane], "not_before": None, **more}
+    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
 
 
 WAIT: Final = instruction_sql("""
@@ -32,35 +44,15 @@ WHERE id = ? AND state {before pause} RETURNING name, space, lane
 def wait(tx: Transaction, number: int, reason: WaitReason, key: str) -> bool:
     """Have an instruction in its lane wait until ``key`` wakes it. False: it is not in its lane."""
     row = tx.conn.execute(WAIT, (reason, key, number)).fetchone()
-    if row is None:
-        return False
-    _emit_waiting(tx, number, *cast("tuple[str, str, int]", row), reason)
-    return True
+    if row is not None:
+        name, space, lane = row
+        tell_queued(tx, number, name, space, lane, "waiting", waits_for=reason)
+    return row is not None
 
 
-# A time that it had been waiting for is kept: it counts again once the workflow goes on.
-WAIT_IF_PAUSED: Final = instruction_sql("""
-UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL
-WHERE id = ? AND state {before pause} AND EXISTS (
-  SELECT 1 FROM workflows AS w WHERE w.id = instructions.run AND w.state = 'running' AND w.paused = 1)
-RETURNING name, space, lane
-""")
-
-
-def wait_if_paused(tx: Transaction, number: int) -> bool:
-    """Have an instruction wait where its workflow is paused. Returns whether it does."""
-    row = tx.conn.execute(WAIT_IF_PAUSED, (number,)).fetchone()
-    if row is None:
-        return False
-    _emit_waiting(tx, number, *cast("tuple[str, str, int]", row), "paused")
-    return True
-
-
-# A workflow may have somebody else in the place of what an agent's file says.
 PERSONS: Final = "person"
 """The key of all that waits for the person behind its agent: what wakes it is an answer."""
-
-
+# A workflow may have somebody else in the place of what an agent's file says.
 person = Sql("""
 SELECT coalesce(m.answer_ms, a.answer_ms) FROM agents AS a
 LEFT JOIN members AS m ON m.space = :space AND m.name = :name AND m.agent = a.key
@@ -69,26 +61,40 @@ WHERE a.key = :agent AND coalesce(m.backend, a.backend) = 'human'
 """Return how long the person behind ``agent`` may take to answer in ``space``, 0 for as long as he likes; None: no
 person is behind it."""
 
-
-WHOSE: Final = "SELECT space, name, agent FROM instructions WHERE id = ?"
-WAIT_FOR_PERSON: Final = instruction_sql("""
+LANED: Final = instruction_sql("""
+SELECT i.name, i.space, i.lane, i.agent, EXISTS (
+  SELECT 1 FROM workflows AS w WHERE w.id = i.run AND w.state = 'running' AND w.paused = 1)
+FROM instructions AS i WHERE i.id = ? AND i.state {before pause}
+""")
+# A time that it had been waiting for is kept: it counts again once the workflow goes on.
+PAUSE: Final = instruction_sql(
+    "UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL WHERE id = ?"
+)
+ASK_PERSON: Final = instruction_sql("""
 UPDATE instructions SET state = {pause}, waits_for = 'person', wait_key = 'person', not_before_ms = 0,
-  parked_ms = :now, answer_by_ms = CASE :within WHEN 0 THEN 0 ELSE :now + :within END
-WHERE id = :id AND state {before pause} RETURNING name, space, lane
+  parked_ms = :now, answer_by_ms = CASE :within WHEN 0 THEN 0 ELSE :now + :within END WHERE id = :id
 """)
 
 
-def wait_for_person(tx: Transaction, number: int) -> bool:
-    """Have an instruction wait for its agent's answer, where that is a person. Returns whether it does."""
-    whose = tx.conn.execute(WHOSE, (number,)).fetchone()
-    within = None if whose is None else person(tx.conn, *cast("tuple[str, str, str]", whose))
-    if within is None:
-        return False
-    row = tx.conn.execute(WAIT_FOR_PERSON, {"id": number, "now": tx.now_ms, "within": within}).fetchone()
+def settle(tx: Transaction, number: int) -> WaitReason | None:
+    """Have an instruction in its lane wait for what keeps it by now: its workflow is paused, its agent is a person.
+
+    Returns what it waits for; None: nothing, or it is not in its lane.
+    """
+    row = tx.conn.execute(LANED, (number,)).fetchone()
     if row is None:
-        return False
-    _emit_waiting(tx, number, *cast("tuple[str, str, int]", row), "person")
-    return True
+        return None
+    name, space, lane, agent, paused = cast("tuple[str, str, int, str, int]", row)
+    within = None if paused else person(tx.conn, space, name, agent)
+    if paused:
+        tx.conn.execute(PAUSE, (number,))
+    elif within is not None:
+        tx.conn.execute(ASK_PERSON, {"id": number, "now": tx.now_ms, "within": within})
+    else:
+        return None
+    reason: WaitReason = "paused" if paused else "person"
+    tell_queued(tx, number, name, space, lane, "waiting", waits_for=reason)
+    return reason
 
 
 # Each part by its index: that of queues, and that of waits.
@@ -100,11 +106,14 @@ ORDER BY id
 """
 
 
+WHOSE: Final = "SELECT space, name, agent FROM instructions WHERE id = ?"
+
+
 def follow_backend(tx: Transaction, agent: AgentKey) -> None:
     """The file of ``agent`` has changed: what waits for a person that is none any more goes into its lane, and back."""
     for number, state in cast("list[tuple[int, str]]", tx.conn.execute(TO_MOVE, (agent, agent)).fetchall()):
         if state != "waiting":
-            wait_for_person(tx, number)
+            settle(tx, number)
             continue
         whose = tx.conn.execute(WHOSE, (number,)).fetchone()
         if person(tx.conn, *cast("tuple[str, str, str]", whose)) is None:
@@ -131,22 +140,13 @@ def wait_in_space(tx: Transaction, space: str, reason: WaitReason) -> None:
     """Have the whole queue of ``space``, and of what is open below it, wait until somebody continues it."""
     rows = tx.conn.execute(WAIT_IN_SPACE, {"space": space, "now": tx.now_ms, "reason": reason}).fetchall()
     for number, name, place, lane in cast("list[tuple[int, str, str, int]]", rows):
-        _emit_waiting(tx, number, name, place, lane, reason)
+        tell_queued(tx, number, name, place, lane, "waiting", waits_for=reason)
 
 
-def _emit_waiting(tx: Transaction, number: int, name: str, space: str, lane: int, reason: WaitReason) -> None:
-    data = {"status": "waiting", "lane": LANES[lane], "not_before": None, "waits_for": reason}
-    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
-
-
-WAITING_FOR: Final = """
-SELECT id, agent FROM instructions WHERE state = 'waiting' AND wait_key = ? ORDER BY lane, id
-"""
-
-
-def waiting_for(tx: Transaction, key: str) -> list[Waiter]:
-    """The instructions that wait for ``key``, the most urgent first."""
-    return [Waiter(*cast("Waiter", row)) for row in tx.conn.execute(WAITING_FOR, (key,)).fetchall()]
+waiting_for = Sql("""
+SELECT id AS number, agent FROM instructions WHERE state = 'waiting' AND wait_key = ? ORDER BY lane, id
+""").rows(Waiter)
+"""The instructions that wait for a key, the most urgent first."""
 
 
 WAKE: Final = instruction_sql("""
@@ -166,14 +166,11 @@ def wake(tx: Transaction, numbers: Iterable[int]) -> tuple[int, ...]:
         row = tx.conn.execute(WAKE, (number,)).fetchone()
         if row is None:
             continue
-        if wait_if_paused(tx, number):
+        reason = settle(tx, number)
+        if reason is None:
+            tell_queued(tx, number, *row)
+        elif reason == "paused":
             kept.append(number)
-            continue
-        if wait_for_person(tx, number):
-            continue
-        name, space, lane = row
-        data = {"status": "queued", "lane": LANES[lane], "not_before": None}
-        tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
     return tuple(kept)
 
 
@@ -194,8 +191,7 @@ def wake_limited(tx: Transaction, *, space: str | None = None, agent: str | None
     found = tx.conn.execute(WAKE_LIMITED_OF, (agent,)) if space is None else tx.conn.execute(WAKE_LIMITED_IN, (space,))
     released = sorted(cast("list[tuple[int, str, str, int]]", found.fetchall()))
     for number, name, place, lane in released:
-        data = {"status": "queued", "lane": LANES[lane], "not_before": None, "waits_for": None}
-        tx.emit("instruction.queued", space=place, agent=name, instruction=number, data=data)
+        tell_queued(tx, number, name, place, lane, waits_for=None)
     return tuple(instruction_id(number) for number, *_rest in released)
 
 
@@ -203,23 +199,14 @@ make_due = Sql("UPDATE instructions SET not_before_ms = 0 WHERE agent = ? AND st
 """Forget the times that the queue of ``agent`` was to be tried again at."""
 
 
-SET_KEY: Final = "UPDATE instructions SET wait_key = ? WHERE id = ?"
+set_key = Sql("UPDATE instructions SET wait_key = ?2 WHERE id = ?1").change()
+"""Have a waiting instruction wait for a key instead, for the same reason."""
 
-
-def set_key(tx: Transaction, number: int, key: str) -> None:
-    """Have a waiting instruction wait for ``key`` instead, for the same reason."""
-    tx.conn.execute(SET_KEY, (key, number))
-
-
-MARK_LIVE: Final = """
-UPDATE instructions SET waits_for = ?, wait_key = ?, not_before_ms = ? WHERE id = ? AND state IN ('leased', 'running')
-"""
-
-
-def mark_live(tx: Transaction, number: int, reason: WaitReason, key: str, until_ms: int) -> None:
-    """Say that an attempt does nothing but wait: it keeps its worker, and its instruction keeps its state."""
-    tx.conn.execute(MARK_LIVE, (reason, key, until_ms, number))
-
+mark_live = Sql("""
+UPDATE instructions SET waits_for = ?2, wait_key = ?3, not_before_ms = ?4
+WHERE id = ?1 AND state IN ('leased', 'running')
+""").change()
+"""Say for what, by its key and until when an attempt does nothing but wait: it keeps its worker, and its state."""
 
 unmark_live = instruction_sql("""
 UPDATE instructions SET {no_wait} WHERE id = ? AND state IN ('leased', 'running') AND waits_for = ?
@@ -263,12 +250,8 @@ def hold(tx: Transaction, agent: AgentKey, key: str, reason: WaitReason, until_m
         tx.emit("agent.changed", agent=name_of(agent), data=data)
 
 
-HELD_BY: Final = "SELECT key FROM agents WHERE hold_key = ? ORDER BY key"
-
-
-def held_by(tx: Transaction, key: str) -> list[AgentKey]:
-    """The agents that ``key`` holds."""
-    return [AgentKey(str(agent)) for (agent,) in tx.conn.execute(HELD_BY, (key,)).fetchall()]
+held_by = Sql("SELECT key FROM agents WHERE hold_key = ? ORDER BY key").column(AgentKey)
+"""The agents that a key holds."""
 
 
 RELEASE: Final = """
@@ -280,3 +263,35 @@ WHERE key = :agent
 def release(tx: Transaction, agent: AgentKey, at_ms: int = 0) -> None:
     """Let ``agent`` be given work again, not before ``at_ms``."""
     tx.conn.execute(RELEASE, {"agent": agent, "at": at_ms if at_ms > tx.now_ms else 0})
+
+
+NODE: Final = "node"
+"""The key of all that waits for a node: what wakes it is one that fits."""
+
+
+def wait_for_node(tx: Transaction, ids: Iterable[InstructionId]) -> None:
+    """Have those of ``ids`` that are still in their lanes wait for a node."""
+    for one in ids:
+        wait(tx, number_of(one, "i") or 0, "node", NODE)
+
+
+def node_is_there(tx: Transaction, ids: Iterable[InstructionId]) -> None:
+    """Return those of ``ids`` that still wait for a node to their places in their lanes."""
+    wanted = {number_of(one, "i") for one in ids}
+    wake(tx, [one.number for one in waiting_for(tx.conn, NODE) if one.number in wanted])
+
+
+PARKED: Final = """
+SELECT i.id, i.agent, i.lane, a.provider, coalesce(m.needs, a.needs), a.node
+FROM instructions AS i CROSS JOIN agents AS a ON a.key = i.agent
+LEFT JOIN members AS m ON m.space = i.space AND m.name = i.name AND m.agent = i.agent
+WHERE i.state = 'waiting' AND i.wait_key = 'node' ORDER BY i.lane, i.id
+"""
+
+
+def waiting_for_node(conn: apsw.Connection) -> tuple[Candidate, ...]:
+    """Return all that waits for a node, the most urgent first."""
+    return tuple(
+        Candidate(instruction_id(number), agent, lane, number, provider, needs_of(asked), node)
+        for number, agent, lane, provider, asked, node in conn.execute(PARKED)
+    )

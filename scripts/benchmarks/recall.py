@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from kernel.policy.word_forms import asked_words
+from kernel.policy.recall import asked_words
 from kernel.store.recall_index import Progress, open_index
 from kernel.store.turn_index import Place, Turn, put_turns, ranked
 from scripts.benchmarks.figure import Figure, p99

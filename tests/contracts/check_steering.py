@@ -219,8 +219,7 @@ async def a_paused_workflow_begins_nothing_and_goes_on_where_it_was(store: Store
     """contracts 4: POST /workflows/:name/:tag/{pause,resume}; also what comes meanwhile, and what is given back."""
     space = await store.workflow("alice", "bob")
     await store.said(space, "@alice go")
-    await store.said(space, "@bob go")
-    leased = await store.take("i2")
+    leased = await store.given(space, "@bob go")
     for _ in range(2):
         await store.writer.commit(pause_workflow, space)
     await store.said(space, "@alice again")

@@ -63,9 +63,8 @@ async def a_refused_append_leaves_nothing(store: Store) -> None:
 async def an_agent_has_one_live_attempt(store: Store) -> None:
     """Promise P3."""
     await store.agents("alice")
-    await store.said("dm:alice", "one")
+    await store.given("dm:alice", "one")
     await store.said("dm:alice", "two")
-    await store.take("i1")
     assert await store.writer.commit(lease, "i2", token_hash("i2")) is None
     assert await store.writer.commit(lease, "i1", token_hash("again")) is None
     assert store.reader.now(instructions.ready, store.clock.now_ms, 10) == ()
@@ -75,8 +74,7 @@ async def an_agent_has_one_live_attempt(store: Store) -> None:
 async def a_fenced_attempt_writes_nothing(store: Store) -> None:
     """HF07: the token of attempt k while k+1 runs."""
     await store.agents("alice")
-    await store.said("dm:alice", "work")
-    old = await store.take("i1")
+    old = await store.given("dm:alice", "work")
     await store.writer.commit(
         requeue, "i1", old.epoch, Requeue(status="queued", outcome="crash", cause="crash", charge="attempt")
     )
@@ -103,8 +101,7 @@ async def a_fenced_attempt_writes_nothing(store: Store) -> None:
 async def a_token_speaks_for_its_attempt_only_while_that_lives(store: Store) -> None:
     """Promise P6, fault HF06."""
     await store.agents("alice")
-    await store.said("dm:alice", "work")
-    leased = await store.take("i1")
+    leased = await store.given("dm:alice", "work")
     token = token_hash("i1", store.clock.now_ms)
     identity = store.reader.now(attempts.identify, token)
     assert identity is not None
@@ -119,8 +116,7 @@ async def a_token_speaks_for_its_attempt_only_while_that_lives(store: Store) -> 
 async def entries_are_written_once_and_in_order(store: Store) -> None:
     """Promise P5."""
     await store.agents("alice")
-    await store.said("dm:alice", "work")
-    await store.take("i1")
+    await store.given("dm:alice", "work")
     first = Entry(k=0, kind="reply", text="a", calls=(ToolCall(id="c", name="t"),), usage=Usage(input_tokens=5))
     for _ in range(2):
         await store.writer.commit(journal, "i1", 1, first)
@@ -275,8 +271,7 @@ async def a_stopped_workflow_leaves_nothing_open(store: Store) -> None:
 async def the_event_stream_tells_what_was_published(store: Store) -> None:
     """P22: what a live reader saw is what the log holds."""
     await store.agents("alice")
-    await store.said("dm:alice", "work")
-    leased = await store.take("i1")
+    leased = await store.given("dm:alice", "work")
     await store.writer.commit(close, "i1", leased.epoch, status="done", text="fine")
     stored = store.reader.now(feed.since, 0)
     assert [event.seq for event in stored] == list(range(1, len(stored) + 1))

@@ -101,8 +101,7 @@ async def while_a_wakeup_runs_one_more_may_wait(store: Store) -> None:
 async def activity_puts_an_interval_off(store: Store) -> None:
     """An interval is reset by activity."""
     due = await armed(store)
-    await store.said("dm:alice", "hello")
-    leased = await store.take("i1")
+    leased = await store.given("dm:alice", "hello")
     assert await come(store, due) == "active"
     store.clock.now_ms += PERIOD_MS - 1
     await store.writer.commit(close, "i1", leased.epoch, status="done", text="hi")

@@ -186,8 +186,8 @@ class EffectWriter:
         number = tx.conn.last_insert_rowid()
         if run.number is not None:
             tx.write(COUNT_ASSIGNED, (run.number,))
-        data = {"status": status, "lane": assign.lane, "not_before": None, "waits_for": waits_for}
-        tx.emit("instruction.queued", space=fact.draft.space, agent=assign.name, instruction=number, data=data)
+        lane = LANES.index(assign.lane)
+        waits.tell_queued(tx, number, assign.name, fact.draft.space, lane, status, waits_for=waits_for)
         return number
 
     def _run_of(self, space: str) -> _Run:

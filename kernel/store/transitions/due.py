@@ -5,7 +5,7 @@ from typing import Final, cast
 import apsw
 
 from kernel.policy.circuit_breaker import HALF_OPEN_MS
-from kernel.store import circuit_breakers
+from kernel.store import circuit_breakers, waits
 from kernel.store.circuit_breakers import probe, release_probe
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.approvals import expire
@@ -66,8 +66,7 @@ def apply_due(tx: Transaction, starvation_ms: int) -> None:
     """Do what is due at the transaction's time, much of it in several calls. Nothing due: nothing is written."""
     aged = tx.conn.execute(AGE, (tx.now_ms - starvation_ms, AGED)).fetchall()
     for number, name, space, state in cast("list[tuple[int, str, str, str]]", aged):
-        data = {"status": state, "lane": "immediate", "not_before": None}
-        tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
+        waits.tell_queued(tx, number, name, space, 0, state)
     over = cast("list[tuple[int]]", tx.conn.execute(OVER, (tx.now_ms,)).fetchall())
     circuit_breakers.wake(tx, (number for (number,) in over))
     for number, free_ms in _places(tx.conn):

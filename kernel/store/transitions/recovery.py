@@ -4,6 +4,8 @@ One transaction: a kernel that dies in it leaves everything as it was, for the n
 Run it only when no worker of the last kernel is left (every keeper's lock was taken). Starts are logged, so that
 kernels that keep dying are noticed. What only the last kernel knew, or a new one may know better, is reset: a refused
 credential or an empty account is tried once more, for whoever starts a kernel may have changed its environment.
+
+An upgrade replaces the program of a kernel that goes on: only what does not go on with it is put back.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +15,7 @@ import apsw
 import msgspec
 
 from kernel.fault_injection import fault_point
-from kernel.policy.restart import LOOP_BOOTS, BootFailures, PastBoot, in_boot_loop, with_failure
+from kernel.policy.retry import LOOP_BOOTS, BootFailures, PastBoot, in_boot_loop, with_failure
 from kernel.policy.scheduling import FENCE_SECONDS
 from kernel.store import circuit_breakers, waits
 from kernel.store.attempts import end_left_behind
@@ -321,3 +323,40 @@ class _Left(msgspec.Struct):
                 not_before_ms = tx.now_ms + FENCED_MS if away else 0
                 requeue(tx, instruction, epoch, msgspec.structs.replace(_REQUEUED, not_before_ms=not_before_ms))
                 self.requeued.append(instruction)
+
+
+STILL_LIVE: Final = """
+SELECT id, epoch FROM instructions INDEXED BY one_live WHERE state IN ('leased', 'running') ORDER BY id
+"""
+SERVES: Final = "UPDATE boots SET term = ? WHERE id = (SELECT max(id) FROM boots)"
+
+
+def settle(tx: Transaction, going_on: Collection[InstructionId], term: int) -> tuple[InstructionId, ...]:
+    """Put back, uncharged, what was live when the program was replaced and does not go on: it was just being ended.
+
+    To be committed before anything is leased, and before any node hears of ``term``, which is this program's. Returns
+    what was put back.
+    """
+    tx.conn.execute(SERVES, (term,))
+    rows = cast("list[tuple[int, int]]", tx.conn.execute(STILL_LIVE).fetchall())
+    left = [(found, epoch) for number, epoch in rows if (found := instruction_id(number)) not in going_on]
+    for instruction, epoch in left:
+        requeue(tx, instruction, epoch, _REQUEUED)
+    end_left_behind(tx)
+    return tuple(instruction for instruction, _ in left)
+
+
+RENAME: Final = "UPDATE boots SET version = ?, pid = ? WHERE id = (SELECT max(id) FROM boots)"
+
+
+def upgraded(tx: Transaction, *, pid: int, version: str, before: str, attempts: int, waited_seconds: float) -> None:
+    """Write down that the program of ``version`` goes on, with so many attempts that waited so long at most."""
+    tx.conn.execute(RENAME, (version, pid))
+    data = {"from": before, "to": version, "pid": pid, "attempts": attempts, "waited_seconds": waited_seconds}
+    tx.emit("kernel.upgraded", data=data)
+
+
+def upgrade_failed(tx: Transaction, *, pid: int, version: str, to: str, reason: str) -> None:
+    """Write down that the program of ``version`` goes on, for ``reason``, and not ``to``."""
+    tx.conn.execute(RENAME, (version, pid))
+    tx.emit("kernel.upgrade_failed", data={"from": version, "to": to, "pid": pid, "reason": reason})

@@ -15,7 +15,7 @@ from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import tasks
 from kernel.store.transitions.threads import compact, take_answers
 from protocol.errors import CLASS_OF_CAUSE, Cause
-from protocol.instruction import LANES, WaitReason
+from protocol.instruction import WaitReason
 from protocol.names import number_of
 
 TOLD_CHARACTERS: Final = 500
@@ -131,19 +131,16 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
         waits.hold(tx, agent, parking.wait_key, parking.waits_for, parking.not_before_ms)
     if parking.crash_jitter is not None:
         charge_crash(tx, agent, parking.crash_jitter)
-    data: dict[str, object] = {
-        "status": parking.status,
-        "lane": LANES[better],
-        "not_before": optional_rfc3339(parking.not_before_ms),
-        "waits_for": parking.waits_for,
-    }
-    retry = parking.retry
-    if retry is not None:
+    more: dict[str, object] = {}
+    if parking.retry is not None:
+        retry = parking.retry
         tries = None if retry.left is None else retry.n + retry.left
-        data |= {"n": retry.n, "tries": tries, "cause": parking.cause, "text": retry.text[:TOLD_CHARACTERS]}
-    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
-    if parking.status != "waiting":
-        waits.wait_for_person(tx, number)  # its file may say so by now
+        more = {"n": retry.n, "tries": tries, "cause": parking.cause, "text": retry.text[:TOLD_CHARACTERS]}
+    waits.tell_queued(
+        tx, number, name, space, better, parking.status,
+        not_before=optional_rfc3339(parking.not_before_ms), waits_for=parking.waits_for, **more,
+    )  # fmt: skip
+    waits.settle(tx, number)  # its file may say so by now
 
 
 def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:

@@ -16,7 +16,7 @@ from kernel.store.transitions.append import continue_work
 from kernel.store.transitions.limits import grant, grant_agent
 from kernel.store.transitions.threads import forget_questions, wait_for_answers
 from protocol.errors import Refused
-from protocol.instruction import LANES, LIVE
+from protocol.instruction import LIVE
 from protocol.names import AgentKey, InstructionId, instruction_id, is_personal, number_of, personal_space, place_of
 
 STATE: Final = "SELECT state, reason FROM agents WHERE key = ?"
@@ -117,7 +117,7 @@ def pause_workflow(tx: Transaction, space: str) -> None:
     """
     if _set_paused(tx, space, paused=True):
         for number in _numbers(tx, LANED, space):
-            waits.wait_if_paused(tx, number)
+            waits.settle(tx, number)
 
 
 def resume_workflow(tx: Transaction, space: str) -> None:
@@ -148,9 +148,7 @@ def continue_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...
 
 def _kept(tx: Transaction, granted: tuple[InstructionId, ...]) -> tuple[InstructionId, ...]:
     for one in granted:
-        number = number_of(one, "i") or 0
-        if not waits.wait_if_paused(tx, number):
-            waits.wait_for_person(tx, number)
+        waits.settle(tx, number_of(one, "i") or 0)
     return granted
 
 
@@ -197,8 +195,7 @@ def promote(tx: Transaction, instruction: str) -> None:
             hint = f"run it again: awk retry {instruction}" if found.state in ("failed", "dead") else None
             too_late = Refused("conflict", f"{instruction} has ended: {found.state}", hint)
         raise too_late
-    data = {"status": row[0], "lane": LANES[0], "not_before": None}
-    tx.emit("instruction.queued", space=found.space, agent=found.name, instruction=found.number, data=data)
+    waits.tell_queued(tx, found.number, found.name, found.space, 0, row[0])
 
 
 # Its age counts from now: what failed last week is not starved. It belongs to the run that is there today.
@@ -271,13 +268,8 @@ def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
         tx.conn.execute(FORGET_HANDOVER, (found.number,))
         tx.conn.execute(START_AFRESH, (found.number,))
         forget_questions(tx, found.number)
-    if not (
-        wait_for_answers(tx, found.number)
-        or waits.wait_if_paused(tx, found.number)
-        or waits.wait_for_person(tx, found.number)
-    ):
-        data = {"status": "queued", "lane": LANES[found.lane], "not_before": None}
-        tx.emit("instruction.queued", space=found.space, agent=found.name, instruction=found.number, data=data)
+    if not wait_for_answers(tx, found.number) and waits.settle(tx, found.number) is None:
+        waits.tell_queued(tx, found.number, found.name, found.space, found.lane)
 
 
 DISMISS: Final = "UPDATE instructions SET dismissed = 1 WHERE state IN ('failed', 'dead') AND dismissed = 0"

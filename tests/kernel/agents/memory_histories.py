@@ -35,8 +35,7 @@ from interface.context.agent_dir import find_agent
 from interface.failure import Failure
 from kernel.agents.catalog import Catalog
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
-from kernel.policy.recall import remembered
-from kernel.policy.word_forms import asked_words
+from kernel.policy.recall import asked_words, remembered
 from kernel.store.recall_index import IndexBroken, IndexUnwritable, open_index, scrub
 from kernel.store.turn_index import KeptText, put_kept, search_kept
 from protocol.agent_memory import TIERS, Entry, Tier, content, with_done, with_item

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kernel.policy.bulk import Choosable, Selection, choose
+from kernel.store.transitions.bulk import Choosable, Selection, choose
 from protocol.instruction import LIVE, STATUSES
 from protocol.names import instruction_id
 

@@ -9,6 +9,7 @@ from kernel.policy.recall import (
     DAY_MS,
     Corpus,
     Remembered,
+    asked_words,
     corpus_of,
     excerpt,
     nearly_same,
@@ -17,11 +18,12 @@ from kernel.policy.recall import (
     relevance,
     searched,
     shape_of,
+    stem,
     weights,
     with_beside,
     within_budget,
+    words,
 )
-from kernel.policy.word_forms import asked_words, stem, words
 from kernel.store.recall_index import Progress, open_index
 from kernel.store.turn_index import Place, Turn, forget_turns, put_turns, search, suspects
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.policy.restart import (
+from kernel.policy.retry import (
     AT_ONCE,
     CALM_MS,
     HOUR_MS,

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from kernel.policy.idle import Outstanding, kept_by
 from kernel.services.supervision import IdleExit, ShutdownRequest
-from kernel.store.checkup import outstanding
+from kernel.store.checkup import Outstanding, kept_by, outstanding
 from kernel.store.transitions.close import close
 from protocol.project import IncomingHook, ProjectDefinition
 from tests.kernel.store.running_store import Store, open_store

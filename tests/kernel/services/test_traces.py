@@ -12,7 +12,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.telemetry import otel_unit
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.policy.needs import needs
-from kernel.policy.otlp import CLIENT, INTERNAL, Span, Value, export_request
+from kernel.policy.traces import CLIENT, INTERNAL, Span, Value, export_request
 from kernel.services.signed_post import Asked, Post, post
 from kernel.services.traces import WAKING, Traces
 from kernel.store import traces

@@ -17,8 +17,7 @@ async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() 
     """Its only elector is who called for it; the alarm looks again at once, and next at the deadline."""
     async with open_store(MEMORY) as store:
         space = await store.workflow("alice")
-        await store.said(space, "work", to=("alice",))
-        await store.take("i1")
+        await store.given(space, "work", to=("alice",))
         wake = store.feed.new_wake()
         deadlines = Deadlines(log=store.log, wake=wake, starvation_ms=STARVATION_MS)
         wake.clear()

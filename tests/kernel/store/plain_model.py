@@ -7,7 +7,7 @@ order of work, who may hold what, and that what has ended stays ended.
 from dataclasses import dataclass, field
 from typing import Final
 
-from kernel.policy.restart import Backoff, BootFailures, CrashRecord, after_crash, with_failure
+from kernel.policy.retry import Backoff, BootFailures, CrashRecord, after_crash, with_failure
 from kernel.policy.scheduling import STARVATION_MS, lane_after
 
 LIVE: Final = frozenset({"leased", "running"})

@@ -65,6 +65,10 @@ class Store:
         assert leased is not None
         return leased
 
+    async def given(self, space: str, text: str, *, to: tuple[str, ...] = (), sender: str = "user") -> Leased:
+        """Say it, and lease the first instruction that comes of it."""
+        return await self.take((await self.said(space, text, to=to, sender=sender)).instruction_ids[0])
+
     async def workflow(
         self, *members: str | MemberSpec, kickoff: str | None = None, limits: bytes = b"{}", attended: bool = False
     ) -> str:

@@ -20,8 +20,8 @@ SAID = "SELECT text FROM messages WHERE sender = 'user' ORDER BY seq"
 
 async def one_job(store: Store, number: int) -> None:
     """A message that is answered."""
-    (instruction,) = (await store.said("dm:alice", f"m{number}")).instruction_ids
-    leased = await store.take(instruction)
+    leased = await store.given("dm:alice", f"m{number}")
+    instruction = leased.instruction
     await store.writer.commit(close, instruction, leased.epoch, status="done", text="ok")
 
 

@@ -38,10 +38,9 @@ def statuses(store: Store, *ids: str) -> list[str]:
 async def test_a_refusal_for_rate_holds_back_all_the_work_of_its_agent(store: Store) -> None:
     """A 429 pauses the provider, and uses up no attempt."""
     await store.agents("alice", "bob")
-    await store.said("dm:alice", "one")
+    await store.given("dm:alice", "one")
     await store.said("dm:alice", "two")
     await store.said("dm:bob", "three")
-    await store.take("i1")
     await store.writer.commit(requeue, "i1", 1, refused(60.0))
     assert statuses(store, "i1", "i2") == ["waiting", "queued"]
     assert ready(store) == ["i3"]
@@ -77,8 +76,7 @@ async def test_one_tries_and_the_others_follow_when_it_is_answered(store: Store)
 
 async def test_a_probe_that_is_refused_again_makes_everybody_wait_longer(store: Store) -> None:
     await store.agents("alice")
-    await store.said("dm:alice", "x")
-    await store.take("i1")
+    await store.given("dm:alice", "x")
     await store.writer.commit(requeue, "i1", 1, refused())
     first = store.reader.now(next_due_ms, STARVATION_MS)
     assert first is not None
@@ -107,8 +105,7 @@ async def test_a_probe_that_ends_without_an_answer_leaves_its_place_to_the_next(
 
 async def test_credentials_that_are_refused_wait_for_a_person(store: Store) -> None:
     await store.agents("alice")
-    await store.said("dm:alice", "x")
-    await store.take("i1")
+    await store.given("dm:alice", "x")
     parking = Requeue(
         status="waiting",
         outcome="auth",
@@ -126,8 +123,7 @@ async def test_credentials_that_are_refused_wait_for_a_person(store: Store) -> N
 
 async def test_a_wait_with_a_time_ends_by_itself(store: Store) -> None:
     await store.agents("alice")
-    await store.said("dm:alice", "x")
-    await store.take("i1")
+    await store.given("dm:alice", "x")
     due = START_MS + 5_000
     parking = Requeue(status="waiting", outcome="over budget", waits_for="budget", not_before_ms=due)
     await store.writer.commit(requeue, "i1", 1, parking)
@@ -153,8 +149,7 @@ async def test_work_that_waited_too_long_becomes_immediate(store: Store) -> None
 
 async def test_an_edited_definition_may_call_its_provider_again(store: Store) -> None:
     await store.agents("alice")
-    await store.said("dm:alice", "x")
-    await store.take("i1")
+    await store.given("dm:alice", "x")
     parking = Requeue(
         status="waiting", outcome="auth", cause="auth", waits_for="credentials", wait_key="agent:alice", holds=True
     )
@@ -168,9 +163,8 @@ async def test_an_edited_definition_may_call_its_provider_again(store: Store) ->
 @pytest.mark.promise("P27")
 async def test_an_agent_that_has_spent_its_budget_does_not_try_its_whole_queue(store: Store) -> None:
     await store.agents("alice")
-    await store.said("dm:alice", "one")
+    await store.given("dm:alice", "one")
     await store.said("dm:alice", "two")
-    await store.take("i1")
     until = START_MS + 60_000
     parking = Requeue(
         status="waiting", outcome="over budget", waits_for="budget", not_before_ms=until, rests_until_ms=until

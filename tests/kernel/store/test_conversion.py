@@ -7,11 +7,11 @@ import apsw
 import pytest
 
 from kernel.store import conversion
+from kernel.store.checkup import try_to_open
 from kernel.store.conversion import CONVERTED
 from kernel.store.database import BASE, migrations, open_database
 from kernel.store.errors import CannotOpen
 from kernel.store.snapshot import SnapshotRefused, TreePlaces, check_snapshot, fit_snapshot, take_snapshot
-from kernel.store.trial_opening import try_to_open
 
 SCHEMA_30 = Path(__file__).with_name("schema_30.sql").read_text("utf-8")
 TRUST = """

@@ -38,8 +38,7 @@ def ready(store: Store) -> list[str]:
 async def test_what_was_on_a_node_is_leased_no_sooner_than_its_lease_is_over_also_not_by_a_reset(store: Store) -> None:
     await on_node(store, "ann", 1)
     await store.agents("bob")
-    await store.said("dm:bob", "x")
-    await store.take("i2")
+    await store.given("dm:bob", "x")
     await store.said("dm:ann", "more")
     at_ms = store.clock.now_ms = store.clock.now_ms + 1000
     recovered = await store.writer.commit(recover)

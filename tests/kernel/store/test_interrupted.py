@@ -33,8 +33,7 @@ def put_back(outcome: str) -> Requeue:
 )
 async def test_only_what_may_have_begun_is_in_doubt(store: Store, outcomes: tuple[str, ...], interrupted: bool) -> None:
     await store.agents("alice")
-    await store.said("dm:alice", "work")
-    leased = await store.take("i1")
+    leased = await store.given("dm:alice", "work")
     assert leased.interrupted is False
     if outcomes:
         await store.writer.commit(journal, "i1", leased.epoch, ENTRY)
@@ -47,8 +46,7 @@ async def test_only_what_may_have_begun_is_in_doubt(store: Store, outcomes: tupl
 
 async def test_the_next_entry_ends_the_doubt(store: Store) -> None:
     await store.agents("alice")
-    await store.said("dm:alice", "work")
-    first = await store.take("i1")
+    first = await store.given("dm:alice", "work")
     await store.writer.commit(requeue, "i1", first.epoch, put_back("crash"))
     store.clock.now_ms += 60_000
     second = await store.take("i1")
@@ -62,12 +60,10 @@ async def test_the_next_entry_ends_the_doubt(store: Store) -> None:
 async def test_what_a_message_goes_on_with_may_have_been_cut_off_in_a_call(store: Store) -> None:
     """Incomplete because its time was over while a tool ran: to continue is not to run that again unseen."""
     await store.agents("alice")
-    await store.said("dm:alice", "work")
-    first = await store.take("i1")
+    first = await store.given("dm:alice", "work")
     await store.writer.commit(journal, "i1", first.epoch, ENTRY)
     await store.writer.commit(close, "i1", first.epoch, status="incomplete", cause="total_timeout")
-    await store.said("dm:alice", "continue")
-    leased = await store.take("i2")
+    leased = await store.given("dm:alice", "continue")
     assert (leased.continues, leased.interrupted) == (1, True)
     await store.writer.commit(requeue, "i2", leased.epoch, put_back("over budget"))
     store.clock.now_ms += 60_000

@@ -19,8 +19,8 @@ TOLD_LATE = Entry(k=1, kind="session", session="s", usage=SPENT)
 async def test_what_a_cancelled_attempt_spent_counts_for_its_agent() -> None:
     async with open_store(":memory:") as store:
         await store.agents("alice")
-        (one,) = (await store.said("dm:alice", "go")).instruction_ids
-        leased = await store.take(one)
+        leased = await store.given("dm:alice", "go")
+        one = leased.instruction
         await store.writer.commit(journal, one, leased.epoch, Entry(k=0, kind="session", session="s"))
         await store.writer.commit(cancel, one)
         await store.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
@@ -34,8 +34,8 @@ async def test_what_a_cancelled_attempt_spent_counts_for_its_agent() -> None:
 async def test_only_the_attempt_that_was_stopped_books_late() -> None:
     async with open_store(":memory:") as store:
         await store.agents("alice")
-        (one,) = (await store.said("dm:alice", "go")).instruction_ids
-        leased = await store.take(one)
+        leased = await store.given("dm:alice", "go")
+        one = leased.instruction
         for epoch, k in ((leased.epoch, 0), (leased.epoch + 1, 0)):
             with pytest.raises(Refused):
                 await store.writer.commit(book_late, one, epoch, Entry(k=k, kind="session", usage=SPENT))

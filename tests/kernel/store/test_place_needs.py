@@ -7,7 +7,7 @@ from kernel.store import instructions
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.needs import snapshot
 from kernel.store.transitions.append import append_and_lease
-from kernel.store.transitions.placing import node_is_there, wait_for_node, waiting_for_node
+from kernel.store.waits import node_is_there, wait_for_node, waiting_for_node
 from protocol.names import AgentKey, InstructionId
 from protocol.placement import PlaceNeeds
 from tests.kernel.services.kernel_core import Core

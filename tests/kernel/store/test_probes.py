@@ -105,8 +105,7 @@ async def test_an_edit_during_a_pause_and_a_limit_leaves_no_probe_behind(
     await store.agents("alice", "bob")
     alice = MemberSpec(name="alice", key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/m"}')
     space = await store.workflow(alice)
-    await store.said(space, "@alice x")
-    await store.take("i1")
+    await store.given(space, "@alice x")
     await store.writer.commit(requeue, "i1", 1, refused())
     store.clock.now_ms += 10_000
     await settle(store)
@@ -166,8 +165,7 @@ async def test_more_urgent_work_of_its_agent_tries_in_its_place_and_has_as_long(
         await store.writer.commit(requeue, f"i{number}", 1, refused())
     store.clock.now_ms += 10_000
     await settle(store)
-    await store.said(space, "@alice also")
-    await store.take("i3")
+    await store.given(space, "@alice also")
     store.clock.now_ms += 3_600_000
     await settle(store)
     assert ready(store) == [], "i2 waits for the end of i3"
@@ -190,9 +188,8 @@ async def test_who_saw_a_breaker_that_has_been_closed_meanwhile_does_not_wait_fo
     await both_wait(store)
     await settle(store)
     await store.agents("carol")
-    await store.said("dm:carol", "x")
     await store.take("i1")
-    await store.take("i3")
+    await store.given("dm:carol", "x")
     await store.writer.commit(record_answer, AgentKey("alice"), (KEY,))
     await store.writer.commit(requeue, "i3", 1, HELD_BACK)
     store.clock.now_ms += 1_000
@@ -206,8 +203,7 @@ async def test_who_saw_a_breaker_that_is_still_shut_waits_for_it(store: Store) -
     await both_wait(store)
     await settle(store)
     await store.agents("carol")
-    await store.said("dm:carol", "x")
-    await store.take("i3")
+    await store.given("dm:carol", "x")
     await store.writer.commit(requeue, "i3", 1, HELD_BACK)
     await settle(store)
     assert ready(store) == ["i1"]
@@ -304,8 +300,7 @@ async def test_who_is_reset_may_ask_but_lets_nobody_else_go(store: Store, queued
 
 async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_be_tried(store: Store) -> None:
     await store.agents("alice")
-    await store.said("dm:alice", "x")
-    await store.take("i1")
+    await store.given("dm:alice", "x")
     parking = Requeue(
         status="waiting",
         outcome="auth",

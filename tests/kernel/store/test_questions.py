@@ -11,7 +11,7 @@ from kernel.policy.run_completion import RunCompletion, run_completion
 from kernel.rule.draft import Author, Draft
 from kernel.store import entries, instructions, messages
 from kernel.store.circuit_breakers import ProviderFailure
-from kernel.store.missing_credentials import all_missing_credentials
+from kernel.store.instruction_views import all_missing_credentials
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import EndStatus, cancel, close
 from kernel.store.transitions.journal import journal

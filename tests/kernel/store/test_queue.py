@@ -57,8 +57,7 @@ async def test_a_parked_instruction_keeps_its_place(store: Store) -> None:
 
 async def test_what_waits_for_its_time_is_passed_over_until_then(store: Store) -> None:
     await store.agents("alice")
-    await store.said("dm:alice", "one")
-    await store.take("i1")
+    await store.given("dm:alice", "one")
     due = START_MS + 5000
     await store.writer.commit(
         requeue,
@@ -84,8 +83,7 @@ async def test_an_attempt_is_charged_where_it_belongs(
 ) -> None:
     """Counters that are never mixed."""
     await store.agents("alice")
-    await store.said("dm:alice", "one")
-    await store.take("i1")
+    await store.given("dm:alice", "one")
     await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome=cause, cause=cause, charge=charge))  # type: ignore[arg-type]
     store.clock.now_ms += 1
     again = await store.take("i1")
@@ -103,8 +101,7 @@ async def test_a_paused_agent_is_not_ready_and_keeps_its_queue(store: Store) -> 
 
 async def test_usage_is_the_sum_of_what_was_booked(store: Store) -> None:
     await store.agents("alice")
-    await store.said("dm:alice", "one")
-    await store.take("i1")
+    await store.given("dm:alice", "one")
     used = Usage(input_tokens=10, output_tokens=2, cost_usd=0.25)
     await store.writer.commit(journal, "i1", 1, Entry(k=0, kind="reply", usage=used))
     await store.writer.commit(journal, "i1", 1, Entry(k=1, kind="reply", usage=Usage(input_tokens=1)))

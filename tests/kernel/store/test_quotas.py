@@ -162,8 +162,8 @@ async def test_a_reply_is_not_lost_because_a_queue_is_full(store: Store) -> None
     full = msgspec.json.encode({"limits": {"queue": 1}})
     bob = AgentSpec(key=AgentKey(f"bob@{space}"), origin="inline", home_space=space, definition=full)
     await store.writer.commit(put_agents, [bob])
-    (instruction,) = (await store.said(space, "go", to=("alice",))).instruction_ids
-    leased = await store.take(instruction)
+    leased = await store.given(space, "go", to=("alice",))
+    instruction = leased.instruction
     await store.said(space, "first", to=("bob",))
     author = Author(instruction, leased.epoch)
     with pytest.raises(Refused, match="wait for bob already"):

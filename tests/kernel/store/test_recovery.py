@@ -343,8 +343,7 @@ async def test_a_last_word_in_a_working_tree_is_no_end_before_the_tree_is_commit
     agent: str | None, state: str, closed: bool, store: Store
 ) -> None:
     space = await store.workflow("bob")
-    await store.said(space, "@bob work")
-    await store.take("i1")
+    await store.given(space, "@bob work")
     if agent is not None:
         key = agent and inline_key(agent, space)
         await store.writer.commit(lambda tx: tx.write(TREE, (key, state)))

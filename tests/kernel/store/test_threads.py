@@ -42,8 +42,8 @@ async def left(
     to: tuple[str, ...] = (),
 ) -> str:
     """An instruction that made these entries and ended so."""
-    (instruction,) = (await store.said(space, text, to=to)).instruction_ids
-    leased = await store.take(instruction)
+    leased = await store.given(space, text, to=to)
+    instruction = leased.instruction
     for entry in made:
         frozen = PromptSnapshot(PROMPT) if entry.k == leased.entries else None
         await store.writer.commit(journal, instruction, leased.epoch, entry, first=leased.entries, frozen=frozen)

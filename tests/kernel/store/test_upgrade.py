@@ -6,11 +6,10 @@ from typing import cast
 import apsw
 import pytest
 
+from kernel.store.checkup import try_to_open
 from kernel.store.database import Connection, migrations, open_database
 from kernel.store.errors import CannotOpen
-from kernel.store.transitions.recovery import next_term, recover
-from kernel.store.transitions.upgrade import settle, upgrade_failed, upgraded
-from kernel.store.trial_opening import try_to_open
+from kernel.store.transitions.recovery import next_term, recover, settle, upgrade_failed, upgraded
 from protocol.names import InstructionId
 from tests.kernel.store.running_store import Store
 from tests.kernel.store.test_recovery import status, working

@@ -34,8 +34,7 @@ def test_waits_alone_writes_for_what_and_by_whom_work_is_kept_back() -> None:
 @pytest.mark.promise("P3")
 async def test_what_waits_is_not_leased_until_it_is_woken(store: Store) -> None:
     await store.agents("alice")
-    await store.said("dm:alice", "x")
-    await store.take("i1")
+    await store.given("dm:alice", "x")
     waiting = Requeue(status="waiting", outcome="quota", waits_for="quota", wait_key="anthropic#aa")
     await store.writer.commit(requeue, "i1", 1, waiting)
     assert await store.writer.commit(lease, "i1", token_hash("i1", 2)) is None
