@@ -12,8 +12,7 @@ import msgspec
 import trio
 
 from kernel.api.dispatch import perform, takes
-from kernel.api.mcp.tool import PeopleTool, TeamTool, Tool
-from kernel.api.mcp.tools import opened_by
+from kernel.api.mcp.tools import PeopleTool, TeamTool, Tool, opened_by
 from kernel.api.responses import refusal_of
 from kernel.fault_injection import fault_point
 from kernel.operations.answer import Response, Stream
