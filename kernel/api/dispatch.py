@@ -262,14 +262,19 @@ def decode(route: Operation, asked: RawRequest) -> tuple[Actor, msgspec.Struct]:
         target = encode_json((route.method, route.path, sorted(asked.args.items())))
         what = hashlib.sha256(b"%s\0%s" % (target, asked.body)).digest()
         request_key = RequestKey(asked.access.name, key.decode(), what)
+    none_match, reads = fields.get(b"if-none-match"), route.method == "GET"
+    if none_match is not None and none_match.strip() != b"*" and not reads:
+        raise Refused(
+            "bad_request", "If-None-Match can only be *", "it has the request refused where something is there"
+        )
     last_event_id = fields.get(b"last-event-id")
     actor = Actor(
         last_event_id=None if last_event_id is None else last_event_id.decode("latin-1"),
         accept=fields.get(b"accept", b"").decode("latin-1"),
         request_key=request_key,
         if_match=_version(fields.get(b"if-match")),
-        if_none_match=route.method != "GET" and _is_any(fields.get(b"if-none-match")),
-        known=fields.get(b"if-none-match", b"").decode("latin-1") if route.method == "GET" else "",
+        if_none_match=none_match is not None and not reads,
+        known=(none_match or b"").decode("latin-1") if reads else "",
         signed=_signed(asked) if route.signed else None,
         access=asked.access,
     )
@@ -334,14 +339,6 @@ def _version(tag: bytes | None) -> int | None:
     if not digits.isdigit() or len(digits) > 15:
         raise Refused("bad_request", "If-Match must be the version of what is there", 'such as If-Match: "3"')
     return int(digits)
-
-
-def _is_any(tag: bytes | None) -> bool:
-    if tag is not None and tag.strip() != b"*":
-        raise Refused(
-            "bad_request", "If-None-Match can only be *", "it has the request refused where something is there"
-        )
-    return tag is not None
 
 
 def check_json(content_type: bytes) -> None:
