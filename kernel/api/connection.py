@@ -12,6 +12,7 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import trio
@@ -146,54 +147,47 @@ async def answer(app: AppWrapper, scope: Scope, queue: ReceiveQueue, send: _Send
         await send(None)
 
 
+@dataclass(slots=True, eq=False)
 class Connection:
-    """Serves requests on ``stream`` until either side closes. ``run`` never outlives ``abort``.
+    """Serves requests on ``stream`` until either side closes. ``run`` never outlives ``abort``."""
 
-    ``asked_by`` is called with itself and the holder of the token for each request that carried a valid one;
-    ``begun`` is what was read already; ``node`` the name of the node that carries it.
-    """
+    app: AppWrapper
+    config: Config
+    context: WorkerContext
+    stream: trio.SocketStream
+    asked_by: "Callable[[Connection, str], None]"
+    """Called with itself and the holder of the token for each request that carried a valid one."""
+    complain: Callable[[str], None]
+    begun: bytes = b""
+    """Read already."""
+    node: str = ""
+    """The node that carries it."""
+    idle: bool = field(init=False, default=True)
+    """No request is under way."""
+    fresh: bool = field(init=False, default=False)
+    """Nothing was read of it: its first request may be on its way."""
+    _protocol: Http1 = field(init=False)
+    _sending: trio.Lock = field(init=False, default_factory=trio.Lock)
+    _reading: trio.CancelScope = field(init=False, default_factory=trio.CancelScope)
+    _deadline: float = field(init=False, default_factory=lambda: trio.current_time() + HEADERS_SECONDS)
+    _head: bytes = field(init=False, default=b"")
+    """The head of a response, which goes out with the first of its body: one packet, one system call."""
 
-    def __init__(
-        self,
-        app: AppWrapper,
-        config: Config,
-        context: WorkerContext,
-        stream: trio.SocketStream,
-        asked_by: "Callable[[Connection, str], None]",
-        complain: Callable[[str], None],
-        begun: bytes = b"",
-        node: str = "",
-    ) -> None:
-        self._node = node
-        self._app = app
-        self._begun = begun
-        self._config = config
-        self._context = context
-        self._stream = stream
-        self._asked_by = asked_by
-        self._complain = complain
-        self._sending = trio.Lock()
-        self._reading = trio.CancelScope()
-        self._deadline = trio.current_time() + HEADERS_SECONDS
-        self.idle = True
-        """No request is under way."""
-        self.fresh = not begun
-        """Nothing was read of it: its first request may be on its way."""
-        self._head = b""
-        """The head of a response, which goes out with the first of its body: one packet, one system call."""
+    def __post_init__(self) -> None:
+        self.fresh = not self.begun
 
     async def run(self) -> None:
         """Serve. Errors of the network end it quietly. Cancellation: the connection is closed."""
         try:
-            data = self._begun or await self._next()
+            data = self.begun or await self._next()
             self.fresh = False
             if data:  # until somebody asks something, a connection costs a task and no more
-                socket = self._stream.socket
+                socket = self.stream.socket
                 client = parse_socket_addr(socket.family, socket.getpeername())
                 server = parse_socket_addr(socket.family, socket.getsockname())
-                async with RequestTasks(self._admitted, self._wire, self._node) as group:
+                async with RequestTasks(self._admitted, self._wire, self.node) as group:
                     self._protocol = Http1(
-                        self._app, self._config, self._context, group, client, server, self._send, self._complain
+                        self.app, self.config, self.context, group, client, server, self._send, self.complain
                     )
                     while data:
                         between_requests = self.idle
@@ -208,14 +202,14 @@ class Connection:
             pass
         finally:
             with trio.CancelScope(shield=True):
-                await self._stream.aclose()
+                await self.stream.aclose()
 
     def _admitted(self, holder: str) -> None:
-        self._asked_by(self, holder)
+        self.asked_by(self, holder)
 
     def _wire(self) -> Wire | None:
         with suppress(OSError):
-            there = self._stream.socket
+            there = self.stream.socket
             client, server, ours = there.getpeername(), there.getsockname(), os.fstat(there.fileno())
             return Wire(client[:2], server[:2], ours.st_ino)
         return None
@@ -227,16 +221,16 @@ class Connection:
 
     def abort(self) -> None:
         """Close at once, in the middle of whatever is being written."""
-        self._stream.socket.close()
+        self.stream.socket.close()
 
     async def _next(self) -> bytes:
         """Read the next bytes; b"" at the end, at the deadline, and once we have closed: after what was no request."""
         gone = suppress(trio.BrokenResourceError, trio.ClosedResourceError, OSError)
         with trio.CancelScope(deadline=self._deadline) as self._reading, gone:
-            while self._stream.socket.fileno() >= 0:
-                await trio.lowlevel.wait_readable(self._stream.socket)  # first: it is hardly ever there already
+            while self.stream.socket.fileno() >= 0:
+                await trio.lowlevel.wait_readable(self.stream.socket)  # first: it is hardly ever there already
                 with suppress(BlockingIOError):
-                    return os.read(self._stream.socket.fileno(), RECEIVE_BYTES)
+                    return os.read(self.stream.socket.fileno(), RECEIVE_BYTES)
         return b""
 
     async def _send(self, event: Event) -> None:
@@ -248,18 +242,18 @@ class Connection:
                     await self._write(data)
             case Updated(idle=idle):
                 self.idle = idle
-                self._deadline = trio.current_time() + self._config.keep_alive_timeout if idle else float("inf")
+                self._deadline = trio.current_time() + self.config.keep_alive_timeout if idle else float("inf")
                 self._reading.deadline = self._deadline
             case Closed():
                 # Shielded: what sends is cancelled when it hears of the end, and that is the task we are in.
                 with trio.CancelScope(shield=True):
                     with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
-                        await self._stream.send_eof()
+                        await self.stream.send_eof()
                     unread = UNREAD_BYTES
                     with suppress(OSError):  # none is left, or the client has gone
-                        while unread > 0 and (data := os.read(self._stream.socket.fileno(), RECEIVE_BYTES)):
+                        while unread > 0 and (data := os.read(self.stream.socket.fileno(), RECEIVE_BYTES)):
                             unread -= len(data)
-                    await self._stream.aclose()
+                    await self.stream.aclose()
                 await self._protocol.handle(Closed())
             case _:
                 pass
@@ -271,7 +265,7 @@ class Connection:
             return
         if not self._sending.locked():
             with suppress(OSError):  # what cannot be written at once is waited for
-                data = data[os.write(self._stream.socket.fileno(), data) :]
+                data = data[os.write(self.stream.socket.fileno(), data) :]
         if not data:
             if later_part:
                 await trio.lowlevel.cancel_shielded_checkpoint()  # a long answer leaves the others their turn
@@ -279,7 +273,7 @@ class Connection:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + STALLED_SECONDS) as patience:
             async with self._sending:
                 with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-                    await self._stream.send_all(data)
+                    await self.stream.send_all(data)
                     return
         if patience.cancelled_caught:
             self.abort()

@@ -6,14 +6,14 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
 import trio
 from msgspec.inspect import DictType, ListType, Metadata, StructType, Type, UnionType, VarTupleType
+from msgspec.structs import replace
 
-from kernel.api.parameters import asked_of, check_query
 from kernel.api.requests import Fields
 from kernel.api.responses import problem_reply, refusal_of
 from kernel.fault_injection import fault_point
@@ -29,10 +29,102 @@ from kernel.source.safe_paths import root_fault
 from kernel.store import tokens
 from kernel.store.idempotency import RequestKey
 from kernel.store.writer import CommitWriter
-from protocol.api.page import PageTokenRequest
+from protocol.api.tokens import PageTokenRequest
 from protocol.errors import Refused
+from protocol.instruction import LARGEST
 from protocol.ndjson import reject_duplicate_keys
 from protocol.text import encode_json
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One query parameter: a text, one of ``words``, or a whole number from ``low`` to ``high``."""
+
+    description: str
+    low: int | None = None
+    high: int = LARGEST
+    words: tuple[str, ...] = ()
+
+    def check(self, name: str, text: str) -> None:
+        """Raise Refused (bad_request) unless ``text`` is a value of the parameter ``name``."""
+        if self.words and text not in self.words:
+            raise Refused("bad_request", f"{name} must be {' or '.join(self.words)}")
+        if self.low is None:
+            return
+        if not (text.isascii() and text.isdecimal() and len(text) <= 16 and self.low <= int(text) <= self.high):
+            raise Refused("bad_request", f"{name} must be a whole number from {self.low} to {self.high}")
+
+    def value(self, text: str) -> str | int | bool:
+        """Return the value of a ``text`` that was checked."""
+        if self.words == _BOOLEAN:
+            return text in ("true", "1")
+        return text if self.low is None else int(text)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The parameter as JSON Schema."""
+        if self.low is not None:
+            return {"type": "integer", "minimum": self.low, "maximum": self.high}
+        only = {"const": self.words[0]} if len(self.words) == 1 else {"enum": list(self.words)}
+        return {"type": "string", **(only if self.words else {})}
+
+
+Parameters = Mapping[str, Parameter]
+_BOOLEAN: Final = ("true", "false", "1", "0")
+
+
+@cache
+def fields_of(request: type[msgspec.Struct]) -> Parameters:
+    """Return the fields of a request as parameters, by the names that they have outside."""
+    return {one.encode_name: _parameter(one.type, Parameter("")) for one in msgspec.structs.fields(request)}
+
+
+def _parameter(kind: Any, known: Parameter) -> Parameter:
+    """Return ``known`` with what ``kind``, the type of a field, says."""
+    parts, origin = get_args(kind), get_origin(kind)
+    if origin is Literal:
+        return replace(known, words=parts)
+    if kind is bool:
+        return replace(known, words=_BOOLEAN)
+    if kind is int:
+        return replace(known, low=known.low or 0)
+    for part in parts:
+        if isinstance(part, msgspec.Meta):
+            low, high = part.ge, part.le
+            known = replace(known, description=part.description or known.description)
+            known = known if low is None else replace(known, low=int(low))
+            known = known if high is None else replace(known, high=int(high))
+        else:
+            known = _parameter(part, known)
+    return known
+
+
+def parameters_of(route: Operation) -> Parameters:
+    """Return the query parameters of a route."""
+    fields = fields_of(route.request) if route.query else {}
+    return {name: fields[name] for name in route.query}
+
+
+def check_query(route: Operation, query: Mapping[str, str]) -> None:
+    """Raise Refused (bad_request) for a parameter that the route does not have, or a value that it does not take."""
+    known = parameters_of(route)
+    for name, text in query.items():
+        if name not in known:
+            hint = f"parameters: {', '.join(sorted(known))}" if known else "this route has no parameters"
+            raise Refused("bad_request", f"{route.method} {route.path} has no parameter {name[:40]!r}", hint)
+        known[name].check(name, text)
+
+
+def asked_of(
+    row: Operation, variables: Mapping[str, str], query: Mapping[str, str], body: msgspec.Struct | None
+) -> msgspec.Struct:
+    """Return the request of an operation: the variables of its path, its checked ``query``, and its ``body``."""
+    if body is not None and type(body) is row.request:
+        return body
+    given: dict[str, Any] = {} if body is None else {name: getattr(body, name) for name in body.__struct_fields__}
+    given |= {row.variables[name]: text for name, text in variables.items()}
+    given |= {row.query[name]: fields_of(row.request)[name].value(text) for name, text in query.items()}
+    return row.request(**given)
+
 
 ASKED: Final = "agent_worker.asked"
 """Key of an ASGI scope: the header fields, the body and the access of a request that Quart routes."""
@@ -170,14 +262,19 @@ def decode(route: Operation, asked: RawRequest) -> tuple[Actor, msgspec.Struct]:
         target = encode_json((route.method, route.path, sorted(asked.args.items())))
         what = hashlib.sha256(b"%s\0%s" % (target, asked.body)).digest()
         request_key = RequestKey(asked.access.name, key.decode(), what)
+    none_match, reads = fields.get(b"if-none-match"), route.method == "GET"
+    if none_match is not None and none_match.strip() != b"*" and not reads:
+        raise Refused(
+            "bad_request", "If-None-Match can only be *", "it has the request refused where something is there"
+        )
     last_event_id = fields.get(b"last-event-id")
     actor = Actor(
         last_event_id=None if last_event_id is None else last_event_id.decode("latin-1"),
         accept=fields.get(b"accept", b"").decode("latin-1"),
         request_key=request_key,
         if_match=_version(fields.get(b"if-match")),
-        if_none_match=route.method != "GET" and _is_any(fields.get(b"if-none-match")),
-        known=fields.get(b"if-none-match", b"").decode("latin-1") if route.method == "GET" else "",
+        if_none_match=none_match is not None and not reads,
+        known=(none_match or b"").decode("latin-1") if reads else "",
         signed=_signed(asked) if route.signed else None,
         access=asked.access,
     )
@@ -242,14 +339,6 @@ def _version(tag: bytes | None) -> int | None:
     if not digits.isdigit() or len(digits) > 15:
         raise Refused("bad_request", "If-Match must be the version of what is there", 'such as If-Match: "3"')
     return int(digits)
-
-
-def _is_any(tag: bytes | None) -> bool:
-    if tag is not None and tag.strip() != b"*":
-        raise Refused(
-            "bad_request", "If-None-Match can only be *", "it has the request refused where something is there"
-        )
-    return tag is not None
 
 
 def check_json(content_type: bytes) -> None:

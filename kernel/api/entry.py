@@ -5,6 +5,7 @@ own name as Host, and a foreign page sends its Origin. Neither needs a token to 
 with and without one.
 """
 
+from dataclasses import dataclass, field
 from typing import Final
 
 import trio
@@ -76,33 +77,24 @@ FILES: Final = {
 """Methods and paths, without their last part."""
 
 
+@dataclass(slots=True, kw_only=True)
 class ApiApp:
     """Answers every request of every connection. ``quart`` is the router of all of ROUTES."""
 
-    def __init__(
-        self,
-        *,
-        guard: OriginGuard,
-        authenticator: Authenticator,
-        services: Services,
-        calls: ToolDispatcher,
-        mcp: Endpoint,
-        quart: App,
-    ) -> None:
-        self._guard = guard
-        self._calls = calls
-        self._authenticator = authenticator
-        self._services = services
-        self._mcp = mcp
-        self._quart = quart
-        self._bodies = Bodies()
+    guard: OriginGuard
+    authenticator: Authenticator
+    services: Services
+    calls: ToolDispatcher
+    mcp: Endpoint
+    quart: App
+    bodies: Bodies = field(default_factory=Bodies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, and count it, unless it only asks how the kernel is: whoever watches keeps nobody."""
         if scope["path"] in WATCHED:
             await self._respond(scope, receive, send)
             return
-        with self._services.kernel.numbers.requests:
+        with self.services.kernel.numbers.requests:
             await self._respond(scope, receive, send)
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -126,14 +118,14 @@ class ApiApp:
                 check_no_body(fields)
                 body = b""
             elif principal is None:
-                body = await self._bodies.read_signed(receive, fields.get(b"content-length"))
+                body = await self.bodies.read_signed(receive, fields.get(b"content-length"))
             else:
                 holder = holder_of(principal)
                 scope[ADMITTED](holder)
                 queue: ReceiveQueue = scope[RECEIVE_QUEUE]
                 whole = queue.whole()  # as a rule, and then nothing has to be waited for
                 body = (
-                    await self._bodies.read(receive, fields.get(b"content-length"), holder) if whole is None else whole
+                    await self.bodies.read(receive, fields.get(b"content-length"), holder) if whole is None else whole
                 )
         except Refused as refused:
             headers = ((b"allow", b"GET, POST"),) if refused.code == "method_not_allowed" else ()
@@ -145,9 +137,9 @@ class ApiApp:
             await send_and_drain(problem_reply(refusal_of(error)), receive, send)
             return
         if scope["path"] == CALL_PATH and isinstance(principal, Worker):
-            await answer_call(self._calls, principal.identity, fields, body, scope, send)
+            await answer_call(self.calls, principal.identity, fields, body, scope, send)
         elif scope["path"] == MCP_PATH and principal is not None:
-            await self._mcp.handle(principal, fields, body, scope, receive, send)
+            await self.mcp.handle(principal, fields, body, scope, receive, send)
         else:
             assert not isinstance(principal, Worker), "its token opens /mcp only"
             await self._answer(principal or STRANGER, fields, body, scope, receive, send)
@@ -155,21 +147,21 @@ class ApiApp:
     async def _open_socket(self, fields: Fields, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             fields = with_token(fields)
-            self._guard.check(fields)
-            principal = self._authenticator.identify(fields)
+            self.guard.check(fields)
+            principal = self.authenticator.identify(fields)
             if isinstance(principal, Worker):
                 raise Refused("forbidden", "the token of an attempt opens /mcp only")
         except Exception as error:  # noqa: BLE001 - the boundary: a request that fails is answered
             await refuse(refusal_of(error), send)
             return
         scope[ADMITTED](principal.name)
-        await EventSocket(self._services, principal, scope, send).serve(fields, scope["query_string"], receive)
+        await EventSocket(self.services, principal, scope, send).serve(fields, scope["query_string"], receive)
 
     async def _caller(self, scope: Scope, fields: Fields) -> Worker:
         """The attempt whose process has the connection. Raises Refused (unauthorized, stale_attempt)."""
         wire, cookie = scope[WIRE](), fields.get(COOKIE_FIELD.lower().encode(), b"").decode("latin-1")
-        digest = None if wire is None else await self._services.processes.attempts.calling(wire, cookie)
-        worker = None if digest is None else self._authenticator.worker(digest)
+        digest = None if wire is None else await self.services.processes.attempts.calling(wire, cookie)
+        worker = None if digest is None else self.authenticator.worker(digest)
         if worker is None:
             raise by_nobody()
         return worker
@@ -182,7 +174,7 @@ class ApiApp:
         if (method, path) != ("POST", MCP_PATH) or b"origin" in fields:
             raise by_no_attempt(node)
         try:
-            principal = self._authenticator.identify(fields)
+            principal = self.authenticator.identify(fields)
         except Refused as refused:
             raise by_no_attempt(node) from refused
         if not isinstance(principal, Worker) or principal.identity.node != node:
@@ -191,7 +183,7 @@ class ApiApp:
 
     def _admit(self, fields: Fields, method: str, path: str) -> Principal | None:
         """The principal of a request that may go on; None where no token is asked for. Raises Refused."""
-        self._guard.check(fields)
+        self.guard.check(fields)
         if not path.startswith("/") or "\0" in path:
             raise Refused("bad_request", "the request target is not a path")
         below = (method, path.rpartition("/")[0])
@@ -201,7 +193,7 @@ class ApiApp:
             raise Refused("method_not_allowed", "a call is a POST")
         if path == CALL_PATH:
             return None
-        principal = self._authenticator.identify(fields)
+        principal = self.authenticator.identify(fields)
         if path == WS_PATH:
             hint = "a client library does that: GET, Connection: Upgrade, Upgrade: websocket, version 13"
             raise Refused("bad_request", "/ws is a WebSocket: this is no handshake for one", hint)
@@ -229,7 +221,7 @@ class ApiApp:
         if route is None:
             scope[ASKED] = (fields, body, access)
             try:
-                await self._quart(scope, replay(b"", receive), send)
+                await self.quart(scope, replay(b"", receive), send)
             finally:
                 scope[ASKED] = None  # Quart leaves cycles of references behind, which stay until they are collected
             return
@@ -240,9 +232,9 @@ class ApiApp:
         if route.waits:
             queue: ReceiveQueue = scope[RECEIVE_QUEUE]
             with trio.CancelScope() as staying, queue.leaving(staying.cancel):  # until the client leaves
-                reply = await dispatch(self._services, route, asked)
+                reply = await dispatch(self.services, route, asked)
         else:
-            reply = await dispatch(self._services, route, asked)
+            reply = await dispatch(self.services, route, asked)
         if reply is not None:
             assert isinstance(reply, Response)
             await send_reply(reply, send)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kernel.api.parameters import fields_of, parameters_of
+from kernel.api.dispatch import fields_of, parameters_of
 from kernel.operations.operation import Operation
 from protocol.api.document import Problem
 from protocol.api.kernel import OpenApi

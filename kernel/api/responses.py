@@ -1,6 +1,7 @@
 """Responses that are complete and in memory, and refusals as problem+json (RFC 9457), by one mapping for all routes."""
 
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import Final
@@ -9,7 +10,7 @@ import msgspec
 import trio
 
 from kernel.agents.trust import Untrusted
-from kernel.api.requests import Receive, Send
+from kernel.api.requests import Fields, Receive, Send
 from kernel.operations.answer import Response, Stream
 from kernel.policy.documents import Clashing
 from kernel.source.diagnostics import BadDefinition
@@ -136,3 +137,47 @@ def refusal_of(error: Exception) -> Refused:
         return known
     logger.error("request.failed", exc_info=error)
     return INTERNAL
+
+
+PATIENCE_SECONDS = 5.0
+"""An answer within this time is an ordinary one."""
+SIGN_SECONDS = 20.0
+"""Between two signs of life: the most impatient clients in the field wait for a minute."""
+SIGN = b": a person is asked\n\n"
+STREAM = b"text/event-stream"
+
+
+async def send_or_stream(
+    answer: Callable[[], Awaitable[Response]], fields: Fields, receive: Receive, send: Send
+) -> None:
+    """Send what ``answer`` gives: at once if it is there soon, else as a stream. A client that leaves cancels it."""
+    streams = STREAM in fields.get(b"accept", b"")
+    replies: list[Response] = []
+    there = trio.Event()
+
+    async def work() -> None:
+        replies.append(await answer())
+        there.set()
+
+    async def cancel_when_gone(scope: trio.CancelScope) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cancel_when_gone, nursery.cancel_scope)
+        nursery.start_soon(work)
+        with trio.move_on_after(PATIENCE_SECONDS if streams else float("inf")):
+            await there.wait()
+        if replies:
+            await send_reply(replies[0], send)
+        else:
+            headers = [(b"content-type", STREAM), *COMMON]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            while not replies:
+                await send({"type": "http.response.body", "body": SIGN, "more_body": True})
+                with trio.move_on_after(SIGN_SECONDS):
+                    await there.wait()
+            event = b"event: message\ndata: " + replies[0].body + b"\n\n"
+            await send({"type": "http.response.body", "body": event})
+        nursery.cancel_scope.cancel()

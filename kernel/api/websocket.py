@@ -8,6 +8,7 @@ Only ``/ws`` is upgraded, and only what asks for it to the letter; all else gets
 
 import binascii
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any, Final, cast
 
@@ -58,36 +59,28 @@ def asks_for_websocket(request: h11.Request) -> bool:
     )
 
 
+@dataclass(slots=True)
 class WebSocket:
     """One WebSocket, as hypercorn's Http1 wants a stream: from the handshake to the end of the connection."""
 
-    def __init__(
-        self,
-        app: AppWrapper,
-        config: Config,
-        group: TaskGroup,
-        client: tuple[str, int] | None,
-        server: tuple[str, int] | None,
-        send: Callable[[Event], Awaitable[None]],
-    ) -> None:
-        self._app = app
-        self._config = config
-        self._group = group
-        self._client = client
-        self._server = server
-        self._send = send
-        self._key = b""
-        self._put: Put | None = None
-        self._wire: Connection | None = None
-        """None until it was accepted."""
-        self._answered = False
-        """The handshake was, with yes or no."""
-        self._closed = False
-        self._message = StringIO()
-        self._message_bytes = 0
-        self._pinged_at: float | None = None
-        """When a ping was sent that has no answer yet."""
-        self._gone = trio.Event()
+    app: AppWrapper
+    config: Config
+    group: TaskGroup
+    client: tuple[str, int] | None
+    server: tuple[str, int] | None
+    send: Callable[[Event], Awaitable[None]]
+    _key: bytes = field(init=False, default=b"")
+    _put: Put | None = field(init=False, default=None)
+    _wire: Connection | None = field(init=False, default=None)
+    """None until it was accepted."""
+    _answered: bool = field(init=False, default=False)
+    """The handshake was, with yes or no."""
+    _closed: bool = field(init=False, default=False)
+    _message: StringIO = field(init=False, default_factory=StringIO)
+    _message_bytes: int = field(init=False, default=0)
+    _pinged_at: float | None = field(init=False, default=None)
+    """When a ping was sent that has no answer yet."""
+    _gone: trio.Event = field(init=False, default_factory=trio.Event)
 
     async def handle(self, event: Event) -> None:
         """Take what came: the request, bytes of frames, or the end of the connection."""
@@ -100,13 +93,13 @@ class WebSocket:
                     "path": path.decode("ascii"),
                     "query_string": query,
                     "headers": headers,
-                    "client": self._client,
-                    "server": self._server,
+                    "client": self.client,
+                    "server": self.server,
                     "method": "GET",
                 }
-                self._put = await self._group.spawn_app(
-                    self._app,
-                    self._config,
+                self._put = await self.group.spawn_app(
+                    self.app,
+                    self.config,
                     cast("Scope", scope),
                     self._from_app,
                 )
@@ -166,8 +159,8 @@ class WebSocket:
             case "websocket.http.response.start":
                 await self._respond(message["status"], message["headers"])
             case "websocket.http.response.body":
-                await self._send(Body(stream_id=_STREAM_ID, data=message["body"]))
-                await self._send(EndBody(stream_id=_STREAM_ID))
+                await self.send(Body(stream_id=_STREAM_ID, data=message["body"]))
+                await self.send(EndBody(stream_id=_STREAM_ID))
                 await self._finish(CloseReason.NORMAL_CLOSURE)
             case "websocket.send":
                 await self._write(events.TextMessage(data=message["text"]))
@@ -194,17 +187,17 @@ class WebSocket:
             headers.append((b"sec-websocket-protocol", subprotocol.encode()))
         self._answered = True
         self._wire = Connection(ConnectionType.SERVER)  # no extension: what was compressed has no bound
-        await self._send(Response(stream_id=_STREAM_ID, status_code=101, headers=headers))
+        await self.send(Response(stream_id=_STREAM_ID, status_code=101, headers=headers))
 
     async def _respond(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self._answered = True
         fields = [*headers, (b"connection", b"close")]
-        await self._send(Response(stream_id=_STREAM_ID, status_code=status, headers=fields))
+        await self.send(Response(stream_id=_STREAM_ID, status_code=status, headers=fields))
 
     async def _leave_behind(self) -> None:
         if not self._answered:
             await self._respond(500, [(b"content-length", b"0")])
-            await self._send(EndBody(stream_id=_STREAM_ID))
+            await self.send(EndBody(stream_id=_STREAM_ID))
         await self._end(CloseReason.INTERNAL_ERROR)
 
     async def _write(self, event: events.Event) -> None:
@@ -213,7 +206,7 @@ class WebSocket:
             data = self._wire.send(event)
         except LocalProtocolError:  # the other side has said goodbye, or we have
             return
-        await self._send(Data(stream_id=_STREAM_ID, data=data))
+        await self.send(Data(stream_id=_STREAM_ID, data=data))
 
     async def _end(self, code: int) -> None:
         if self._wire is not None:
@@ -222,7 +215,7 @@ class WebSocket:
 
     async def _finish(self, code: int) -> None:
         await self._leave(code)
-        await self._send(StreamClosed(stream_id=_STREAM_ID))
+        await self.send(StreamClosed(stream_id=_STREAM_ID))
 
     async def _leave(self, code: int) -> None:
         if not self._closed:

@@ -92,28 +92,17 @@ class ExportSpaceRequest(InSpace, frozen=True, kw_only=True):
 
 async def of_run(asked: ExportRunRequest, store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Stream:
     """Export one run (r12), or of a name and tag the newest."""
-    record = await store.reader.read(run_asked, asked.run)
-    return _stream(asked.format, store, files, kernel, run_id(record.id), record.place, record)
+    record, writer = await store.reader.read(run_asked, asked.run), WRITERS[asked.format]
+    at, version = rfc3339(store.now_ms()), kernel.identity.version
+    head = ArchiveHead(of=run_id(record.id), space=record.place, at=at, version=version)
+    return Stream(pieces_of(store, files, head, record, writer), writer.content_type)
 
 
 async def of_space(asked: ExportSpaceRequest, store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Stream:
     """Export all runs of a workflow and tag that are kept, or a personal space."""
-    place = place_of(asked.space)
-    return _stream(asked.format, store, files, kernel, place, place, None)
-
-
-def _stream(
-    asked: Format,
-    store: StoreAccess,
-    files: ProjectFiles,
-    kernel: KernelControl,
-    of: str,
-    space: str,
-    only: WorkflowRecord | None,
-) -> Stream:
-    head = ArchiveHead(of=of, space=space, at=rfc3339(store.now_ms()), version=kernel.identity.version)
-    writer = WRITERS[asked]
-    return Stream(pieces_of(store, files, head, only, writer), writer.content_type)
+    place, writer = place_of(asked.space), WRITERS[asked.format]
+    head = ArchiveHead(of=place, space=place, at=rfc3339(store.now_ms()), version=kernel.identity.version)
+    return Stream(pieces_of(store, files, head, None, writer), writer.content_type)
 
 
 async def pieces_of(
@@ -405,7 +394,4 @@ PARTS: Final[Mapping[Part, PartRow]] = MappingProxyType(
 """What an archive consists of, in its order: one row for each part."""
 
 
-OPERATIONS = (
-    operation(of_run, "GET /runs/<run>/export"),
-    operation(of_space, "GET /spaces/<space>/export"),
-)
+OPERATIONS = (operation(of_run, "GET /runs/<run>/export"), operation(of_space, "GET /spaces/<space>/export"))

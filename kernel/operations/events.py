@@ -137,18 +137,14 @@ async def follow(
 
 def passes(wanted: EventFilter, event: Event) -> bool:
     """The test that the store makes on stored events, for one that was published."""
+    said, below = event.type in ("message", "delta"), f"{wanted.space}{BELOW}"
     return event.type == wanted.beside or (
         event.type != RECHECK
-        and (wanted.space in (None, event.space) or _is_below(wanted.space, event))
+        and (wanted.space in (None, event.space) or (not said and (event.space or "").startswith(below)))
         and wanted.agent in (None, event.agent)
         and (wanted.type is None or event.type in wanted.type.split(","))
         and wanted.instruction in (None, event.instruction)
     )
-
-
-def _is_below(space: str | None, event: Event) -> bool:
-    said = event.type in ("message", "delta")
-    return not said and event.space is not None and event.space.startswith(f"{space}{BELOW}")
 
 
 def resume_point(store: StoreAccess, after: int) -> tuple[int, Event | None]:

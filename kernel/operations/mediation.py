@@ -1,4 +1,4 @@
-"""Tools for what colleagues know: asked for, and shared, as far as its owner lets it be given.
+"""What colleagues know: asked for, and shared, as far as its owner lets it be given; and the audit of that.
 
 Nobody reads another's memory. What is asked for is searched among the entries that may be given, and written down in
 the commit that lets it out.
@@ -6,12 +6,13 @@ the commit that lets it out.
 
 from typing import Annotated
 
+import apsw
 import msgspec
 import trio
 
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.operations.curation import summary_of
-from kernel.operations.operation import Actor, ToolFront, operation
+from kernel.operations.operation import Actor, Backward, ToolFront, operation, page_of
 from kernel.policy import curation
 from kernel.policy.curation import Given, Summary
 from kernel.rule.assignment import check_recipient, no_channel
@@ -21,6 +22,7 @@ from kernel.store.agents import AgentRecord, Member
 from kernel.store.audit import Asked
 from kernel.store.transitions.sharing import MemoryShared, share
 from protocol.api.document import Ask
+from protocol.api.history import AuditList
 from protocol.errors import Refused
 from protocol.memory_files import Memory
 from protocol.names import AgentKey, is_personal, place_of
@@ -127,7 +129,19 @@ def _memory(files: ProjectFiles, key: AgentKey, record: AgentRecord | None) -> M
         return Memory((), ())
 
 
+class AuditRequest(Backward, frozen=True, kw_only=True):
+    """The rows to list."""
+
+    agent: Annotated[str, msgspec.Meta(description="Name of an agent.")] | None = None
+
+
+def list_audit(conn: apsw.Connection, asked: AuditRequest) -> AuditList:
+    """List who asked whose memory, the newest first; of an agent, whose memory it was or who asked."""
+    return audit.newest(conn, page_of(asked, audit.LETTER), asked.agent)
+
+
 OPERATIONS = (
     operation(memory_ask, changes=True, team=ToolFront("memory_ask")),
     operation(share_with, changes=True, team=ToolFront("share_with", idempotent=False)),
+    operation(list_audit, "GET /audit"),
 )

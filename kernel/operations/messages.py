@@ -44,7 +44,6 @@ from protocol.api.messages import (
     SendReceipt,
     SendRequest,
 )
-from protocol.api.runs import RunRequest
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import number_of
@@ -283,11 +282,6 @@ def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) 
     )
 
 
-def trusts(asked: SendRequest | RunRequest) -> bool:
-    """Return whether a request approves in advance what files would run."""
-    return asked.trust or bool(asked.agree)
-
-
 SEND = operation(
     send,
     "POST /messages",
@@ -297,7 +291,7 @@ SEND = operation(
     body_optional=False,
     keeps_key=True,
     people_only=False,
-    trusts=trusts,
+    trusts=lambda asked: asked.trust or bool(asked.agree),
     manage=ToolFront("send", idempotent=False, without=("messages", "trust", "agree"), needs=("to", "text")),
 )
 OPERATIONS = (SEND, operation(show, "GET /messages/<id>"))

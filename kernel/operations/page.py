@@ -19,8 +19,7 @@ from kernel.operations.page_keys import KEY_SECONDS
 from kernel.store import tokens
 from kernel.store.transaction import rfc3339
 from protocol.api.document import Ask
-from protocol.api.page import PageKey, PageKeyRequest, PageProject, PageToken, PageTokenRequest
-from protocol.api.tokens import TokenScope
+from protocol.api.tokens import PageKey, PageKeyRequest, PageProject, PageToken, PageTokenRequest, TokenScope
 from protocol.errors import Refused
 
 FILES: Final = Path(__file__).parents[2] / "interface/web"

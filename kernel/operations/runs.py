@@ -16,7 +16,6 @@ from kernel.operations.answer import BYE, Stream
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.events import WaitSeconds, document, follow, frame, stored
 from kernel.operations.messages import OutsideMessage, deliver
-from kernel.operations.messages import trusts as trusts_message
 from kernel.operations.operation import Actor, Backward, Limit, ToolFront, operation, page_of
 from kernel.operations.places import run_asked
 from kernel.operations.workflows import check_works, launch, list_workflows
@@ -189,7 +188,7 @@ async def run(
     _check(asked)
     check_works(kernel)
     if asked.workflow is not None:
-        work = await begin_run(asked, actor, store, files, processes)
+        work = await _begin_run(asked, actor, store, files, processes)
     else:
         seq = store.reader.now(feed.event_range).newest
         appended = await _send(asked, actor, store, files)
@@ -222,7 +221,7 @@ async def serve(
     _check(asked)
     if asked.workflow is None:
         return await _serve_message(asked, actor, store, files, kernel)
-    work = await begin_run(asked, actor, store, files, processes)
+    work = await _begin_run(asked, actor, store, files, processes)
     async with aclosing(_events(store, kernel, work)) as passing:
         async for report in passing:
             if not isinstance(report, bytes):
@@ -284,10 +283,9 @@ def _check(request: RunRequest) -> None:
         raise Refused("bad_request", "max_tokens, max_cost_usd, exit_code_from and approve are for a workflow")
 
 
-async def begin_run(
+async def _begin_run(
     asked: RunRequest, actor: Actor, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
 ) -> StartedWork:
-    """A run that starts; of a repeated request the same one, from its beginning."""
     begun = await launch(actor, asked.start(asked.workflow or ""), asked.options(), store, files, processes)
 
     async def outcome() -> RunReport | None:
@@ -297,9 +295,9 @@ async def begin_run(
         await store.mirror.redo()  # who reads the report finds the files
         return await store.reader.read(report_of, now, store.now_ms())
 
-    place, seq, left_behind = begun.place, begun.after, begun.left_behind
-    accepted = Accepted(run=place, id=run_id(begun.run), seq=seq, left_behind=left_behind)
-    return StartedWork(accepted, place, outcome)
+    name, left_behind = run_id(begun.run), begun.left_behind
+    accepted = Accepted(run=begun.place, id=name, seq=begun.after, left_behind=left_behind)
+    return StartedWork(accepted, begun.place, outcome)
 
 
 async def _send(asked: RunRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> Appended:
@@ -350,7 +348,7 @@ async def workflow_run(
     """
     check_works(kernel)
     watched = msgspec.structs.replace(asked, attended=True)
-    return (await begin_run(watched, actor, store, files, processes)).accepted
+    return (await _begin_run(watched, actor, store, files, processes)).accepted
 
 
 def workflow_status(conn: apsw.Connection, asked: WorkflowStatusRequest, now_ms: int) -> WorkflowStatus:
@@ -364,10 +362,7 @@ def workflow_status(conn: apsw.Connection, asked: WorkflowStatusRequest, now_ms:
 
 async def workflow_wait(asked: WorkflowWaitRequest, store: StoreAccess, kernel: KernelControl) -> RunReport:
     """Wait for the end of a run and get its report with all messages; after the timeout as it stands."""
-    with (
-        store.feed.subscribe(types={"workflow.stopped", BYE}) as ends,
-        trio.move_on_after(asked.timeout_seconds),
-    ):
+    with store.feed.subscribe(types={"workflow.stopped", BYE}) as ends, trio.move_on_after(asked.timeout_seconds):
         while (report := await store.reader.read(show, asked, store.now_ms())).status == "running":
             if kernel.shutdown.closing.is_set():
                 raise Refused("stopping", "the kernel stops before the run has ended; it goes on with the next one")
@@ -377,7 +372,11 @@ async def workflow_wait(asked: WorkflowWaitRequest, store: StoreAccess, kernel: 
 
 
 def _trusts(asked: RunRequest) -> bool:
-    return trusts_message(asked) or asked.approve is not None
+    return asked.trust or bool(asked.agree) or asked.approve is not None
+
+
+def _vouches(asked: RunRequest) -> bool:
+    return asked.workflow is not None or _trusts(asked)
 
 
 _OF_CLI = ("trust", "agree", "update", "continues", "exit_code_from", "approve", "attended", "to", "text")
@@ -388,7 +387,7 @@ _FOLLOWED: dict[str, Any] = {
     "people_only": False,
     "waits": True,
     "trusts": _trusts,
-    "vouches": lambda asked: asked.workflow is not None or _trusts(asked),
+    "vouches": _vouches,
 }
 OPERATIONS = (
     operation(run, "POST /run", **_FOLLOWED),

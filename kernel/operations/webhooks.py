@@ -28,7 +28,6 @@ from protocol.errors import Refused
 from protocol.message import HOOK
 from protocol.names import webhook_id
 from protocol.ndjson import reject_duplicate_keys
-from protocol.project import IncomingHook, OutgoingHook
 from protocol.target import find_mentions
 
 _NOBODYS_KEY: Final = bytes(32)
@@ -77,21 +76,20 @@ def retry_webhook(tx: Transaction, asked: WebhookRequest, files: ProjectFiles) -
 
 
 def _listed(conn: apsw.Connection, catalog: Catalog, now_ms: int) -> WebhookList:
-    return WebhookList(webhooks=tuple(_row(conn, hook, now_ms) for hook in catalog.kept_project().webhooks))
-
-
-def _row(conn: apsw.Connection, hook: OutgoingHook, now_ms: int) -> WebhookRow:
-    digest = outgoing_unit(hook).digest
-    standing = webhooks.standing(conn, digest, now_ms)
-    state: WebhookState = "told"
-    if standing is None:
-        state = "unused"
-    elif standing.disabled:
-        state = "ended"
-    elif keeps_failing(standing.most_tries):
-        state = "failing"
-    waiting = 0 if standing is None else standing.waiting
-    return WebhookRow(id=webhook_id(digest), host=host_of(hook.url), events=hook.events, state=state, waiting=waiting)
+    rows: list[WebhookRow] = []
+    for hook in catalog.kept_project().webhooks:
+        digest = outgoing_unit(hook).digest
+        standing = webhooks.standing(conn, digest, now_ms)
+        state: WebhookState = "told"
+        if standing is None:
+            state = "unused"
+        elif standing.disabled:
+            state = "ended"
+        elif keeps_failing(standing.most_tries):
+            state = "failing"
+        name, waiting = webhook_id(digest), 0 if standing is None else standing.waiting
+        rows.append(WebhookRow(id=name, host=host_of(hook.url), events=hook.events, state=state, waiting=waiting))
+    return WebhookList(webhooks=tuple(rows))
 
 
 async def receive_hook(asked: HookRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> SendReceipt:
@@ -103,7 +101,13 @@ async def receive_hook(asked: HookRequest, actor: Actor, store: StoreAccess, fil
     name, signed = asked.name, actor.signed
     assert signed is not None, "the route says that it is signed"
     hook = files.catalog.kept_project().hooks.get(name)
-    key = None if hook is None else _key(name, hook, files)
+    key: bytes | None = None
+    if hook is not None:
+        found = files.trust.fault(incoming_unit(name, hook)) or signing_key(hook.secret, files.environ)
+        if isinstance(found, str):  # it may not be used: as if there were none
+            _tell_once(name, found)
+        else:
+            key = found
     genuine = is_genuine(key or _NOBODYS_KEY, signed, store.now_ms() // 1000)
     if hook is None or key is None or not genuine:
         raise Refused("bad_signature", "there is no hook that this request was signed for")
@@ -111,15 +115,6 @@ async def receive_hook(asked: HookRequest, actor: Actor, store: StoreAccess, fil
     said = OutsideMessage(hook.to, text, sender=f"{HOOK}{name}", mentions=mentions)
     once = RequestKey(said.sender, signed.id, hashlib.sha256(signed.body).digest())
     return receipt_of(store, await deliver(store, files, said, once, files.trust.request(False, ())))
-
-
-def _key(name: str, hook: IncomingHook, files: ProjectFiles) -> bytes | None:
-    """The key of a hook that may be used; None: it is as if there were none, and the log says why."""
-    key = files.trust.fault(incoming_unit(name, hook)) or signing_key(hook.secret, files.environ)
-    if isinstance(key, str):
-        _tell_once(name, key)
-        return None
-    return key
 
 
 @cache

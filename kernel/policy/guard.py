@@ -14,7 +14,7 @@ import msgspec
 from kernel.policy.recall import nearly_same, shape_of
 from protocol.agent import AgentDefinition, Context, Prompt
 from protocol.agent_memory import KEY_LIMIT, SOURCES_LIMIT, SourceClass, least
-from protocol.api.tray import TrayKind
+from protocol.api.souls import TrayKind
 from protocol.budget import AgentBudget
 from protocol.guard import GuardSettings
 from protocol.message import Message

@@ -26,7 +26,7 @@ from kernel.store.transitions.guarding import Question, ask_for_call, give_up, s
 from kernel.store.tray import GuardJob
 from kernel.store.writer import Log
 from protocol.agent_memory import Entry, Source
-from protocol.api.tray import TrayReport, TrayRow
+from protocol.api.souls import TrayReport, TrayRow
 from protocol.errors import Refused
 from protocol.guard import GuardSettings
 from protocol.instruction import ENDED

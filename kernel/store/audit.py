@@ -19,7 +19,7 @@ from kernel.store.quotas import use
 from kernel.store.rows import Page
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.agent_memory import Entry
-from protocol.api.audit import AuditGiven, AuditKind, AuditList, AuditRow
+from protocol.api.history import AuditGiven, AuditKind, AuditList, AuditRow
 from protocol.errors import Refused
 from protocol.names import AgentKey, instruction_id, place_of
 from protocol.text import encode_json

@@ -11,7 +11,7 @@ from kernel.policy.open_items import Proposed
 from kernel.store import rows
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.agent_memory import SourceClass
-from protocol.api.tray import TrayReport, TrayRow
+from protocol.api.souls import TrayReport, TrayRow
 from protocol.errors import Refused
 from protocol.instruction import Status
 from protocol.names import AgentKey, number_of, place_of, run_id

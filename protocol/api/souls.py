@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+from protocol.agent_memory import SourceClass
 from protocol.api.document import Body, Document
 from protocol.guard import SoulEvolution
 
@@ -57,3 +58,26 @@ class SoulReport(Document, frozen=True, kw_only=True):
     proposals: tuple[SoulProposal, ...]
     versions: tuple[SoulVersion, ...]
     schema: str = "awk/agent-soul/1"
+
+
+TrayKind = Literal["decision", "pattern", "work_log"]
+
+
+class TrayRow(AgentProposal, frozen=True, kw_only=True):
+    """One proposal: what it says, the messages that it comes from, and how far these can be trusted. ``id`` is t3."""
+
+    kind: TrayKind
+    key: str
+    messages: tuple[str, ...]
+    trust: SourceClass
+    vote: str | None = None
+    """The vote that took it."""
+
+
+class TrayReport(Document, frozen=True, kw_only=True):
+    """``awk agent memory NAME tray``: what is proposed, the newest first; ``open`` of them wait."""
+
+    agent: str
+    open: int
+    rows: tuple[TrayRow, ...]
+    schema: str = "awk/agent-tray/1"

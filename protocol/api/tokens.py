@@ -1,8 +1,10 @@
 """Tokens that people make for programs of their own: asked for, made, listed and taken back."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from protocol.api.document import Body, Document
+import msgspec
+
+from protocol.api.document import Ask, Body, Document
 
 TokenScope = Literal["read", "operate", "approve"]
 """Steps: each opens what those before it do."""
@@ -38,3 +40,44 @@ class TokenList(Document, frozen=True, kw_only=True):
 
     tokens: tuple[TokenRow, ...]
     schema: str = "awk/token-list/1"
+
+
+class PageKeyRequest(Ask, frozen=True, kw_only=True):
+    """POST /page/keys. ``read_only``: for a token that looks and changes nothing."""
+
+    read_only: bool = False
+
+
+class PageKey(Document, frozen=True, kw_only=True):
+    """``awk open --json``. The key is good for one token, until it expires; ``url`` has it behind the ``#``."""
+
+    key: str
+    url: str
+    expires_at: str
+    schema: str = "awk/page-key/1"
+
+
+class PageTokenRequest(Ask, frozen=True, kw_only=True):
+    """POST /page/token, without a token."""
+
+    key: Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class PageProject(Body, frozen=True, kw_only=True):
+    """The project whose page it is: its folder, and the last part of that."""
+
+    name: str
+    root: str
+
+
+class PageToken(Document, frozen=True, kw_only=True):
+    """The page's token, and whose page it is. ``scopes`` are all that it opens."""
+
+    id: str
+    token: str
+    scope: TokenScope
+    scopes: tuple[TokenScope, ...]
+    project: PageProject
+    version: str
+    expires_at: str
+    schema: str = "awk/page-token/1"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.api.page import PageKey
+from protocol.api.tokens import PageKey
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
 from tests.interface.samples import AT

@@ -22,7 +22,7 @@ from interface.cli.output import Screen
 from interface.cli.top_view import TopView
 from interface.client import Client
 from kernel.agents.trust import ProjectTrust
-from kernel.api.parameters import asked_of
+from kernel.api.dispatch import asked_of
 from kernel.operations import agents, needs, system
 from kernel.operations.context import KernelIdentity, KernelState
 from kernel.operations.operation import Actor

@@ -26,7 +26,7 @@ def run_tray(context: Context) -> int:
 
 def tray_lines(body: bytes, screen: Screen) -> list[str]:
     """A line for each that waits: what it says, how far that can be trusted, and the messages that it is from."""
-    from protocol.api.tray import TrayReport  # noqa: PLC0415  (JSON needs no types)
+    from protocol.api.souls import TrayReport  # noqa: PLC0415  (JSON needs no types)
 
     rows = [
         [one.id, one.kind, one.key, one_line(one.value), one.trust, " ".join(one.messages)]

@@ -23,7 +23,7 @@ def run_audit(context: Context) -> int:
 
 def audit_lines(body: bytes, screen: Screen, agent: str | None = None) -> list[str]:
     """A line for each: who was given what of whose memory, and for which question; of ``agent`` alone."""
-    from protocol.api.audit import AuditList  # noqa: PLC0415  (JSON needs no types)
+    from protocol.api.history import AuditList  # noqa: PLC0415  (JSON needs no types)
 
     rows: list[list[str]] = []
     for one in decode(body, AuditList).rows:

@@ -38,7 +38,7 @@ def run_open(context: Context) -> int:
     if context.wants_json:
         context.out.document(body)
         return 0
-    from protocol.api.page import PageKey  # noqa: PLC0415  (JSON needs no types)
+    from protocol.api.tokens import PageKey  # noqa: PLC0415  (JSON needs no types)
 
     url = decode(body, PageKey).url
     if not context.args.print and has_screen(context.environ) and _show(context, url):

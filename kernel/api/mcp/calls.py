@@ -12,8 +12,7 @@ import msgspec
 import trio
 
 from kernel.api.dispatch import perform, takes
-from kernel.api.mcp.tool import PeopleTool, TeamTool, Tool
-from kernel.api.mcp.tools import opened_by
+from kernel.api.mcp.tools import PeopleTool, TeamTool, Tool, opened_by
 from kernel.api.responses import refusal_of
 from kernel.fault_injection import fault_point
 from kernel.operations.answer import Response, Stream
@@ -75,13 +74,6 @@ class Asker(msgspec.Struct, frozen=True):
     access: Access
     client_port: int
     call_key: str | None
-
-
-def _key(tool: PeopleTool, asker: Asker, asked: msgspec.Struct) -> RequestKey | None:
-    if asker.call_key is None or tool.row.method not in ("POST", "") or not tool.row.changes:
-        return None
-    what = hashlib.sha256(b"mcp\0%s\0%s" % (tool.name.encode(), encode_json(asked))).digest()
-    return RequestKey(asker.access.name, f"mcp {asker.call_key}", what)
 
 
 def _given(arguments: msgspec.Struct) -> dict[str, Any]:
@@ -152,7 +144,10 @@ class ToolDispatcher:
                 if granted is not None and (not tool.row.changes or tool.scope == "memory"):
                     await self._services.store.writer.commit(use, caller.attempt, granted)
                     granted = None
-                services = self._services if granted is None else self._under(granted, caller)
+                services, store = self._services, self._services.store
+                if granted is not None:
+                    writer = GrantedWriter(store.writer, caller.attempt, granted)
+                    services = msgspec.structs.replace(services, store=msgspec.structs.replace(store, writer=writer))
                 fields = _given(asked)
                 if tool.row.in_space:
                     fields["space"] = _space_named(caller, fields.get("space"), services.store)
@@ -184,7 +179,11 @@ class ToolDispatcher:
         async def run() -> Answer:
             tool.row.check(asker.access)
             asked = msgspec.convert(arguments, tool.asks)
-            actor = Actor(access=asker.access, request_key=_key(tool, asker, asked))
+            key: RequestKey | None = None
+            if asker.call_key is not None and tool.row.method in ("POST", "") and tool.row.changes:
+                what = hashlib.sha256(b"mcp\0%s\0%s" % (tool.name.encode(), encode_json(asked))).digest()
+                key = RequestKey(asker.access.name, f"mcp {asker.call_key}", what)
+            actor = Actor(access=asker.access, request_key=key)
             request = tool.row.request(**_given(asked))
             given = await perform(self._services, tool.row, actor, request, asker.client_port)
             assert not isinstance(given, Stream), "no tool is of a handler that streams"
@@ -223,11 +222,6 @@ class ToolDispatcher:
                 if scope == tool.scope:
                     return scope
         raise out_of_scope(tool, identity.name)
-
-    def _under(self, granted: Scope, caller: Actor) -> Services:
-        services = self._services
-        writer = GrantedWriter(services.store.writer, caller.attempt, granted)
-        return msgspec.structs.replace(services, store=msgspec.structs.replace(services.store, writer=writer))
 
     async def fail_after(self, seconds: float) -> None:
         """Answer in place of every call that is still under way after ``seconds``."""

@@ -13,11 +13,9 @@ from kernel.api.mcp import fast_path
 from kernel.api.mcp.calls import Answer, Asker, ToolDispatcher, failed
 from kernel.api.mcp.fast_path import OFFERED, TEAM_INSTRUCTIONS, DirectCall, OfferedTools, listed, reply_to
 from kernel.api.mcp.pushed import STREAM, Listeners, Listening, Wanted, frames, since_of, tell
-from kernel.api.mcp.slow_answers import send_or_stream
-from kernel.api.mcp.tool import PeopleTool, TeamTool, Tool
-from kernel.api.mcp.tools import MANAGEMENT, MANAGEMENT_INSTRUCTIONS, TOOLS, listed_for
+from kernel.api.mcp.tools import MANAGEMENT, MANAGEMENT_INSTRUCTIONS, TOOLS, PeopleTool, TeamTool, Tool, listed_for
 from kernel.api.requests import Fields, Message, Principal, Receive, Scope, Send, Worker, replay
-from kernel.api.responses import COMMON, problem_reply, send_reply, send_stream
+from kernel.api.responses import COMMON, problem_reply, send_or_stream, send_reply, send_stream
 from kernel.operations.answer import Response, Stream
 from kernel.operations.context import Services
 from kernel.operations.operation import Actor

@@ -18,8 +18,7 @@ import msgspec
 
 from kernel.api.mcp.calls import Answer, call_key
 from kernel.api.mcp.pushed import Filter, Listening
-from kernel.api.mcp.tool import Tool
-from kernel.api.mcp.tools import TOOLS
+from kernel.api.mcp.tools import TOOLS, Tool
 from kernel.api.requests import Fields
 from kernel.operations.answer import Response
 from protocol.text import encode_json

@@ -12,7 +12,7 @@ import trio
 
 from kernel.api.connection import RECEIVE_QUEUE, ReceiveQueue
 from kernel.api.dispatch import check_json, takes
-from kernel.api.mcp.calls import KEY_LIMIT, Answer, Failure, ToolDispatcher
+from kernel.api.mcp.calls import KEY_LIMIT, Failure, ToolDispatcher
 from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields, Scope, Send
 from kernel.api.responses import PROBLEM, problem_of, problem_reply, refusal_of, send_reply
@@ -50,7 +50,22 @@ async def answer_call(
     reply: Response | None = None
     with trio.CancelScope() as staying, queue.leaving(staying.cancel):
         try:
-            answer = await _call(calls, identity, fields, body)
+            check_json(fields.get(b"content-type", b""))
+            key = fields.get(b"idempotency-key")
+            if key is not None and not (0 < len(key) <= KEY_LIMIT and key.isascii()):
+                raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
+            try:
+                asked = _decode(body)
+            except msgspec.ValidationError as error:
+                text = f"the body does not fit: {error}"
+                raise Refused("bad_request", text, takes(CallRequest, str(error))) from error
+            reject_duplicate_keys(body)
+            tool = TOOLS.get(asked.tool)
+            if tool is None:
+                known = sorted(name for name, one in TOOLS.items() if one.scope in calls.opened(identity))
+                raise Refused("not_found", f"there is no tool {asked.tool[:60]!r}", f"yours are {', '.join(known)}")
+            caller = Actor(identity=identity, call_key=None if key is None else key.decode())
+            answer = await calls.call(tool, caller, asked.arguments)
             reply = Response(200, answer.body)
             if answer.is_error:
                 failure = _failure(answer.body)
@@ -61,22 +76,3 @@ async def answer_call(
             reply = problem_reply(refusal_of(error))
     if reply is not None:
         await send_reply(reply, send)
-
-
-async def _call(calls: ToolDispatcher, identity: Identity, fields: Fields, body: bytes) -> Answer:
-    check_json(fields.get(b"content-type", b""))
-    key = fields.get(b"idempotency-key")
-    if key is not None and not (0 < len(key) <= KEY_LIMIT and key.isascii()):
-        raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
-    try:
-        asked = _decode(body)
-    except msgspec.ValidationError as error:
-        raise Refused("bad_request", f"the body does not fit: {error}", takes(CallRequest, str(error))) from error
-    reject_duplicate_keys(body)
-    tool = TOOLS.get(asked.tool)
-    if tool is None:
-        known = sorted(name for name, one in TOOLS.items() if one.scope in calls.opened(identity))
-        raise Refused("not_found", f"there is no tool {asked.tool[:60]!r}", f"yours are {', '.join(known)}")
-    return await calls.call(
-        tool, Actor(identity=identity, call_key=None if key is None else key.decode()), asked.arguments
-    )

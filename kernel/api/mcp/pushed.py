@@ -130,7 +130,8 @@ async def tell(
             found = await store.reader.read(feed.since, last, BATCH, _MESSAGES) if wanted.mention else ()
             for event in found:
                 last = event.seq or last
-                if _is_mention(event):
+                text, to = event.data.get("text", ""), event.data.get("to", ())
+                if event.data.get("from") != USER and (USER in to or USER in find_mentions(text)):
                     yield Notice(last, "notifications/mention", msgspec.to_builtins(_mention(event)))
             if len(found) == BATCH:
                 continue
@@ -148,11 +149,6 @@ async def tell(
                 quiet = False
             if quiet:
                 yield Notice(last)
-
-
-def _is_mention(event: Event) -> bool:
-    data = event.data
-    return data.get("from") != USER and (USER in data.get("to", ()) or USER in find_mentions(data.get("text", "")))
 
 
 def _mention(event: Event) -> Mention:

@@ -4,14 +4,121 @@ What a person's program may do by a tool is what the REST API lets the same toke
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final
+from functools import cached_property
+from types import MappingProxyType, NoneType
+from typing import Annotated, Any, Final, get_args
 
-from kernel.api.mcp.tool import PeopleTool, TeamTool
+import msgspec
+
+from kernel.api.dispatch import fields_of
+from kernel.operations.operation import PAGING, Declared, Operation, ToolFront, declared, struct_of
 from kernel.operations.table import OPERATIONS
 from kernel.policy.access import Access
 from kernel.store.attempts import Identity
 from protocol.tools import CONTEXT_SCOPES, ToolScope
+
+InSpace = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=64, description="A space that you are in; unset: where you work.")
+]
+
+
+class Tool(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """An operation as a tool."""
+
+    row: Operation
+    front: ToolFront
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        return self.front.name
+
+    @property
+    def gives(self) -> type[msgspec.Struct]:
+        """The result."""
+        return self.row.gives
+
+    @cached_property
+    def asks(self) -> type[msgspec.Struct]:
+        """The arguments: the fields of the request, those of a page last."""
+        fields = [self._argument(one) for one in msgspec.structs.fields(self.row.request) if self._is_argument(one)]
+        fields.sort(key=lambda one: self._rank(one[0]))
+        return struct_of("Arguments", f"Arguments of {self.name}.", fields)
+
+    def _rank(self, name: str) -> int:
+        return 1 if name in PAGING else 0
+
+    def _is_argument(self, field: msgspec.structs.FieldInfo) -> bool:
+        return field.name not in self.front.without
+
+    def _argument(self, field: msgspec.structs.FieldInfo) -> Declared:
+        changed: dict[str, Any] = {"name": field.name.rstrip("_")}
+        if field.name == "limit" and self.front.limits is not None:
+            default, most = self.front.limits
+            description = fields_of(self.row.request)["limit"].description
+            kind = Annotated[int, msgspec.Meta(ge=1, le=most, description=description)]
+            changed |= {"type": kind, "default": default}
+        elif field.name in self.front.needs:
+            given: Any = field.type
+            if NoneType in get_args(given):
+                (given,) = (part for part in get_args(given) if part is not NoneType)
+            changed |= {"type": Annotated[given, msgspec.Meta(min_length=1)], "default": msgspec.NODEFAULT}
+        return declared(field, **changed)
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """The tool as MCP lists it."""
+        return {
+            "name": self.name,
+            "description": self.front.description or self.row.description,
+            "inputSchema": schema_of(self.asks),
+            **({} if self.front.words else {"outputSchema": schema_of(self.gives)}),
+            "annotations": {
+                "readOnlyHint": not self.row.changes,
+                "destructiveHint": False,
+                "idempotentHint": self.front.idempotent,
+                "openWorldHint": False,
+            },
+        }
+
+
+class TeamTool(Tool, frozen=True, eq=False):
+    """An operation as a tool of agents, which work in a space."""
+
+    def _rank(self, name: str) -> int:
+        return 2 if name == "space" else super()._rank(name)
+
+    def _is_argument(self, field: msgspec.structs.FieldInfo) -> bool:
+        return super()._is_argument(field) and (field.name != "space" or self.front.in_space)
+
+    def _argument(self, field: msgspec.structs.FieldInfo) -> Declared:
+        if field.name == "space":
+            return declared(field, type=InSpace | None, default=None)
+        return super()._argument(field)
+
+    @property
+    def scope(self) -> ToolScope:
+        """The part of the tools that it is of; those of ``tree`` say so to who calls them without one."""
+        return CONTEXT_SCOPES[self.name]
+
+
+class PeopleTool(Tool, frozen=True, eq=False):
+    """An operation as a tool of people's own programs."""
+
+    @property
+    def gives(self) -> type[msgspec.Struct]:
+        """The result: that of the route."""
+        assert self.row.answers is not None, "no tool streams"
+        return self.row.answers
+
+
+def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of ``struct``, an object at its root as MCP wants it."""
+    (root,), parts = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
+    schema = parts.pop(str(root["$ref"]).rpartition("/")[2])
+    schema.pop("title", None)
+    return {**schema, "$defs": parts} if parts else schema
+
 
 MANAGEMENT_INSTRUCTIONS: Final = (
     "Lead teams of agents: start a run of a workflow, follow it (workflow_wait, channel_read, events_read), answer "

@@ -26,3 +26,12 @@ async def kernel(tmp_path: Path, on_disk: bool, answer_seconds: float) -> AsyncI
     """A served kernel with a project of its own."""
     async with serve_kernel(tmp_path, on_disk=on_disk, answer_seconds=answer_seconds) as built:
         yield built
+
+
+@pytest.fixture
+async def team(kernel: ServedKernel) -> ServedKernel:
+    """Alice (worker-token) and bob (bobs-token) are at work in review:main."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    await kernel.attempt("bob@review", token="bobs-token")
+    return kernel

@@ -9,15 +9,6 @@ from tests.builders.api import ServedKernel
 MOCK: dict[str, Any] = {"model": "mock/x", "mock": [{"text": "hi"}]}
 
 
-async def test_agents_of_files_and_of_run_time_are_listed_together(kernel: ServedKernel) -> None:
-    await kernel.ask("POST", "/agents", MOCK | {"name": "helper"})
-    rows = (await kernel.ask("GET", "/agents")).json["agents"]
-    assert [(row["name"], row["ephemeral"], row["file"]) for row in rows] == [
-        ("alice", False, ".agents/alice.yaml"),
-        ("helper", True, None),
-    ]
-
-
 @pytest.mark.promise("P9")
 async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kernel: ServedKernel) -> None:
     (kernel.services.files.catalog.root / ".agents/bad.yaml").write_text("model: 1\nmodle: x\n")
@@ -44,18 +35,6 @@ async def test_an_agent_whose_file_broke_is_listed_as_it_works(kernel: ServedKer
     assert (row["state"], row["file"], "moniro.yaml:1" in row["error"]) == ("running", ".agents/alice.yaml", True)
 
 
-async def test_an_agent_made_at_run_time_can_be_sent_to_changed_and_ended(kernel: ServedKernel) -> None:
-    made = await kernel.ask("POST", "/agents", MOCK)
-    name = made.json["name"]
-    assert (made.status, made.json["ephemeral"], made.json["schema"]) == (201, True, "awk/new/1")
-    changed = await kernel.ask("PATCH", f"/agents/{name}", {"model": "mock/y"})
-    assert changed.json["definition"]["model"] == "mock/y"
-    assert changed.json["definition"]["mock"], "what was not given stays"
-    assert (await kernel.ask("GET", f"/agents/{name}")).json["model"] == "mock/y"
-    assert (await kernel.ask("DELETE", f"/agents/{name}")).status == 200
-    assert (await kernel.ask("GET", f"/agents/{name}")).code == "unknown_agent"
-
-
 @pytest.mark.promise("HF26")
 async def test_an_agent_with_work_is_not_deleted(kernel: ServedKernel) -> None:
     """409, nothing orphaned."""
@@ -63,13 +42,6 @@ async def test_an_agent_with_work_is_not_deleted(kernel: ServedKernel) -> None:
     await kernel.ask("POST", "/messages", {"to": "helper", "text": "work"})
     refused = await kernel.ask("DELETE", "/agents/helper")
     assert (refused.status, refused.code) == (409, "conflict")
-
-
-@pytest.mark.parametrize(("method", "body"), [("DELETE", None), ("PATCH", {"model": "mock/y"})])
-async def test_an_agent_of_a_file_is_changed_in_its_file(kernel: ServedKernel, method: str, body: object) -> None:
-    refused = await kernel.ask(method, "/agents/alice", body)
-    assert (refused.status, refused.code) == (409, "conflict")
-    assert ".agents/alice.yaml" in refused.json["detail"]
 
 
 @pytest.mark.parametrize(
@@ -87,21 +59,6 @@ async def test_an_agent_of_a_file_is_changed_in_its_file(kernel: ServedKernel, m
 )
 async def test_a_wrong_agent_is_not_made(kernel: ServedKernel, asked: object, code: str) -> None:
     assert (await kernel.ask("POST", "/agents", asked)).code == code
-
-
-@pytest.mark.promise("P2")
-async def test_making_an_agent_twice_with_one_key_makes_one(kernel: ServedKernel) -> None:
-    headers = kernel.headers(Idempotency_Key="k")
-    first, second = [await kernel.ask("POST", "/agents", MOCK, headers=headers) for _ in range(2)]
-    assert (first.status, first.body) == (second.status, second.body)
-    assert len((await kernel.ask("GET", "/agents")).json["agents"]) == 2
-
-
-async def test_the_queue_of_an_agent_shows_what_waits(kernel: ServedKernel) -> None:
-    await kernel.ask("POST", "/messages", {"to": "alice", "text": "one"})
-    queue = (await kernel.ask("GET", "/agents/alice/queue")).json
-    assert [(row["lane"], row["status"]) for row in queue["instructions"]] == [("immediate", "queued")]
-    assert (await kernel.ask("GET", "/agents/nobody/queue")).code == "unknown_agent"
 
 
 async def test_an_agent_in_error_works_again_after_a_reset(kernel: ServedKernel) -> None:

@@ -280,8 +280,8 @@ async def test_a_client_that_leaves_is_noticed_and_its_request_stays(kernel: Ser
 async def test_an_answer_that_takes_long_comes_as_a_stream_that_shows_it_lives(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernel.api.mcp.slow_answers.PATIENCE_SECONDS", 0.01)
-    monkeypatch.setattr("kernel.api.mcp.slow_answers.SIGN_SECONDS", 0.01)
+    monkeypatch.setattr("kernel.api.responses.PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("kernel.api.responses.SIGN_SECONDS", 0.01)
     await kernel.attempt()
     heard = b""
     with trio.fail_after(5):

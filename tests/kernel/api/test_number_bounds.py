@@ -8,8 +8,7 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from kernel.api.mcp.tool import TeamTool
-from kernel.api.mcp.tools import TOOLS
+from kernel.api.mcp.tools import TOOLS, TeamTool
 from kernel.api.routes import ROUTES
 from kernel.operations.operation import Operation
 from protocol.agent import NAMED_ONLY

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kernel.api.parameters import parameters_of
+from kernel.api.dispatch import parameters_of
 from kernel.api.routes import ROUTES
 from kernel.operations.operation import Operation
 from tests.builders.api import ServedKernel

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import pytest
 from msgspec import inspect
 
+from kernel.api.dispatch import parameters_of
 from kernel.api.mcp.tools import MANAGEMENT, TOOLS
-from kernel.api.parameters import parameters_of
 from kernel.api.routes import ROUTES
 from kernel.policy.access import Access
 from kernel.source.diagnostics import remote_error

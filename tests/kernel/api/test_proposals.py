@@ -41,17 +41,6 @@ async def test_what_a_person_puts_to_the_vote_is_shown_and_wakes_its_electors(ke
     assert [one["agent"] for one in waiting] == ["alice", "bob"]
 
 
-async def test_a_persons_vote_counts_is_final_and_nobody_waits_for_it(kernel: ServedKernel) -> None:
-    await put(kernel)
-    voted = await cast(kernel, "no", reason="it is Friday")
-    assert (voted.status, voted.json["counts"], voted.json["missing"]) == (200, {"yes": 0, "no": 1}, ["alice", "bob"])
-    assert voted.json["votes"][0] | {"at": ""} == {"voter": "user", "choice": "no", "reason": "it is Friday", "at": ""}
-    again = await cast(kernel, "no", reason="it is Friday")
-    assert (again.status, again.json["votes"]) == (200, voted.json["votes"])
-    other = await cast(kernel, "yes")
-    assert (other.status, other.json["code"]) == (409, "conflict")
-
-
 @pytest.mark.promise("P2", "HF28")
 async def test_a_repeated_vote_with_its_key_is_the_same_answer(kernel: ServedKernel) -> None:
     await put(kernel)
@@ -60,21 +49,6 @@ async def test_a_repeated_vote_with_its_key_is_the_same_answer(kernel: ServedKer
     assert answers[0].body == answers[1].body
     reused = await kernel.ask("POST", f"{HERE}/release/vote", {"choice": "yes"}, headers=headers)
     assert (reused.status, reused.json["code"]) == (422, "key_reused")
-
-
-async def test_what_is_called_off_is_over(kernel: ServedKernel) -> None:
-    await put(kernel)
-    ended = await kernel.ask("POST", f"{HERE}/release/cancel", {"reason": "too late"})
-    assert {key: ended.json[key] for key in ("state", "winner", "ended_by", "reason")} == {
-        "state": "cancelled", "winner": None, "ended_by": "user", "reason": "too late",
-    }  # fmt: skip
-    assert [(await cast(kernel, "yes")).status, (await kernel.ask("POST", f"{HERE}/release/cancel")).status] == [
-        409
-    ] * 2
-    assert (await kernel.ask("GET", "/proposals?state=open")).json["proposals"] == []
-    assert len((await kernel.ask("GET", "/proposals")).json["proposals"]) == 1
-    await put(kernel, id="next")
-    assert (await kernel.ask("POST", f"{HERE}/next/cancel")).json["state"] == "cancelled"
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,6 @@ async def test_ps_names_agents_as_they_can_be_sent_to(kernel: ServedKernel) -> N
     assert (await kernel.ask("GET", "/agents/alice")).json["state"] == row["state"]
 
 
-async def test_status_tells_of_kernel_agents_and_workflows(kernel: ServedKernel) -> None:
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    status = (await kernel.ask("GET", "/status")).json
-    assert (status["state"], status["kernel"]["url"]) == ("up", f"http://{kernel.host}")
-    assert status["agents"] == {"idle": 2}
-    assert [row["name"] for row in status["workflows"]] == ["review"]
-
-
 async def test_status_can_be_about_one_target(kernel: ServedKernel) -> None:
     """contracts 7: status [TARGET]; a workflow that was stopped is down, who was never there is not found."""
     assert (await kernel.ask("GET", "/status?space=review:main")).code == "workflow_not_running"
@@ -114,46 +106,12 @@ async def test_status_says_what_is_wrong_with_the_project(kernel: ServedKernel) 
     assert "awk validate" in status["notice"]
 
 
-async def test_a_channel_is_read_from_its_end_or_from_a_seq(kernel: ServedKernel) -> None:
-    """contracts 4: limit, since; the default tag may be left out."""
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    for number in range(5):
-        await kernel.ask("POST", "/messages", {"to": "@review", "text": f"n{number}"})
-    newest = (await kernel.ask("GET", "/spaces/review/channel?limit=2")).json
-    assert (newest["space"], [message["text"] for message in newest["messages"]]) == ("review:main", ["n3", "n4"])
-    since = newest["messages"][0]["seq"]
-    later = (await kernel.ask("GET", f"/spaces/review:main/channel?since={since}")).json
-    assert [message["text"] for message in later["messages"]] == ["n4"]
-
-
 @pytest.mark.promise("XF16")
 async def test_a_space_that_never_was_is_not_found(kernel: ServedKernel) -> None:
     assert (await kernel.ask("GET", "/spaces/dm:nobody/channel")).code == "unknown_agent"
     assert (await kernel.ask("GET", "/spaces/nothing:main/members")).code == "workflow_not_running"
     members = (await kernel.ask("GET", "/spaces/dm:alice/members")).json["members"]
     assert members == [{"name": "alice", "state": "idle", "agent": "alice", "status": None}]
-
-
-async def test_an_instruction_is_shown_with_its_attempts(kernel: ServedKernel) -> None:
-    instruction = await kernel.attempt()
-    shown = (await kernel.ask("GET", f"/instructions/{instruction}")).json
-    assert (shown["status"], shown["agent"], len(shown["attempts"])) == ("leased", "alice", 1)
-    open_ones = (await kernel.ask("GET", "/instructions?space=dm:alice")).json["instructions"]
-    assert [(row["id"], row["status"]) for row in open_ones] == [(instruction, "leased")]
-    everywhere = (await kernel.ask("GET", "/instructions")).json
-    assert (everywhere["space"], everywhere["instructions"]) == (None, open_ones)
-    assert open_ones[0]["space"] == "dm:alice"
-    for wrong in ("i999", "nonsense", "m1"):
-        assert (await kernel.ask("GET", f"/instructions/{wrong}")).status == 404
-
-
-async def test_what_was_given_up_is_listed(kernel: ServedKernel) -> None:
-    from kernel.store.transitions.close import close
-
-    instruction = await kernel.attempt()
-    await kernel.services.store.writer.commit(close, instruction, 1, status="failed", text="", cause="auth")
-    (row,) = (await kernel.ask("GET", "/dead")).json["instructions"]
-    assert (row["id"], row["class"], row["cause"]) == (instruction, "permanent", "auth")
 
 
 @pytest.mark.promise("P18")

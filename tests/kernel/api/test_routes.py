@@ -8,10 +8,9 @@ import apsw
 import msgspec
 import pytest
 
+from kernel.api.dispatch import parameters_of
 from kernel.api.mcp.fast_path import NAME
-from kernel.api.mcp.tool import TeamTool, schema_of
-from kernel.api.mcp.tools import TOOLS
-from kernel.api.parameters import parameters_of
+from kernel.api.mcp.tools import TOOLS, TeamTool, schema_of
 from kernel.api.routes import ROUTES
 from kernel.operations.context import Services
 from kernel.operations.operation import Actor, Operation

@@ -76,15 +76,3 @@ async def test_the_scope_of_what_a_rule_does_is_asked_for_at_its_definition(kern
     await attempt(kernel, "rules", "channel.read")
     refused = await call(kernel, "proposal_define", {"rule": {"name": "mine", "then": [{"say": "x"}]}})
     assert "channel.write" in refused["structuredContent"]["detail"]
-
-
-async def test_an_agent_defines_lists_and_invokes_its_rule(kernel: ServedKernel) -> None:
-    await attempt(kernel, *SCOPES, "rules")
-    rule = {"name": "tell", "params": {"what": "string"}, "then": [{"say": "told: ${{ params.what }}"}]}
-    made = (await call(kernel, "proposal_define", {"rule": rule}))["structuredContent"]["rule"]
-    assert (made["author"], made["version"]) == ("alice", 1)
-    invoked = await call(kernel, "proposal_invoke", {"rule": "tell", "params": {"what": "all"}})
-    assert invoked["isError"] is False
-    listed = (await call(kernel, "proposal_list"))["structuredContent"]["rules"]
-    assert [(one["name"], one["fired"]) for one in listed] == [("tell", 1)]
-    assert (await texts(kernel))[-1] == ("alice", "told: all")

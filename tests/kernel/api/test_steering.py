@@ -39,18 +39,6 @@ async def failed(kernel: ServedKernel) -> str:
     return instruction
 
 
-async def test_an_instruction_is_cancelled_once(kernel: ServedKernel) -> None:
-    """contracts 4: POST /instructions/:id/cancel; a second time says how it ended, a replayed key says the same."""
-    instruction = await sent(kernel)
-    keyed = kernel.headers() | {"Idempotency-Key": "k1"}
-    for _ in range(2):
-        cancelled = await kernel.ask("POST", f"/instructions/{instruction}/cancel", headers=keyed)
-        assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
-    again = await kernel.ask("POST", f"/instructions/{instruction}/cancel")
-    assert (again.status, again.code) == (409, "conflict")
-    assert (await kernel.ask("POST", "/instructions/i99/cancel")).code == "not_found"
-
-
 async def test_what_failed_shows_its_last_words_and_is_retried(kernel: ServedKernel) -> None:
     """contracts 9: the tail of stderr is shown; retry keeps the steps unless it is fresh."""
     instruction = await failed(kernel)
@@ -86,14 +74,6 @@ async def test_a_fresh_retry_forgets_the_steps(kernel: ServedKernel) -> None:
     instruction = await failed(kernel)
     fresh = await kernel.ask("POST", f"/instructions/{instruction}/retry", {"fresh": True})
     assert (fresh.json["status"], fresh.json["steps"]) == ("queued", [])
-
-
-async def test_an_instruction_is_promoted(kernel: ServedKernel) -> None:
-    """contracts 4: POST /instructions/:id/promote."""
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    instruction = await sent(kernel, "@review")
-    promoted = await kernel.ask("POST", f"/instructions/{instruction}/promote")
-    assert (promoted.json["lane"], promoted.json["promoted"]) == ("immediate", True)
 
 
 @pytest.mark.parametrize(
@@ -201,18 +181,6 @@ async def test_an_inbox_shows_what_is_not_handled(kernel: ServedKernel) -> None:
         assert (inbox["agent"], inbox["space"]) == ("alice", space)
         assert [(row["from"], row["state"]) for row in inbox["deliveries"]] == [("user", "queued")]
     assert (await kernel.ask("GET", "/agents/nobody/inbox")).code == "unknown_agent"
-
-
-async def test_the_prompt_can_be_read_before_anything_runs(kernel: ServedKernel) -> None:
-    """contracts 7: show ID --prompt."""
-    instruction = await sent(kernel)
-    prompt = (await kernel.ask("GET", f"/instructions/{instruction}/prompt")).json
-    assert (prompt["id"], prompt["frozen"], prompt["messages"][-1]) == (
-        instruction,
-        False,
-        {"role": "user", "text": "work"},
-    )
-    assert (await kernel.ask("GET", "/instructions/i99/prompt")).code == "not_found"
 
 
 @pytest.mark.promise("P26")

@@ -28,6 +28,7 @@ from kernel.store import feed
 from protocol.events import Event as KernelEvent
 from tests.builders.api import TOKEN, ServedKernel
 from tests.kernel.api.client import Answer, Wire, connected
+from tests.kernel.api.test_tokens import made
 
 pytestmark = pytest.mark.promise("P65")
 assert WSConnection is not None
@@ -133,11 +134,6 @@ async def refused(kernel: ServedKernel, path: str = "/ws", /, **changed: str | N
     fields = handshake(kernel) | {name.replace("_", "-"): value for name, value in changed.items() if value is not None}
     left_out = {name.replace("_", "-") for name, value in changed.items() if value is None}
     return await kernel.ask("GET", path, headers={name: fields[name] for name in fields if name not in left_out})
-
-
-async def made(kernel: ServedKernel, scope: str) -> str:
-    """A token of that scope."""
-    return str((await kernel.ask("POST", "/tokens", {"scope": scope})).json["token"])
 
 
 async def test_the_frames_are_those_of_the_stream(kernel: ServedKernel) -> None:

@@ -31,21 +31,6 @@ async def stop(kernel: ServedKernel, space: str = "task:main#1", status: str = "
     await kernel.services.store.writer.commit(stop_workflow, space, status, exit_code)
 
 
-async def test_a_workflow_is_started_listed_and_stopped(kernel: ServedKernel) -> None:
-    """contracts 4: POST, GET, DELETE /workflows."""
-    started = await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": "pr-1"})
-    assert (started.status, started.json["members"]) == (201, ["alice", "bob"])
-    assert [row["tag"] for row in (await kernel.ask("GET", "/workflows")).json["workflows"]] == ["pr-1"]
-    assert (await kernel.ask("GET", "/workflows/review")).code == "workflow_not_running"
-    members = (await kernel.ask("GET", "/spaces/review:pr-1/members")).json["members"]
-    assert [(row["name"], row["state"]) for row in members] == [("alice", "idle"), ("bob", "idle")]
-    stopped = await kernel.ask("DELETE", "/workflows/review/pr-1")
-    assert (stopped.status, stopped.json["state"]) == (200, "stopped")
-    assert (await kernel.ask("DELETE", "/workflows/review/pr-1")).code == "workflow_not_running"
-    report = (await kernel.ask("GET", "/runs/review:pr-1")).json
-    assert (report["status"], report["exit_code"]) == ("cancelled", 130)
-
-
 async def test_agents_of_a_workflow_are_listed_while_it_runs(kernel: ServedKernel) -> None:
     await kernel.ask("POST", "/agents", {"model": "mock/x", "mock": [{"text": "hi"}], "name": "helper"})
     for tag in ("main", "pr-1"):

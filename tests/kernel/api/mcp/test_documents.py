@@ -38,27 +38,6 @@ async def refused(kernel: ServedKernel, tool: str, token: str = "worker-token", 
 
 
 @pytest.mark.promise("P37")
-async def test_a_document_is_written_read_and_listed_with_its_versions(kernel: ServedKernel) -> None:
-    blank = await done(kernel, "read")
-    assert (blank["file"], blank["content"], blank["version"], blank["owner"]) == ("notes.md", "", 0, None)
-    assert (await done(kernel, "write", content="# Notes\n", if_version=0))["version"] == 1
-    assert (await done(kernel, "append", "bobs-token", content="more"))["version"] == 2
-    made = await done(kernel, "create", file="findings/auth.md", content="none yet\n")
-    assert (made["file"], made["version"]) == ("findings/auth.md", 1)
-    read = await done(kernel, "read", file="notes.md")
-    assert (read["content"], read["version"], read["author"]) == ("# Notes\nmore", 2, "bob")
-    assert (await done(kernel, "read", version=1))["content"] == "# Notes\n"
-    listed = await done(kernel, "list")
-    assert [(row["file"], row["version"], row["entry"]) for row in listed["documents"]] == [
-        ("findings/auth.md", 1, False),
-        ("notes.md", 2, True),
-    ]
-    said = (await kernel.ask("GET", "/spaces/review:main/channel")).json["messages"]
-    told = [(message["from"], message["text"]) for message in said if message["kind"] == "document"]
-    assert told[1] == ("bob", "[DOC:notes.md] appended to (version 2, +1 -0 lines)")
-
-
-@pytest.mark.promise("P37")
 async def test_a_write_from_an_older_version_is_merged_or_refused_with_the_three_texts(kernel: ServedKernel) -> None:
     base = "one\ntwo\nthree\n"
     await done(kernel, "write", content=base)
@@ -136,28 +115,6 @@ async def test_a_rejected_suggestion_is_in_its_authors_inbox(kernel: ServedKerne
     await done(kernel, "reject", suggestion="s2", reason="English only")
     inbox = (await call(kernel, "my_inbox", {}, "bobs-token"))["structuredContent"]["deliveries"]
     assert inbox[-1]["text"] == "[DOC_SUGGEST] s2 for notes.md is not taken: English only"
-
-
-async def test_a_person_writes_by_rest_against_the_version_that_was_read(kernel: ServedKernel) -> None:
-    """If-Match that is old: 412, with the texts; ``from`` merges; If-None-Match makes."""
-    put = await kernel.ask(
-        "PUT", f"{PATH}/plans/a.md", {"content": "a\nb\nc\n"}, headers=kernel.headers(If_None_Match="*")
-    )
-    assert (put.status, put.json["version"]) == (200, 1)
-    read = await kernel.ask("GET", f"{PATH}/plans/a.md")
-    assert (read.json["content"], read.json["author"], dict(read.headers)["etag"]) == ("a\nb\nc\n", "user", '"1"')
-    match = kernel.headers(If_Match='"1"')
-    assert (await kernel.ask("PUT", f"{PATH}/plans/a.md", {"content": "A\nb\nc\n"}, headers=match)).json["version"] == 2
-    late = await kernel.ask("PUT", f"{PATH}/plans/a.md", {"content": "a\nb\nC\n"}, headers=match)
-    assert (late.status, late.json["code"], late.json["conflict"]["base"]) == (412, "version_conflict", "a\nb\nc\n")
-    merged = await kernel.ask("PUT", f"{PATH}/plans/a.md?from=1", {"content": "a\nb\nC\n"})
-    assert (merged.json["version"], merged.json["merged"]) == (3, True)
-    assert (await kernel.ask("POST", f"{PATH}/plans/a.md", {"content": "d"})).json["version"] == 4
-    diff = await kernel.ask("GET", "/spaces/review:main/document-diff/plans/a.md?from=1")
-    assert diff.json["diff"].splitlines()[2:] == ["@@ -1,3 +1,4 @@", "-a", "+A", " b", "-c", "+C", "+d"]
-    assert (await kernel.ask("DELETE", f"{PATH}/plans/a.md", headers=match)).status == 412
-    assert (await kernel.ask("DELETE", f"{PATH}/plans/a.md")).json["version"] == 5
-    assert (await kernel.ask("GET", f"{PATH}/plans/a.md")).status == 404
 
 
 @pytest.mark.promise("P15")

@@ -1,11 +1,8 @@
 """Tasks as they go over the wire: agents' tools, the user's routes, and a check that has to pass."""
 
-import hashlib
-
 import msgspec
 import pytest
 
-from kernel.store.transitions.lease import lease
 from protocol.tasks import TaskInfo
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
@@ -13,17 +10,6 @@ from tests.kernel.api.mcp.test_voting import given
 
 HERE = "/spaces/review:main/tasks"
 PLAN = {"tasks": [{"key": "a", "title": "Build"}, {"key": "b", "title": "Test", "needs": ["a"], "check": "false"}]}
-
-
-@pytest.fixture
-async def team(kernel: ServedKernel) -> ServedKernel:
-    """Alice and bob are at work in review:main."""
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    await kernel.attempt("alice@review")
-    sent = await kernel.ask("POST", "/messages", {"to": "bob@review", "text": "work"})
-    digest = hashlib.sha256(b"bobs-token").digest()
-    assert await kernel.services.store.writer.commit(lease, sent.json["instruction_ids"][0], digest) is not None
-    return kernel
 
 
 @pytest.mark.promise("P39")

@@ -20,17 +20,6 @@ async def said(kernel: ServedKernel, space: str) -> list[tuple[str, str]]:
     return [(message["from"], message["text"]) for message in channel if message["kind"] == "said"]
 
 
-async def test_what_an_agent_says_is_in_the_channel_and_wakes_whom_it_mentions(kernel: ServedKernel) -> None:
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    await kernel.attempt("alice@review")
-    result = await call(kernel, "channel_send", {"message": "@bob please look"})
-    assert result["isError"] is False
-    assert len(result["structuredContent"]["instruction_ids"]) == 1
-    assert (await said(kernel, "review:main"))[-1] == ("alice", "@bob please look")
-    queue = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"]
-    assert [row["lane"] for row in queue] == ["immediate"]
-
-
 async def test_a_ninth_mention_is_reported_to_the_sender(kernel: ServedKernel) -> None:
     names = [f"n{number}" for number in range(9)]
     root = kernel.services.files.catalog.root
@@ -66,17 +55,6 @@ async def test_calls_without_a_key_are_calls_of_their_own(kernel: ServedKernel) 
     await call(kernel, "channel_send", {"message": "again"}, **{CALL_KEY: "a"})
     await call(kernel, "channel_send", {"message": "again"}, **{CALL_KEY: "b"})
     assert [text for _, text in await said(kernel, "dm:alice")].count("again") == 4
-
-
-async def test_the_channel_is_read_by_limit_and_by_seq(kernel: ServedKernel) -> None:
-    await kernel.attempt(text="first")
-    for number in range(3):
-        await call(kernel, "channel_send", {"message": f"n{number}"})
-    newest = (await call(kernel, "channel_read", {"limit": 2}))["structuredContent"]
-    assert (newest["space"], [message["text"] for message in newest["messages"]]) == ("dm:alice", ["n1", "n2"])
-    since = newest["messages"][0]["seq"]
-    later = (await call(kernel, "channel_read", {"since": since}))["structuredContent"]
-    assert [message["text"] for message in later["messages"]] == ["n2"]
 
 
 async def test_no_part_of_a_channel_is_left_out_without_a_word(kernel: ServedKernel) -> None:
@@ -144,15 +122,6 @@ async def test_an_agent_cannot_mark_the_messages_of_another(kernel: ServedKernel
     assert marked["acknowledged"] == []
     receipts = (await kernel.ask("GET", f"/messages/{theirs}")).json["receipts"]
     assert [receipt["state"] for receipt in receipts] == ["queued"]
-
-
-async def test_team_members_are_listed_with_their_state_on_request(kernel: ServedKernel) -> None:
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    await kernel.attempt("alice@review")
-    plain = (await call(kernel, "team_members"))["structuredContent"]
-    assert plain == {"space": "review:main", "members": [{"name": "alice"}, {"name": "bob"}]}
-    full = (await call(kernel, "team_members", {"include_status": True}))["structuredContent"]
-    assert full["members"] == [{"name": "alice", "state": "running"}, {"name": "bob", "state": "idle"}]
 
 
 @pytest.mark.promise("HF04", "HF20")

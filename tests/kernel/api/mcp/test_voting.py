@@ -1,27 +1,14 @@
 """Votes as they go over the wire: what the caller learns, what is refused, and who it is that votes."""
 
-import hashlib
 from typing import Any
 
 import pytest
 
 from kernel.api.mcp.tools import TOOLS
-from kernel.store.transitions.lease import lease
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 
 CREATE = {"type": "decision", "title": "Which?", "options": [{"id": "a", "label": "Apples"}, {"id": "b"}]}
-
-
-@pytest.fixture
-async def team(kernel: ServedKernel) -> ServedKernel:
-    """Alice and bob are at work in review:main."""
-    await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    await kernel.attempt("alice@review")
-    sent = await kernel.ask("POST", "/messages", {"to": "bob@review", "text": "work"})
-    digest = hashlib.sha256(b"bobs-token").digest()
-    assert await kernel.services.store.writer.commit(lease, sent.json["instruction_ids"][0], digest) is not None
-    return kernel
 
 
 async def given(kernel: ServedKernel, tool: str, arguments: Any, token: str = "worker-token", key: str = "") -> Any:
@@ -30,31 +17,6 @@ async def given(kernel: ServedKernel, tool: str, arguments: Any, token: str = "w
     result = await call(kernel, tool, arguments, token, **meta)
     assert result["isError"] is False, result
     return result["structuredContent"]
-
-
-async def test_a_vote_from_its_beginning_to_its_end(team: ServedKernel) -> None:
-    """contracts 5: create, status, vote, the outcome in the answer to the deciding vote."""
-    put = await given(team, "team_proposal_create", CREATE)
-    assert put["message_id"].startswith("m")
-    assert (put["proposal"]["id"], put["proposal"]["electors"]) == ("p1", ["alice", "bob"])
-    assert "bob are asked" in put["note"]
-    status = await given(team, "team_proposal_status", {}, "bobs-token")
-    assert [one["id"] for one in status["proposals"]] == ["p1"]
-    voted = await given(team, "team_vote", {"proposal": "p1", "choice": "a", "reason": "red"}, "bobs-token")
-    assert (voted["proposal"]["state"], voted["again"], voted["note"]) == (
-        "open",
-        False,
-        "votes so far: 1; still to come: alice",
-    )
-    ended = await given(team, "team_vote", {"proposal": "p1", "choice": "a"})
-    assert (ended["proposal"]["state"], ended["proposal"]["winner"], ended["note"]) == (
-        "resolved",
-        "a",
-        "it is resolved: a wins",
-    )
-    assert (await given(team, "team_proposal_status", {}))["proposals"] == []
-    (one,) = (await given(team, "team_proposal_status", {"proposal": "p1"}))["proposals"]
-    assert [(vote["voter"], vote["reason"]) for vote in one["votes"]] == [("bob", "red"), ("alice", "")]
 
 
 @pytest.mark.promise("P4")
