@@ -69,7 +69,7 @@ def _own_tools(start: Start, programs: Subprocesses) -> Iterator[tuple[str, Buil
         closed = (*start.closed, *(start.sandbox.readable if start.sandbox else ()))
         place, rules = ConfinedDir(start.cwd, start.hidden, closed), None
         if start.nested_rules is not None:
-            from worker.tools.nested_rules import NestedRules  # noqa: PLC0415
+            from worker.tools.files import NestedRules  # noqa: PLC0415
 
             # A conversation that is shown shortened has lost what it was told.
             rules = NestedRules(place, start.nested_rules, () if start.compact else start.entries)

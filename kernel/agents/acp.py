@@ -18,8 +18,8 @@ from kernel.agents.tools import KeyFault
 from kernel.source.diagnostics import BadDefinition, fail
 from kernel.source.files import BadFolder, FileMissing, folder_files, read_bytes
 from kernel.source.safe_paths import NotInside
-from protocol.acp_programs import ACP, acp_program
 from protocol.agent import AgentDefinition
+from protocol.backends import ACP, acp_program
 from protocol.budget import RunBudget
 
 NO_COUNT: Final = "its requests cannot be counted on the way, so a budget of tokens cannot hold"

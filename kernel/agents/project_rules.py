@@ -1,6 +1,6 @@
 """The rules that a project has for agents: its nearest CLAUDE.md and AGENTS.md, as they are read for one agent.
 
-Those in folders of the project are told when a file tool first touches something below (``worker.tools.nested_rules``);
+Those in folders of the project are told when a file tool first touches something below (``worker.tools.files``);
 here they are found and pinned, so that only what somebody agreed to is followed.
 """
 

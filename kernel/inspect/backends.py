@@ -13,10 +13,9 @@ from kernel.agents.environment import worker_environment
 from kernel.agents.providers import CauseError
 from kernel.inspect.fetch import open_launcher
 from kernel.procs.command import VersionProbes
-from protocol.acp_programs import acp_program
 from protocol.agent import AgentDefinition
 from protocol.api.kernel import BackendList
-from protocol.backends import COMMANDED
+from protocol.backends import COMMANDED, acp_program
 from protocol.inspection import DoctorRow
 
 

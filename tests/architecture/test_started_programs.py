@@ -50,7 +50,7 @@ PROGRAMS: Final[dict[str, Control]] = {
     "kernel/procs/exec.py::ExecLauncher._execute trio.lowlevel.open_process": Control(
         "given to the launcher; the keeper gives its command exactly what the order says", HERE, "the keeper's lifeline"
     ),
-    "kernel/procs/zygote.py::start_zygote trio.lowlevel.open_process": Control(
+    "kernel/procs/fork.py::start_zygote trio.lowlevel.open_process": Control(
         "given to the launcher; keepers give commands exactly what the order says", HERE, KEPT
     ),
     "worker/zygote.py::Zygote._fork_keeper os.fork": FORKED,

@@ -6,7 +6,7 @@ last word, and how the process leaves behind that says nothing. Files and termin
 works with its own, in its sandbox.
 
 What a program asks leave for is asked of the kernel. The session mode is chosen so that ``approval`` holds; a program
-that is not known to ask in any (``protocol.acp_programs``) works with ``approval: auto`` alone.
+that is not known to ask in any (``protocol.backends``) works with ``approval: auto`` alone.
 """
 
 import math
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from protocol.acp_programs import UNKNOWN, acp_program
+from protocol.backends import UNKNOWN, acp_program
 from protocol.errors import Cause
 from protocol.ipc import NULL, Result
 from protocol.text import decoded, encode_json

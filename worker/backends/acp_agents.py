@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from protocol.acp_programs import acp_program
 from protocol.agent import Approval
+from protocol.backends import acp_program
 from protocol.tools import server_and_tool
 from worker.backends import private_files
 from worker.backends.acp_replies import DAEMON

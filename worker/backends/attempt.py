@@ -18,10 +18,9 @@ from typing import Final
 import msgspec
 import trio
 
-from protocol.acp_programs import ACP
-from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, BackendSpec
+from protocol.backends import ACP, BACKENDS, MAX_LOGIN_BYTES, BackendSpec
 from protocol.errors import UNREACHED
-from protocol.ipc import Entry, Error, Go, Result, Start
+from protocol.ipc import Error, Go, Result, Start
 from protocol.tools import AUTH_REQUEST, SENDING
 from worker.attempt import error_frame
 from worker.backends import backend
@@ -116,22 +115,19 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
         text = f"there is no program {start.mcp_servers[server].command!r}"
         raise backend.unserved(spec.title, server, text, cause="spawn_permanent")
     # The session to resume. Raises Failed where it was made in another directory: it would see other files there.
-    session: str | None
-    kept: list[Entry] = [entry for entry in start.entries if entry.kind == "session" and entry.session]
-    if not kept:
-        session = None
-    else:
-        session = kept[-1].session
-        if kept[-1].note not in (None, start.cwd) or str(session).startswith("-"):  # else it is taken for an option
-            raise Failed("session_lost", f"its session belongs to {kept[-1].note}, and the work is now in {start.cwd}")
+    kept = next((one for one in reversed(start.entries) if one.kind == "session" and one.session), None)
+    message, anew = backend.first_prompt(conversation), ""
+    if kept is not None:
+        if kept.note not in (None, start.cwd) or str(kept.session).startswith("-"):  # else it is taken for an option
+            raise Failed("session_lost", f"its session belongs to {kept.note}, and the work is now in {start.cwd}")
+        message = backend.resume_prompt(conversation, start.granted)
+        anew = backend.anew_prompt(conversation, start.granted)
     job = backend.BackendJob(
         start=start,
         binary=start.command[0],
-        message=backend.first_prompt(conversation)
-        if session is None
-        else backend.resume_prompt(conversation, start.granted),
-        session=session,
-        anew="" if session is None else backend.anew_prompt(conversation, start.granted),
+        message=message,
+        session=None if kept is None else kept.session,
+        anew=anew,
         place=Path(start.attempt_dir),
         home=Path(start.session_dir),
         env=env,

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import trio
 
-from protocol.acp_programs import ACP
+from protocol.backends import ACP
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Go, Json, Limits, Result, Start, ToolCall, Yield
 from protocol.text import encode_json

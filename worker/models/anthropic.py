@@ -10,8 +10,17 @@ from protocol.ipc import Entry, Start
 from worker.conversation import Conversation
 from worker.models import anthropic_wire as wire
 from worker.models.model import ListTools, StreamSink
-from worker.models.sdk_client import Sdk, SdkModel, max_tokens, unfinished
-from worker.models.sdk_warmup import START, ask_once, import_asynchronous, one_tool, transport
+from worker.models.sdk_client import (
+    START,
+    Sdk,
+    SdkModel,
+    ask_once,
+    import_asynchronous,
+    max_tokens,
+    one_tool,
+    transport,
+    unfinished,
+)
 
 SDK: Final = Sdk(
     anthropic.AsyncAnthropic,

@@ -84,27 +84,13 @@ def messages(conversation: Conversation) -> list[Block]:
                 for call in reply.calls
             )
             said_blocks = [{"type": "text", "text": reply.text}, *calls]
-        _add(
-            turns,
-            "assistant",
-            [block for block in said_blocks if block.get("type") != "text" or block.get("text", "").strip()],
-        )
-        _add(
-            turns,
-            "user",
-            [
-                *[
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": result.call_id,
-                        "content": result.text,
-                        "is_error": result.is_error,
-                    }
-                    for result in step.results
-                ],
-                *({"type": "text", "text": note.text} for note in step.notes),
-            ],
-        )
+        said = [block for block in said_blocks if block.get("type") != "text" or block.get("text", "").strip()]
+        _add(turns, "assistant", said)
+        results: list[Block] = [
+            {"type": "tool_result", "tool_use_id": one.call_id, "content": one.text, "is_error": one.is_error}
+            for one in step.results
+        ]
+        _add(turns, "user", [*results, *({"type": "text", "text": note.text} for note in step.notes)])
     turns[-1][1][-1] = {**turns[-1][1][-1], "cache_control": _CACHE}
     return [{"role": role, "content": blocks} for role, blocks in turns]
 

@@ -12,8 +12,18 @@ from worker.conversation import Conversation
 from worker.models import openai_wire as wire
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Model, StreamSink
-from worker.models.sdk_client import Sdk, SdkModel, max_tokens, say, unfinished
-from worker.models.sdk_warmup import START, ask_once, import_asynchronous, one_tool, transport
+from worker.models.sdk_client import (
+    START,
+    Sdk,
+    SdkModel,
+    ask_once,
+    import_asynchronous,
+    max_tokens,
+    one_tool,
+    say,
+    transport,
+    unfinished,
+)
 
 _LIMITS: Final = ("max_tokens", "max_completion_tokens")
 """What the limit of an answer is called: all but OpenAI itself know the first, and its newer models refuse it, wherever

@@ -29,15 +29,10 @@ Item = dict[str, Any]
 
 def tools(specs: Iterable[ToolSpec]) -> list[Item]:
     """Tools as the API takes them."""
+    described = ((spec.name, spec.description, msgspec.json.decode(spec.input_schema)) for spec in specs)
     return [
-        {
-            "type": "function",
-            "name": spec.name,
-            "description": spec.description,
-            "parameters": msgspec.json.decode(spec.input_schema),
-            "strict": False,
-        }
-        for spec in specs
+        {"type": "function", "name": name, "description": about, "parameters": schema, "strict": False}
+        for name, about, schema in described
     ]
 
 
@@ -46,21 +41,15 @@ def items(conversation: Conversation) -> list[Item]:
     out: list[Item] = [{"role": turn.role, "content": turn.text} for turn in conversation.opening]
     for step in conversation.shown:
         reply = step.reply
-        said: list[Item]
-        native: list[Item] | None = native_of(reply, DIALECT)
-        if native is not None and reply.stop_reason not in CUT:
-            said = [_sendable(item) for item in native]
-        else:
+        said: list[Item] | None = native_of(reply, DIALECT)
+        if said is None or reply.stop_reason in CUT:
             # What was cut off (half a call, a thought without what it led to) would be refused.
-            text: list[Item] = [{"role": "assistant", "content": reply.text}] if reply.text.strip() else []
-            calls = (
-                _sendable(
+            said = [{"role": "assistant", "content": reply.text}] if reply.text.strip() else []
+            for call in reply.calls:
+                said.append(
                     {"type": _CALL, "call_id": call.id, "name": call.name, "arguments": bytes(call.args).decode()}
                 )
-                for call in reply.calls
-            )
-            said = [*text, *calls]
-        out += said
+        out += map(_sendable, said)
         out += [{"type": "function_call_output", "call_id": one.call_id, "output": one.text} for one in step.results]
         out += [{"role": "user", "content": note.text} for note in step.notes]
     return out

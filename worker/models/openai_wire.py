@@ -40,16 +40,10 @@ Message = dict[str, Any]
 
 def tools(specs: Iterable[ToolSpec]) -> list[Message]:
     """Tools as the API takes them."""
+    described = ((spec.name, spec.description, msgspec.json.decode(spec.input_schema)) for spec in specs)
     return [
-        {
-            "type": "function",
-            "function": {
-                "name": spec.name,
-                "description": spec.description,
-                "parameters": msgspec.json.decode(spec.input_schema),
-            },
-        }
-        for spec in specs
+        {"type": "function", "function": {"name": name, "description": about, "parameters": schema}}
+        for name, about, schema in described
     ]
 
 

@@ -6,21 +6,25 @@ Imports httpx2 and Trio, so only an adapter that needs them imports this.
 import ssl
 import sys
 from codecs import BOM_UTF8
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
+from importlib import import_module
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple, Protocol, Self, cast
 from urllib.parse import urlsplit
 
 import httpx2
+import msgspec
 import trio
 
 from protocol.ipc import Limits, Provider, Start
 from protocol.redaction import Redaction
 from protocol.text import decoded
+from worker.conversation import Conversation
 from worker.entry_limits import clean
 from worker.models.errors import Failed, cause_in, codes_in, message_in, retry_after
-from worker.models.model import ListTools, StreamSink
+from worker.models.model import BLANK, ListTools, Model, StreamSink
+from worker.tool import ToolSpec
 
 CONNECT_SECONDS: Final = 15.0
 WRITE_SECONDS: Final = 60.0
@@ -233,3 +237,54 @@ def say(provider: Provider, text: str) -> str:
 @lru_cache(maxsize=4)
 def _redaction(key: str) -> Redaction:
     return Redaction({key: "[key]"})
+
+
+_LATE: Final = (
+    "anyio._backends._trio",
+    "encodings.idna",
+    "httpcore2._backends.trio",
+    "httpcore2._async.http11",
+    "stringprep",
+)
+"""Imported by the asynchronous clients on their first real request."""
+
+NOBODY: Final = Provider(name="warm", dialect="mock", base_url="http://127.0.0.1:9")
+START: Final = msgspec.structs.replace(BLANK, backend="sdk", provider=NOBODY)
+
+
+class _Discard:
+    """Shows what comes to nobody."""
+
+    async def delta(self, text: str) -> None:
+        """Drop it."""
+
+    async def progress(self, what: str, *, tool: bool = False) -> None:
+        """Drop it."""
+
+
+async def one_tool() -> tuple[ToolSpec, ...]:
+    """One tool, so that the way tools take is warmed too."""
+    return (ToolSpec(name="t", description="-"),)
+
+
+async def ask_once(model: Model) -> None:
+    """Ask ``model`` once, and close it."""
+    await model.reply(Conversation(START), None, _Discard())
+    await model.aclose()
+
+
+def transport(events: Iterable[Mapping[str, Any]], *, named: bool) -> httpx2.MockTransport:
+    """Answers any request with these events as a stream; ``named`` as Anthropic does, else as OpenAI does."""
+    lines = [
+        (f"event: {event['type']}\n" if named else "") + f"data: {msgspec.json.encode(event).decode()}\n\n"
+        for event in events
+    ]
+    content = "".join(lines) + ("" if named else "data: [DONE]\n\n")
+    headers = {"content-type": "text/event-stream"}
+    return httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, content=content.encode()))
+
+
+def import_asynchronous() -> None:
+    """Import what the asynchronous clients would import in the worker."""
+    for module in _LATE:
+        import_module(module)

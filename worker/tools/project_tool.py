@@ -10,8 +10,7 @@ from protocol.ipc import Json
 from protocol.tools import ProjectTool, filled, input_schema, placeholders
 from worker.subprocesses import Subprocesses
 from worker.tool import BuiltinTool, Outcome, ToolSpec
-from worker.tools.bash import KEY_VARIABLE
-from worker.tools.command import Command, run
+from worker.tools.bash import KEY_VARIABLE, Command, run
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),

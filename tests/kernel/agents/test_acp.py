@@ -13,9 +13,8 @@ from kernel.agents.resources import resources_of
 from kernel.inspect.backends import program_rows
 from kernel.inspect.validate import validate
 from kernel.source.diagnostics import BadDefinition
-from protocol.acp_programs import ACP_PROGRAMS
 from protocol.agent import AgentDefinition
-from protocol.backends import BACKENDS, CLIS, COMMANDED
+from protocol.backends import ACP_PROGRAMS, BACKENDS, CLIS, COMMANDED
 from protocol.project import ProjectDefinition
 from tests.kernel.inspect.files import write
 from tests.worker.backends.test_contract import PROGRAMS

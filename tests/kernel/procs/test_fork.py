@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.procs import zygote as zygote_module
+from kernel.procs import fork
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.spec import Spec
 from tests.kernel.procs.trees import ENV, LEAVES, PATIENCE, STAYS, alive, gone, read_pids
@@ -63,8 +63,8 @@ async def test_orders_under_way_when_the_zygote_dies_go_to_the_next_one(forking:
 async def test_a_zygote_that_is_stopped_is_replaced_and_its_orders_go_to_the_next_one(
     forking: ForkLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zygote_module, "ASK_SECONDS", 0.1)
-    monkeypatch.setattr(zygote_module, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(fork, "ASK_SECONDS", 0.1)
+    monkeypatch.setattr(fork, "ANSWER_SECONDS", 0.2)
     with trio.fail_after(PATIENCE):
         async with await forking.spawn(tree("before")) as before:
             pids = await read_pids(before.stdout)

@@ -10,8 +10,7 @@ from protocol.ipc import Entry
 from tests.worker.tools.conftest import use
 from worker.tool import Outcome
 from worker.tools.confined_files import ConfinedDir
-from worker.tools.files import FILES
-from worker.tools.nested_rules import TOLD_CHARACTERS, NestedRules
+from worker.tools.files import FILES, TOLD_CHARACTERS, NestedRules
 
 
 class Hands:
