@@ -29,7 +29,7 @@ def wait_done(life: Life, instruction: str) -> None:
 
 
 @pytest.mark.promise("PF18", "PF19")
-@pytest.mark.long("tests/e2e/test_foreground.py")
+@pytest.mark.long("tests/e2e/test_kernel_life.py")
 def test_a_second_sigterm_waits_for_nobody_and_sighup_is_nothing(project: Project) -> None:
     """A worker that ignores SIGTERM; gone within 3 s, the file whole, the work goes on later."""
     project.agent("alice", "shell: 'touch begun; [ -e go ] || { trap \"\" TERM; sleep 600; }'", "text: finished")
