@@ -5,7 +5,7 @@ in alternating runs; a fork costs some 2 ms of page copies). ``DirectoryPool`` (
 directories.
 
 Measure: ``scripts/bench replies workers``. The plain way is the exec launcher, which has none of it: run the same with
-``AGENT_WORKER_LAUNCHER=exec``; ``tests/e2e/test_exec_launcher.py`` runs messages so.
+``AGENT_WORKER_LAUNCHER=exec``; ``tests/e2e/test_kernel_life.py`` runs messages so.
 """
 
 import secrets

@@ -1,6 +1,7 @@
 """The files under judgement, parsed once: what the rules of this folder are applied to."""
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -36,6 +37,20 @@ class Source:
     def calls(self) -> tuple[ast.Call, ...]:
         """Every call expression in the file."""
         return tuple(node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+
+    def calls_by_function(self) -> Iterator[tuple[str, ast.Call]]:
+        """Every call with the place that makes it: ``kernel/app.py::Class.method``."""
+
+        def within(node: ast.AST, name: str) -> Iterator[tuple[str, ast.Call]]:
+            for child in ast.iter_child_nodes(node):
+                inner = name
+                if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                    inner = f"{name}.{child.name}".lstrip(".")
+                if isinstance(child, ast.Call):
+                    yield f"{self.name}::{name}", child
+                yield from within(child, inner)
+
+        return within(self.tree, "")
 
 
 @cache

@@ -6,7 +6,6 @@ its path fails here until it is listed, with the reason why nobody else has a sa
 """
 
 import ast
-from collections.abc import Iterator
 from typing import Final
 
 import pytest
@@ -128,21 +127,6 @@ LESS_TRUSTED: Final[dict[str, str]] = {
 """Who gets what is in a file, by the function that opens it."""
 
 
-def enclosing(source: Source) -> Iterator[tuple[str, ast.Call]]:
-    """Each call, with its file and function."""
-
-    def within(node: ast.AST, name: str) -> Iterator[tuple[str, ast.Call]]:
-        for child in ast.iter_child_nodes(node):
-            inner = name
-            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                inner = f"{name}.{child.name}".lstrip(".")
-            if isinstance(child, ast.Call):
-                yield f"{source.name}::{name}", child
-            yield from within(child, inner)
-
-    return within(source.tree, "")
-
-
 _DESCRIPTORS: Final = frozenset({"descriptor", "fd", "1"})
 
 
@@ -170,7 +154,7 @@ ROOMS: Final = ("kernel/", "interface/", "osfiles/")
 
 def test_every_file_that_is_opened_by_its_path_is_listed() -> None:
     rooms = [source for source in product() if source.name.startswith(ROOMS)]
-    found = {name for source in rooms for name, call in enclosing(source) if opens_by_path(call)}
+    found = {name for source in rooms for name, call in source.calls_by_function() if opens_by_path(call)}
     assert found - OPENED.keys() == set(), "open it with kernel.source.safe_paths, or say who has a say in it"
     assert OPENED.keys() - found == set()
 
@@ -179,7 +163,7 @@ def test_every_file_that_is_opened_by_its_path_is_listed() -> None:
 def test_what_reaches_who_is_trusted_less_is_opened_safely() -> None:
     calls: dict[str, set[str]] = {}
     for source in product():
-        for name, call in enclosing(source):
+        for name, call in source.calls_by_function():
             calls.setdefault(name, set()).add(dotted(call.func).rpartition(".")[2])
     for name, who in LESS_TRUSTED.items():
         assert calls[name] & SAFE, f"{name} reads for {who}"
@@ -196,5 +180,5 @@ def test_what_reaches_who_is_trusted_less_is_opened_safely() -> None:
 )  # fmt: skip
 def test_the_scan_finds_what_it_is_for(text: str, by_path: bool) -> None:
     """A gate that never closes is no gate."""
-    [(_name, call), *_] = enclosing(Source(ROOT / "kernel/app.py", text, ast.parse(text)))
+    [(_name, call), *_] = Source(ROOT / "kernel/app.py", text, ast.parse(text)).calls_by_function()
     assert opens_by_path(call) is by_path

@@ -136,19 +136,10 @@ PROGRAMS: Final[dict[str, Control]] = {
 
 def starts(source: Source) -> Iterator[tuple[str, ast.Call]]:
     """Each call that starts a program, by its file, function and name."""
-
-    def within(node: ast.AST, name: str) -> Iterator[tuple[str, ast.Call]]:
-        for child in ast.iter_child_nodes(node):
-            inner = name
-            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                inner = f"{name}.{child.name}".lstrip(".")
-            if isinstance(child, ast.Call):
-                meant = [child.func, *(one for one in child.args if isinstance(one, ast.Name | ast.Attribute))]
-                starters = STARTERS if source.name.startswith("kernel/") else STARTERS - CONTROLLED
-                yield from ((f"{source.name}::{name} {dotted(one)}", child) for one in meant if dotted(one) in starters)
-            yield from within(child, inner)
-
-    return within(source.tree, "")
+    starters = STARTERS if source.name.startswith("kernel/") else STARTERS - CONTROLLED
+    for name, call in source.calls_by_function():
+        meant = [call.func, *(one for one in call.args if isinstance(one, ast.Name | ast.Attribute))]
+        yield from ((f"{name} {dotted(one)}", call) for one in meant if dotted(one) in starters)
 
 
 def test_every_program_that_is_started_is_listed() -> None:

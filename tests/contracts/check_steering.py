@@ -1,6 +1,6 @@
 """What every place a store can live in must do when a person steers work. ``STEERING`` is the suite."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -27,10 +27,10 @@ from protocol.api.instructions import InstructionInfo
 from protocol.errors import Refused
 from protocol.ipc import Entry
 from protocol.names import AgentKey
+from tests.contracts import checks_of
 from tests.kernel.store.running_store import Store
 
 ALICE: Final = AgentKey("alice")
-Check = Callable[[Store], Awaitable[None]]
 
 
 def ready(store: Store) -> list[str]:
@@ -309,17 +309,4 @@ async def a_queue_says_what_keeps_each_and_until_when(store: Store) -> None:
     assert looks(store) == ("waiting", "provider")
 
 
-STEERING: Final[tuple[Check, ...]] = (
-    what_is_open_can_be_cancelled_and_what_ended_says_how,
-    a_retry_goes_on_after_the_last_entry_and_a_fresh_one_begins_again,
-    only_what_was_given_up_is_retried,
-    a_promoted_instruction_is_done_before_the_others,
-    a_paused_agent_is_given_no_work_until_it_is_resumed,
-    a_reset_clears_whatever_keeps_an_agent_from_its_work,
-    a_reset_lets_an_agent_try_a_refused_key_again_and_nobody_else,
-    a_paused_workflow_begins_nothing_and_goes_on_where_it_was,
-    a_retry_in_a_paused_workflow_waits_for_it,
-    what_waits_for_a_limit_goes_on_when_a_person_continues_it,
-    a_receipt_follows_the_message_to_its_end,
-    a_queue_says_what_keeps_each_and_until_when,
-)
+STEERING: Final = checks_of(globals())

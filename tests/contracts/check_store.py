@@ -25,9 +25,8 @@ from protocol.errors import Refused
 from protocol.instruction import Usage
 from protocol.ipc import Entry, ToolCall
 from protocol.tools import SENDING
+from tests.contracts import checks_of
 from tests.kernel.store.running_store import Store, token_hash
-
-Check = Callable[[Store], Awaitable[None]]
 
 
 async def a_message_becomes_work_and_its_answer_a_reply(store: Store) -> None:
@@ -331,22 +330,4 @@ async def a_job_that_fails_harms_no_other(store: Store) -> None:
     assert [one.data["text"] for one in told] == [one.text for one in said]
 
 
-CHECKS: Final[tuple[Check, ...]] = (
-    a_message_becomes_work_and_its_answer_a_reply,
-    a_refused_append_leaves_nothing,
-    an_agent_has_one_live_attempt,
-    a_fenced_attempt_writes_nothing,
-    a_token_speaks_for_its_attempt_only_while_that_lives,
-    entries_are_written_once_and_in_order,
-    a_call_that_is_repeated_has_one_effect,
-    a_call_without_a_key_is_the_same_again_after_an_interruption,
-    a_key_of_a_sending_is_no_name_of_a_call,
-    a_request_that_is_repeated_is_answered_the_same,
-    what_the_last_kernel_had_begun_is_queued_again,
-    a_failure_is_told_by_the_system_and_listed,
-    a_stopped_workflow_leaves_nothing_open,
-    the_event_stream_tells_what_was_published,
-    readers_cannot_write,
-    readers_see_commits_while_the_writer_works,
-    a_job_that_fails_harms_no_other,
-)
+CHECKS: Final = checks_of(globals())

@@ -1,6 +1,5 @@
 """What every place a store can live in must do with timers. ``CHECKS`` is the suite, as in check_store."""
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from kernel.policy.wakeup_schedule import Decision
@@ -10,9 +9,9 @@ from kernel.store.feed import EventFilter
 from kernel.store.timers import Timer, arm, fire, postpone
 from kernel.store.transitions.close import close
 from protocol.names import AgentKey
+from tests.contracts import checks_of
 from tests.kernel.store.running_store import Store
 
-Check = Callable[[Store], Awaitable[None]]
 PERIOD_MS: Final = 5000
 
 
@@ -160,14 +159,4 @@ async def an_agent_that_is_deleted_leaves_no_timer(store: Store) -> None:
     assert store.reader.now(timers.all) == ()
 
 
-CHECKS: Final[tuple[Check, ...]] = (
-    a_timer_that_comes_is_work_in_the_background,
-    a_timer_that_moved_meanwhile_does_not_come,
-    at_most_one_wakeup_waits_for_its_turn,
-    while_a_wakeup_runs_one_more_may_wait,
-    activity_puts_an_interval_off,
-    an_agent_that_is_given_no_work_is_not_woken,
-    what_is_armed_again_keeps_its_memory,
-    a_wakeup_goes_to_the_workspace_that_runs,
-    an_agent_that_is_deleted_leaves_no_timer,
-)
+CHECKS: Final = checks_of(globals())

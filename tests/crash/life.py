@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +15,13 @@ from types import TracebackType
 from typing import Any, Final
 
 from kernel.fault_injection import AT, LOG
+from tests.e2e.processes import wait_until
 from tests.project import Project
 
 START_SECONDS: Final = 20.0
 ANSWER_SECONDS: Final = 20.0
 DEATH_SECONDS: Final = 10.0
+FINISH_SECONDS: Final = 60.0
 KERNEL: Final = ("-I", "-m", "kernel")
 
 
@@ -138,3 +140,25 @@ class Life:
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Send it a signal."""
         self._process.send_signal(number)
+
+    def stop(self) -> int:
+        """Stop it gently. Returns its exit code."""
+        self.kill(signal.SIGTERM)
+        return self.wait_dead()
+
+    def send(self, agent: str, text: str = "x") -> str:
+        """Say something to an agent, once however often. Returns the path of the instruction. Raises Gone."""
+        told = self.ask("POST", "/messages", {"to": agent, "text": text}, f"{agent} {text}")
+        assert told.accepted, told
+        return f"/instructions/{told.body['instruction_ids'][0]}"
+
+    def until(self, holds: Callable[[], bool], seconds: float = FINISH_SECONDS) -> None:
+        """Wait for something that this kernel does. Raises Gone where it dies first."""
+        wait_until(lambda: self.is_dead() or holds(), seconds)
+        if self.is_dead():
+            raise Gone
+
+    def until_done(self, instruction: str) -> Any:
+        """Wait until the work at this path is done, and return it. Raises Gone."""
+        self.until(lambda: bool(self.ask("GET", instruction).body["status"] == "done"))
+        return self.ask("GET", instruction).body

@@ -13,7 +13,6 @@ from typing import Any, Final
 from kernel.services.recall import FILE
 from tests.crash.life import Gone, Life
 from tests.crash.points import every
-from tests.e2e.processes import wait_until
 from tests.project import Project, empty_project
 from tests.soak import say
 
@@ -46,7 +45,6 @@ SAMPLES: Final = (
     ("store.committed:12", ""),
 )
 """For the ordinary suite, each on every sixth day; the files 1 and 2 are those that make the folder."""
-FINISH_SECONDS: Final = 30.0
 
 
 def places(project: Project, log: Path) -> list[str]:
@@ -54,8 +52,8 @@ def places(project: Project, log: Path) -> list[str]:
     project.write(f".agents/{AGENT}.yaml", SCRIPT)
     with Life(project, points=log) as life:
         life.wait_ready()
-        _told_and_done(life)
-        _stop(life)
+        life.until_done(life.send(AGENT, MESSAGE))
+        life.stop()
     return [place for place in every(log.read_text().splitlines()) if place.rpartition(":")[0] in NAMES]
 
 
@@ -65,38 +63,20 @@ def killed_at(project: Project, place: str, damage: str) -> tuple[bool, list[str
     with Life(project, crash_at=place) as life:
         try:
             life.wait_ready()
-            _told_and_done(life)
-            _stop(life)
+            life.until_done(life.send(AGENT, MESSAGE))
+            life.stop()
         except Gone:
             life.wait_dead()
         died = life.wait_dead() == -signal.SIGKILL
     _damage(project.state / FILE, damage)
     with Life(project) as life:
         life.wait_ready()
-        _told_and_done(life)
+        life.until_done(life.send(AGENT, MESSAGE))
         wrong = list(_judge(life))
-        _stop(life)
+        life.stop()
     folder = project.root / f".agents/{AGENT}"
     left = [path.name for path in folder.rglob("*") if ".tmp-" in path.name]
     return died, wrong + [f"{name} is left" for name in left]
-
-
-def _told_and_done(life: Life) -> None:
-    """Say it, once however often, and wait until it is done. Raises Gone."""
-    told = life.ask("POST", "/messages", {"to": AGENT, "text": MESSAGE}, "once")
-    assert told.accepted, told
-    (instruction,) = told.body["instruction_ids"]
-    wait_until(
-        lambda: life.is_dead() or life.ask("GET", f"/instructions/{instruction}").body["status"] == "done",
-        FINISH_SECONDS,
-    )
-    if life.is_dead():
-        raise Gone
-
-
-def _stop(life: Life) -> None:
-    life.kill(signal.SIGTERM)
-    life.wait_dead()
 
 
 def _judge(life: Life) -> list[str]:

@@ -63,7 +63,7 @@ def trial(project: Project, kills: int, chance: random.Random) -> tuple[int, int
         with Life(project) as life:
             life.wait_ready()
             assert life.ask("POST", "/workflows", {"workflow": "team"}, "start").accepted
-            _stop(life)
+            life.stop()
         for number in range(kills):
             place = chance.choice(
                 (
@@ -76,48 +76,26 @@ def trial(project: Project, kills: int, chance: random.Random) -> tuple[int, int
                 try:
                     life.wait_ready()
                     for more in range(3):
-                        _say_it(life, number * 3 + more)
-                    _until_done(life)
-                    _stop(life)
+                        life.ask("POST", "/messages", {"to": "carol@team", "text": f"go {number * 3 + more}"})
+                    life.until(lambda: not life.ask("GET", "/instructions?limit=1").body["instructions"])
+                    life.stop()
                 except Gone:
                     died += life.wait_dead() == -signal.SIGKILL
         with Life(project) as life:
             try:
                 life.wait_ready()
             except InSafeMode:
-                _stop(life)
+                life.stop()
         with Life(project) as life:
             life.wait_ready()
-            _until_done(life)
+            life.until(lambda: not life.ask("GET", "/instructions?limit=1").body["instructions"])
             with suppress(Gone):
                 life.ask("DELETE", "/workflows/team")
             path = str(project.state / DATABASE)
             wait_until(lambda: not _untold(path, project, collector), FINISH_SECONDS)
-            _stop(life)
+            life.stop()
         wrong = list(_judge(str(project.state / DATABASE), str(project.root), collector))
         return died, len(collector.spans), wrong
-
-
-def _say_it(life: Life, number: int) -> None:
-    life.ask("POST", "/messages", {"to": "carol@team", "text": f"go {number}"}, f"go {number}")
-
-
-def _until_done(life: Life) -> None:
-    """Wait until nothing is open. Raises Gone."""
-
-    def done() -> bool:
-        if life.is_dead():
-            return True
-        return not life.ask("GET", "/instructions?limit=1").body["instructions"]
-
-    wait_until(done, FINISH_SECONDS)
-    if life.is_dead():
-        raise Gone
-
-
-def _stop(life: Life) -> None:
-    life.kill(signal.SIGTERM)
-    life.wait_dead()
 
 
 STEPS: Final = "SELECT instruction, epoch, k FROM entries WHERE epoch > 0 AND kind IN ('reply', 'tool')"

@@ -115,6 +115,7 @@ class Client:
     """Nothing asked for here may be refused."""
     _round: Iterator[Request] | None = None
     _open: Request | None = None
+    _begun: bool = False
 
     def play(self, life: Life, number: int) -> None:
         """Finish what was interrupted, then round ``number``. Raises Gone."""
@@ -151,7 +152,8 @@ class Client:
         self._open = None
 
     def _requests(self, number: int) -> Iterator[Request]:
-        if number == 0:
+        if not self._begun:  # kernels may die before the first round is played
+            self._begun = True
             yield _begin("team", "main", number)
         first = _say("alice", f"first {number}", number)
         yield first

@@ -44,9 +44,7 @@ def test_process_1_reaps_orphans_and_passes_signals_on(program: tuple[str, ...],
         life.wait_ready()
         init, kernel = inner_tree(life)
         assert project.record()["pid"] == 2
-        sent = life.ask("POST", "/messages", {"to": "alice", "text": "x"}, "k")
-        (instruction,) = sent.body["instruction_ids"]
-        wait_until(lambda: life.ask("GET", f"/instructions/{instruction}").body["status"] == "done")
+        life.until_done(life.send("alice"))
         zygote = zygote_of(kernel)
         orphans = zygote.children(recursive=True)
         assert orphans

@@ -30,7 +30,7 @@ def test_after_three_kernels_that_died_at_once_the_next_one_starts_no_work(proje
     project.agent("bob", "text: at work again")
     with Life(project) as life:
         life.wait_ready()
-        alice = send(life, "alice")
+        alice = life.send("alice")
         kill_at_work(project, life, "i1-1")
     with Life(project) as life:
         kill_at_work(project, life, "i1-2")
@@ -40,7 +40,7 @@ def test_after_three_kernels_that_died_at_once_the_next_one_starts_no_work(proje
     with Life(project) as life:
         life.wait_ready(accept=(503,))
         wait_until(lambda: life.ask("GET", "/ready").body["status"] == "safe_mode")
-        bob = send(life, "bob")
+        bob = life.send("bob")
         status = project.awk("status")
         assert (status.code, status.out.partition(" ")[0]) == (0, "degraded")
         assert "stop it and start it again" in status.out
@@ -55,13 +55,6 @@ def test_after_three_kernels_that_died_at_once_the_next_one_starts_no_work(proje
         life.wait_ready()
         wait_until(lambda: life.ask("GET", bob).body["text"] == "at work again")
         wait_until(lambda: life.ask("GET", alice).body["text"] == "done after all")
-
-
-def send(life: Life, agent: str) -> str:
-    """A message to ``agent``. Returns the path of its instruction."""
-    sent = life.ask("POST", "/messages", {"to": agent, "text": "x"}, agent)
-    assert sent.status == 202
-    return f"/instructions/{sent.body['instruction_ids'][0]}"
 
 
 def kill_at_work(project: Project, life: Life, attempt: str) -> None:

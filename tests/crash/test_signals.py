@@ -17,25 +17,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a worker's tree
 HURRY_SECONDS = 3.0
 
 
-def send(life: Life, text: str) -> str:
-    """A message to alice. Returns the instruction."""
-    answer = life.ask("POST", "/messages", {"to": "alice", "text": text}, text)
-    assert answer.accepted, answer
-    return str(answer.body["instruction_ids"][0])
-
-
-def wait_done(life: Life, instruction: str) -> None:
-    wait_until(lambda: life.ask("GET", f"/instructions/{instruction}").body["status"] == "done")
-
-
 @pytest.mark.promise("PF18", "PF19")
-@pytest.mark.long("tests/e2e/test_foreground.py")
+@pytest.mark.long("tests/e2e/test_kernel_life.py")
 def test_a_second_sigterm_waits_for_nobody_and_sighup_is_nothing(project: Project) -> None:
     """A worker that ignores SIGTERM; gone within 3 s, the file whole, the work goes on later."""
     project.agent("alice", "shell: 'touch begun; [ -e go ] || { trap \"\" TERM; sleep 600; }'", "text: finished")
     with Life(project) as life:
         life.wait_ready()
-        instruction = send(life, "x")
+        instruction = life.send("alice")
         wait_until((project.root / "begun").exists)
         life.kill(signal.SIGHUP)
         assert life.ask("GET", "/ready").status == 200
@@ -47,9 +36,8 @@ def test_a_second_sigterm_waits_for_nobody_and_sighup_is_nothing(project: Projec
     (project.root / "go").touch()
     with Life(project) as life:
         life.wait_ready()
-        wait_done(life, instruction)
-        life.kill(signal.SIGTERM)
-        assert life.wait_dead() == 0
+        life.until_done(instruction)
+        assert life.stop() == 0
     assert judge(project.state / DATABASE, []) == []
 
 
@@ -77,10 +65,9 @@ def test_a_worker_that_ends_its_kernel_ends_it_gently(project: Project) -> None:
     )
     with Life(project) as life:
         life.wait_ready()
-        instruction = send(life, f"end {life.pid}")
+        instruction = life.send("alice", f"end {life.pid}")
         assert life.wait_dead() == 0
     with Life(project) as life:
         life.wait_ready()
-        wait_done(life, instruction)
-        assert life.ask("GET", f"/instructions/{instruction}").body["text"] == "survived"
+        assert life.until_done(instruction)["text"] == "survived"
         assert project.until("kernel.stopping")["data"] == {"by": "SIGTERM"}

@@ -77,8 +77,7 @@ def count_points(project: Project, log: Path, rounds: int = 1) -> list[str]:
         for number in range(rounds):
             client.play(life, number)
         wait_until(lambda: _done(life), FINISH_SECONDS)
-        life.kill(signal.SIGTERM)
-        life.wait_dead()
+        life.stop()
     assert client.refused + judge(project.state / DATABASE, client.asked, project.root / STEPS) == []
     return log.read_text().splitlines()
 
@@ -88,8 +87,7 @@ def _end(life: Life) -> None:
     with suppress(subprocess.TimeoutExpired):
         life.wait_dead(0.0)
         return
-    life.kill(signal.SIGTERM)
-    life.wait_dead()
+    life.stop()
 
 
 def _done(life: Life) -> bool:

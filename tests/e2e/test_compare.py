@@ -89,34 +89,27 @@ def test_what_was_done_in_working_trees_is_merged_and_checked(project: Project) 
     assert project.git("branch", "--all").split() == ["*", "main"]
 
 
-def test_a_killed_comparison_goes_on_with_the_run_that_was_under_way(project: Project) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda number: number.name)
+def test_a_comparison_that_is_cut_goes_on(project: Project, number: signal.Signals) -> None:
+    """After a kill with the run under way; after an interrupt (exit 130) with a new run of that arm."""
     gate = project.home / "gate"
     slow = f"echo step >> {project.home}/steps; while [ ! -e {gate} ]; do sleep 0.05; done; {GOOD}"
     written(project, team=slow, solo=slow)
     with project.spawn(*WORDS, *TERMS, "--repeat", "1") as running:
         wait_until((project.home / "steps").exists, SECONDS)
-        running.send_signal(signal.SIGKILL)
-        running.communicate()
-    [found] = project.state_home.glob("projects/run-1-*/daemon.json")
-    os.kill(json.loads(found.read_text())["pid"], signal.SIGKILL)
+        running.send_signal(number)
+        out, err = running.communicate()
+    if number == signal.SIGINT:
+        assert running.returncode == 130, err
+        assert (json.loads(out)["state"], json.loads(out)["runs"][0]["state"]) == ("interrupted", "dropped")
+        assert "--resume c1" in err
+        assert list(project.state_home.glob("projects/*/daemon.json")) == []
+    else:
+        [found] = project.state_home.glob("projects/run-1-*/daemon.json")
+        os.kill(json.loads(found.read_text())["pid"], signal.SIGKILL)
     gate.touch()
     ran = project.awk(*WORDS, "--resume", "c1", seconds=SECONDS)
     assert (ran.code, ran.json()["pairs"]) == (6, 1), ran.err
-    assert [(run["n"], run["state"], run["id"]) for run in ran.json()["runs"]] == [(1, "done", "r1"), (2, "done", "r1")]
-
-
-def test_an_interrupt_cancels_the_run_under_way(project: Project) -> None:
-    """Exit 130; the record says so, no kernel is left, and it goes on with that arm anew."""
-    gate = project.home / "gate"
-    slow = f"echo step >> {project.home}/steps; while [ ! -e {gate} ]; do sleep 0.05; done; {GOOD}"
-    written(project, team=slow, solo=slow)
-    with project.spawn(*WORDS, *TERMS, "--repeat", "1") as running:
-        wait_until((project.home / "steps").exists, SECONDS)
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate()
-    assert running.returncode == 130, err
-    assert (json.loads(out)["state"], json.loads(out)["runs"][0]["state"]) == ("interrupted", "dropped")
-    assert "--resume c1" in err
-    assert list(project.state_home.glob("projects/*/daemon.json")) == []
-    gate.touch()
-    assert project.awk(*WORDS, "--resume", "c1", seconds=SECONDS).json()["pairs"] == 1
+    if number == signal.SIGKILL:
+        runs = [(run["n"], run["state"], run["id"]) for run in ran.json()["runs"]]
+        assert runs == [(1, "done", "r1"), (2, "done", "r1")]

@@ -54,7 +54,7 @@ def test_a_tool_inherits_none_of_our_descriptors_in_any_attempt_and_cannot_write
         assert (forged["status"], "FORGED" in forged["text"]) == ("failed", False)
 
 
-@pytest.mark.parametrize("closed", [(0,), (0, 1, 2), "full"])
+@pytest.mark.parametrize("closed", [(0, 1, 2), "full"])
 def test_a_kernel_serves_whatever_its_standard_descriptors_are(project: Project, closed: tuple[int, ...] | str) -> None:
     """Fault F6: it stood still where nobody read a full standard error, and ended with 1 where one was closed."""
     project.agent("a", "text: hi")

@@ -30,11 +30,11 @@ one who leads, what is known as JSON            flows/together.yaml
 a workspace without a word, in files, bound     flows/{solo,filed,bound}.yaml, moniro.yaml
 a workspace in memory, and none                 flows/{sketch,apart}.yaml
 variables                                       flows/variables.yaml
-a vote whose no is exit code 8 (verdict)        examples/verdict, tests/e2e/test_verdict_example.py
+a vote whose no is exit code 8 (verdict)        examples/verdict, tests/e2e/test_example_projects.py
 run, start, stop, list, send, peek              the sessions below; @instance is @workflow:tag today
 ==============================================  ============================================================
 
-What an agent remembers is in examples/memory (tests/e2e/test_memory_example.py). Rotating a channel was left
+What an agent remembers is in examples/memory (tests/e2e/test_memory.py). Rotating a channel was left
 open by the design, and is not needed: nobody reads a channel whole. Files for a CLI's own configuration are written
 by its backend."""
 

@@ -55,7 +55,7 @@ def test_an_agent_is_made_and_answers(project: Project, blocks: list[str]) -> No
             hello.stop()
 
 
-@pytest.mark.long("tests/e2e/test_review_example.py")
+@pytest.mark.long("tests/e2e/test_example_projects.py")
 def test_agents_work_together_in_a_repository(project: Project, blocks: list[str]) -> None:
     change = "git init -q\necho one > notes\ngit add notes\ngit -c user.name=t -c user.email=t@t commit -qm notes\n"
     assert "APPROVED" in _type(project, "\n".join([change, "echo two >> notes", *blocks[2:4]]))

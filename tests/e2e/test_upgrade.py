@@ -49,19 +49,30 @@ def attempts_of(project: Project, instruction: str) -> tuple[int, list[str]]:
     return shown()["tried"], [one["outcome"] for one in shown()["attempts"]]
 
 
+def finishes(project: Project, instruction: str) -> None:
+    """What waits for its file goes on, and ends in the attempt that it is in."""
+    (project.root / "go").touch()
+    assert attempts_of(project, instruction) == (1, ["done"])
+
+
+def at_work(project: Project, **env: str) -> str:
+    """Start a kernel, and an agent whose second step waits for a file. Returns its instruction."""
+    project.agent("alice", "text: first", f'shell: "{HOLD}"', "text: finished")
+    assert project.awk("start", "--trust", env=env).code == 0
+    instruction = project.send("alice")
+    project.until("instruction.step")
+    return instruction
+
+
 @pytest.mark.promise("P92")
 def test_an_agent_at_work_goes_on_where_it_was(project: Project) -> None:
-    project.agent("alice", "text: first", f'shell: "{HOLD}"', "text: finished")
-    assert project.awk("start", "--trust").code == 0
+    instruction = at_work(project)
     before = project.record()
-    instruction = project.send("alice")
-    project.until("attempt.started")
     told = upgrade(project)
     assert (told["state"], told["attempts"], told["reason"]) == ("done", 1, None)
     after = project.record()
     assert [after[name] for name in ("pid", "port", "token")] == [before[name] for name in ("pid", "port", "token")]
-    (project.root / "go").touch()
-    assert attempts_of(project, instruction) == (1, ["done"])
+    finishes(project, instruction)
     assert project.ended(instruction)["text"] == "finished"
 
 
@@ -69,19 +80,15 @@ def test_an_agent_at_work_goes_on_where_it_was(project: Project) -> None:
 @pytest.mark.promise("P92")
 def test_another_version_takes_over_and_starts_new_workers_itself(project: Project, tmp_path: Path) -> None:
     other = make_version(tmp_path / "other", "9.9.9")
-    project.agent("alice", f'shell: "{HOLD}"', "text: finished")
     project.agent("bob", "text: of the new")
-    assert project.awk("start", "--trust").code == 0
+    old = at_work(project)
     before = project.record()
-    old = project.send("alice")
-    project.until("attempt.started")
     ran = project.awk("upgrade", "--to", str(other))
     assert (ran.code, ran.out.split(": ")[0]) == (0, f"upgraded from {VERSION} to 9.9.9")
     assert project.record()["version"] == "9.9.9"
     assert project.record()["pid"] == before["pid"]
     assert project.ended(project.send("bob"))["text"] == "of the new"
-    (project.root / "go").touch()
-    assert attempts_of(project, old) == (1, ["done"])
+    finishes(project, old)
     told = project.until("kernel.upgraded")["data"]
     assert (told["from"], told["to"], told["attempts"]) == (VERSION, "9.9.9", 1)
     back = upgrade(project, str(Path(sys.executable).parent.parent))
@@ -120,28 +127,16 @@ def test_a_version_that_cannot_take_over_leaves_the_old_one_at_work(
 ) -> None:
     broken, said = BROKEN[kind]
     other = make_version(tmp_path / "other", "9.9.9", **broken)
-    project.agent("alice", f'shell: "{HOLD}"', "text: finished")
     project.agent("bob", "text: still here")
-    seconds = {"says nothing": "3", "hangs when it takes over": "15"}.get(kind, "60")
-    assert project.awk("start", "--trust", env={PATIENCE: seconds}).code == 0
-    instruction = project.send("alice")
-    project.until("attempt.started")
+    instruction = at_work(
+        project, **{PATIENCE: {"says nothing": "3", "hangs when it takes over": "15"}.get(kind, "60")}
+    )
     ran = project.awk("upgrade", "--to", str(other / "bin" / "python"))
     assert (ran.code, said in ran.err) == (1, True), ran
     assert project.record()["version"] == VERSION
     assert project.ended(project.send("bob"))["text"] == "still here"
-    (project.root / "go").touch()
-    assert attempts_of(project, instruction) == (1, ["done"])
+    finishes(project, instruction)
     assert said in project.until("kernel.upgrade_failed")["data"]["reason"]
-
-
-def at_work(project: Project, **env: str) -> str:
-    """Start a kernel, and an agent whose second step waits for a file. Returns its instruction."""
-    project.agent("alice", "text: first", f'shell: "{HOLD}"', "text: finished")
-    assert project.awk("start", "--trust", env=env).code == 0
-    instruction = project.send("alice")
-    project.until("instruction.step")
-    return instruction
 
 
 @pytest.mark.long("tests/kernel/store/test_upgrade.py")
@@ -168,8 +163,7 @@ def test_a_program_killed_in_the_moment_of_its_exec_is_followed_by_its_guardian(
     project.ask("POST", "/upgrade", {})
     wait_until(lambda: project.record()["pid"] != before["pid"])
     assert [project.record()[name] for name in ("port", "token")] == [before[name] for name in ("port", "token")]
-    (project.root / "go").touch()
-    assert attempts_of(project, instruction) == (1, ["done"])
+    finishes(project, instruction)
     assert project.ask("GET", "/upgrade")["reason"] == "the new version ended before it was ready"
 
 
@@ -177,8 +171,7 @@ def test_a_program_killed_in_the_moment_of_its_exec_is_followed_by_its_guardian(
 def test_a_guardian_that_is_killed_is_missed_by_nobody(project: Project) -> None:
     instruction = at_work(project, **{AT: "upgrade.dismissed:1"})
     assert upgrade(project)["state"] == "done"
-    (project.root / "go").touch()
-    assert attempts_of(project, instruction) == (1, ["done"])
+    finishes(project, instruction)
 
 
 @pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_version_trial.py")
@@ -193,8 +186,7 @@ def test_a_version_installed_over_the_one_that_runs_need_not_work_either(project
     assert (told["before"], told["to"], told["state"]) == ("9.9.9", "10.0.0", "failed")
     assert told["reason"] == "version 10.0.0 could not take over: RuntimeError: not me"
     assert project.record()["version"] == "9.9.9"
-    (project.root / "go").touch()
-    assert attempts_of(project, instruction) == (1, ["done"])
+    finishes(project, instruction)
 
 
 @pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
@@ -235,13 +227,9 @@ def test_who_follows_the_work_and_who_speaks_meanwhile_notices_nothing(project: 
 @pytest.mark.long("tests/kernel/services/test_handover.py, tests/kernel/procs/test_handed_over.py")
 @pytest.mark.promise("P92")
 def test_workers_of_the_exec_launcher_go_on_too(project: Project) -> None:
-    project.agent("alice", f'shell: "{HOLD}"', "text: finished")
-    assert project.awk("start", "--trust", env={"AGENT_WORKER_LAUNCHER": "exec"}).code == 0
-    instruction = project.send("alice")
-    project.until("attempt.started")
+    instruction = at_work(project, AGENT_WORKER_LAUNCHER="exec")
     assert upgrade(project)["attempts"] == 1
-    (project.root / "go").touch()
-    assert attempts_of(project, instruction) == (1, ["done"])
+    finishes(project, instruction)
     kernel = project.kernel()
     wait_until(lambda: not kernel.children())
 
@@ -289,5 +277,4 @@ def test_the_schema_is_brought_up_to_date_once_there_is_no_way_back(project: Pro
     assert upgrade(project, str(tmp_path / "good"))["state"] == "done"
     back = upgrade(project, str(Path(sys.executable).parent.parent))
     assert (back["state"], f"has schema {number}, newer than" in back["reason"]) == ("failed", True)
-    (project.root / "go").touch()
-    assert attempts_of(project, instruction) == (1, ["done"])
+    finishes(project, instruction)

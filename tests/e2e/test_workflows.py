@@ -1,10 +1,12 @@
-"""Workflows: setup, params, what goes wrong before anything has started, what ends them; votes and schedules."""
+"""Workflows: what goes wrong before anything has started, what ends a run, and what the next run has of it."""
 
+import json
 import signal
 from typing import Any
 
 import pytest
 
+from tests.e2e.processes import wait_until
 from tests.project import Project
 
 TWO = """
@@ -66,26 +68,6 @@ def test_the_exit_code_tells_the_worst_that_happened(team: Project) -> None:
     assert (late.code, late.json()["status"]) == (124, "timeout")
 
 
-@pytest.mark.promise("TF12", "P27")
-def test_two_agents_that_always_answer_each_other_stop_at_the_hop_limit(team: Project) -> None:
-    team.agent("ping", 'text: "@bob your turn"')
-    team.agent("pong", 'text: "@alice your turn"')
-    team.write(
-        ".workflows/pingpong.yaml",
-        """
-        agents:
-          alice: { ref: ping }
-          bob: { ref: pong }
-        kickoff: "@alice begin"
-        limits: { hops: 6 }
-        """,
-    )
-    ran = team.awk("run", "pingpong", "--json")
-    assert (ran.code, ran.json()["status"]) == (6, "incomplete")
-    assert 4 <= ran.json()["instructions"]["done"] <= 8
-    assert any("the hop limit of 6 is reached" in one["text"] for one in ran.json()["messages"])
-
-
 def test_ctrl_c_cancels_the_run_reaps_its_workers_and_still_reports(team: Project) -> None:
     """contracts 7: 130, and the report is written."""
     team.agent("stuck", "sleep: 60")
@@ -128,7 +110,7 @@ def total(report: dict[str, Any]) -> int:
     return int(report["usage"]["input_tokens"]) + int(report["usage"]["output_tokens"])
 
 
-@pytest.mark.promise("TF12", "TF13")
+@pytest.mark.promise("TF12", "TF13", "P27")
 def test_money_and_loops_end_whatever_the_agents_do(team: Project) -> None:
     """--max-tokens, --max-cost: four in parallel, within one call of each; exit 6."""
     team.write(".workflows/pong.yaml", PONG)
@@ -145,69 +127,117 @@ def test_money_and_loops_end_whatever_the_agents_do(team: Project) -> None:
     free = team.awk("run", "four", "--json")
     assert (free.code, total(free.json())) == (0, 40_000)
     ran = team.awk("run", "pong", "--json")
-    assert (ran.code, ran.json()["instructions"]["done"], ran.json()["instructions"]["incomplete"]) == (6, 5, 1)
+    counts = ran.json()["instructions"]
+    assert (ran.code, ran.json()["status"], counts["done"], counts["incomplete"]) == (6, "incomplete", 5, 1)
+    assert any("the hop limit of 4 is reached" in one["text"] for one in ran.json()["messages"])
 
 
-VOTING = """
+CANARY = "canary-5d1e"
+LOOKING = """\
 agents:
-  dora:
-    backend: mock
-    mock:
-      - when: "begin"
-        do:
-          - tool: team_proposal_create
-            args:
-              type: decision
-              id: database
-              title: "Which database?"
-              options: [{ id: sqlite, label: SQLite }, { id: postgres, label: Postgres }]
-              resolution: { tie_breaker: first }
-              timeout_seconds: 6
-          - { tool: team_vote, args: { proposal: database, choice: postgres } }
-          - { text: "let us see" }
-      - when: '\\[RESOLVED:database\\]'
-        do:
-          - { tool: team_proposal_status, args: { proposal: database } }
-          - { text: "decided" }
+  alice: {ref: alice}
   bob:
-    backend: mock
+    model: mock/m
+    prompt: {system: "be bob"}
     mock:
-      - when: '\\[PROPOSAL:(?P<id>\\w+)\\]'
-        do:
-          - { tool: team_vote, args: { proposal: "${{ match.id }}", choice: sqlite, reason: "it is small" } }
-          - { tool: team_vote, args: { proposal: "${{ match.id }}", choice: postgres } }
-          - { text: "voted" }
-  carol:
-    backend: mock
-    mock:
-      - exit: SIGKILL
-kickoff: "@dora begin"
+      - {tool: channel_read, args: {limit: 200}}
+      - {tool: my_inbox, args: {}}
+      - {tool: team_members, args: {}}
+      - {tool: team_proposal_status, args: {}}
+      - {text: looked}
+workspace: {provider: PLACE}
+params: [{name: word, type: string, required: true}]
+setup: [{shell: 'printf %s "${{ params.word }}"', as: out}]
+kickoff: "@alice @bob mind ${{ out }}"
 """
 
 
-@pytest.mark.promise("P24")
-def test_a_vote_with_a_dead_voter_ends_at_its_deadline(team: Project) -> None:
-    """The run waits for the deadline, the votes that were cast decide, and who asked
-    goes on with what came of it; the dead one is told as what failed.
+@pytest.mark.promise("P30")
+@pytest.mark.long("tests/kernel/store, tests/kernel/services/test_runs.py")
+def test_nothing_of_the_first_run_reaches_the_second(shared_kernel: Project) -> None:
+    shared_kernel.agent("alice", "text: fine")
+    for place in ("sqlite", "file", "memory"):
+        run_twice(shared_kernel, place)
+    assert shared_kernel.awk("stop", "--yes").code == 0  # what is still to be written is written then
+    workspaces = shared_kernel.root / ".workspace"
+    files = [path for path in workspaces.rglob("*") if path.is_file()]
+    assert {path.relative_to(workspaces).parts[0] for path in files} >= {"look-file"}
+    assert not any(CANARY in path.read_text() for path in files)
+    assert not {"look-sqlite", "look-memory"} & {path.name for path in workspaces.iterdir()}
+
+
+def run_twice(project: Project, place: str) -> None:
+    """Run a workflow with such a workspace, once with the canary and once without, and look at both."""
+    name = f"look-{place}"
+    project.write(f".workflows/{name}.yaml", LOOKING.replace("PLACE", place))
+    first = project.awk("run", name, "--trust", "--json", "--", "--word", CANARY)
+    assert first.code == 0, first.err
+    second = project.awk("run", name, "--trust", "--json", "--", "--word", "other")
+    assert second.code == 0, second.err
+    assert CANARY not in second.out
+    ids = [first.json()["id"], second.json()["id"]]
+    texts = [message["text"] for message in second.json()["messages"]]
+    assert "@alice @bob mind other" in texts
+    rows = project.awk("runs", f"@{name}", "--json").json()
+    assert ([row["id"] for row in rows["runs"]], rows["total"], rows["next"]) == (ids[::-1], 2, None)
+    of_second = [message["instruction"] for message in second.json()["messages"] if message["instruction"]]
+    for instruction in sorted(set(of_second)):
+        prompt = project.awk("show", instruction, "--prompt")
+        assert (prompt.code, CANARY in prompt.out) == (0, False)
+        assert CANARY not in json.dumps(project.ask("GET", f"/instructions/{instruction}"))
+    assert CANARY in project.awk("show", ids[0]).out
+    assert CANARY in project.awk("channel", f"@{name}", "--run", ids[0]).out
+    assert CANARY not in project.awk("channel", f"@{name}").out
+
+
+@pytest.mark.promise("P30")
+def test_the_files_of_a_run_are_there_when_it_returns(project: Project) -> None:
+    text = """
+    agents: { k: { backend: mock, mock: [{ text: hi }] } }
+    kickoff: "@k go"
+    workspace: { provider: file }
     """
-    team.write(".workflows/voting.yaml", VOTING)
-    ran = team.awk("run", "voting", "--json", seconds=60)
-    assert ran.code == 1, ran.err
-    said = [(one["from"], one["kind"], one["text"].partition("\n")[0]) for one in ran.json()["messages"]]
-    assert said[1:3] == [
-        ("system", "kickoff", "@dora begin"),
-        ("dora", "proposal", "[PROPOSAL:database] Which database?"),
-    ]
-    assert sorted(one for one in said if one[1] == "vote") == [  # whoever was faster
-        ("bob", "vote", "[VOTE:database] I vote for sqlite: SQLite (it is small)"),
-        ("dora", "vote", "[VOTE:database] I vote for postgres: Postgres"),
-    ]
-    (end,) = (one for one in ran.json()["messages"] if one["kind"] == "resolved")
-    assert (end["from"], end["to"]) == ("system", ["dora"])
-    assert end["text"].splitlines()[1:] == [
-        "Result: sqlite: SQLite (the time is up; a tie between sqlite, postgres: the first of them wins)",
-        "Votes: sqlite=1, postgres=1",
-    ]
-    assert said.index(("system", "resolved", "[RESOLVED:database] Which database?")) < said.index(
-        ("dora", "reply", "decided")
-    )
+    project.write(".workflows/f.yaml", text)
+    for tag in ("a", "b", "c"):
+        assert project.awk("run", "f", "--tag", tag, "--trust").code == 0
+        lines = (project.root / f".workspace/f/{tag}/channel.jsonl").read_text().splitlines()
+        assert "ended: nothing is left to do" in lines[-1]
+
+
+@pytest.mark.promise("P30")
+@pytest.mark.long("tests/kernel/store")
+def test_a_run_that_continues_knows_what_was_said(shared_kernel: Project) -> None:
+    project = shared_kernel
+    project.agent("alice", "text: fine")
+    project.write(".workflows/talk.yaml", 'agents: {alice: {ref: alice}}\nkickoff: "@alice go"\n')
+    assert project.awk("run", "talk").code == 0
+    second = project.awk("run", "talk", "--continue", "--json").json()["id"]
+    assert project.awk("start", "talk", "--continue").code == 0
+    said = project.awk("channel", "@talk", "--json").json()["messages"]
+    assert [one["text"] for one in said].count("@alice go") == 3
+    only = project.awk("channel", "@talk", "--run", second, "--json").json()["messages"]
+    assert [one["text"] for one in only].count("@alice go") == 1
+    assert project.awk("run", "talk").code == 2
+
+
+PASSING = """
+name: passing
+workspace: {provider: memory}
+params: [{name: task, required: true}]
+agents:
+  k:
+    backend: mock
+    mock: [{text: "did ${{ message.text }}"}]
+kickoff: "@k ${{ params.task }}"
+"""
+
+
+def test_a_run_in_memory_leaves_no_word_when_its_kernel_ends_with_it(project: Project) -> None:
+    project.write(".workflows/passing.yaml", PASSING)
+    ran = project.awk("run", "passing", "--rm", "--", "--task", "canary-9d11")
+    assert ran.code == 0, ran.err
+    assert "did" in ran.out
+    assert "canary-9d11" in ran.out
+    wait_until(lambda: not project.alive())
+    files = [file for file in project.state.rglob("*") if file.is_file()]
+    assert [file.name for file in files if b"canary-9d11" in file.read_bytes()] == []

@@ -6,9 +6,8 @@ killed: at any commit, before it or between it and its answer.
 
 import queue
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-import apsw
 import trio
 
 from kernel.store.database import Database
@@ -16,18 +15,7 @@ from kernel.store.errors import StorageFailed
 from kernel.store.transaction import Transaction
 from kernel.store.writer import Writer
 from protocol.events import Event
-
-
-class Inspects(Protocol):
-    """Looks at the rows after each job. It can be set back, for a transaction that is undone and run anew."""
-
-    def __call__(self, conn: apsw.Connection, events: Sequence[Event], now_ms: int) -> None:
-        """Judge the state after one job that told ``events``."""
-        ...
-
-    def remember(self) -> Callable[[], None]:
-        """What makes it forget all that it sees from now on."""
-        ...
+from tests.sim.invariants import Inspector
 
 
 class _Inbox(queue.SimpleQueue[Any]):
@@ -57,7 +45,7 @@ class InlineWriter(Writer):
         publish: Callable[[Sequence[Event]], None],
         capacity: int = 1024,
         doomed: Callable[[bool], bool] = lambda _committed: False,
-        inspect: Inspects | None = None,
+        inspect: Inspector | None = None,
     ) -> None:
         super().__init__(database=database, clock_ms=clock_ms, publish=publish, capacity=capacity)
         self.soon_seconds = 0.0  # virtual time stands still while it waits

@@ -120,15 +120,9 @@ class Inspector:
                 self._event(conn, event, number, now_ms)
 
     def remember(self) -> Callable[[], None]:
-        """As Inspects: what it is asked to forget, a transaction that was undone had told."""
-        ended, revived = self.ended.copy(), self.revived.copy()
-        queued_ms, changed_ms, overtaken = self.queued_ms.copy(), self.changed_ms.copy(), self.overtaken.copy()
-
-        def forget() -> None:
-            self.ended, self.revived = ended, revived
-            self.queued_ms, self.changed_ms, self.overtaken = queued_ms, changed_ms, overtaken
-
-        return forget
+        """What makes it forget all that it sees from now on: of a transaction that is undone and run again."""
+        kept = {name: value.copy() for name, value in vars(self).items() if isinstance(value, dict | set)}
+        return lambda: vars(self).update(kept)
 
     def _event(self, conn: apsw.Connection, event: Event, number: int, now_ms: int) -> None:
         if event.type.startswith(("instruction.", "attempt.started")) and number in self.ended - self.revived:

@@ -4,10 +4,9 @@ What it does not have: HTTP, signals, processes and a disk.
 """
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import trio
 
@@ -27,7 +26,6 @@ from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import WAKING, Deadlines, Schedules
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths
-from kernel.store.database import Database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transaction import rfc3339
@@ -36,26 +34,11 @@ from kernel.store.transitions.close import end_ephemeral
 from kernel.store.transitions.recovery import asked_to_stop, recover
 from kernel.store.writer import Log
 from protocol.events import Event
-from tests.sim.inline import InlineWriter, Inspects
+from tests.sim.inline import InlineWriter
 from tests.sim.project_folder import ProjectFolder
-from tests.sim.workers import SimLauncher
 
-
-@dataclass(frozen=True)
-class Nature:
-    """What a kernel gets from the world where the product asks the machine."""
-
-    database: Database
-    now_ms: Callable[[], int]
-    offset_ms: int
-    """Of the kernel's time against the machine's, as recovery hears of it."""
-    wall_ms: Callable[[], int]
-    chance: random.Random
-    launcher: SimLauncher
-    doomed: Callable[[bool], bool]
-    inspect: Inspects
-    heard: Callable[[Sequence[Event]], None]
-    """Told what the kernel tells those who watch."""
+if TYPE_CHECKING:
+    from tests.sim.world import World
 
 
 def _services(kernel: "Kernel", project_folder: ProjectFolder) -> Services:
@@ -71,32 +54,35 @@ def _services(kernel: "Kernel", project_folder: ProjectFolder) -> Services:
 class Kernel:
     """One life. ``run`` ends by ``stop``, or with StorageFailed where the world kills it."""
 
-    def __init__(self, nature: Nature, project_folder: ProjectFolder, *, workers: int) -> None:
-        feed = Feed()
+    def __init__(self, world: "World") -> None:
+        """The world gives it what the product asks the machine for."""
+        project_folder, feed = world.project_folder, Feed()
+        chance = random.Random(world.chance.random())
+        self._offset_ms = world.wall_ms() - int(trio.current_time() * 1000)
 
         def publish(events: Sequence[Event]) -> None:
-            nature.heard(events)
+            world.heard(events)
             feed.publish(events)
 
         self.feed = feed
-        self.machine = HostClock("sim", nature.offset_ms)
-        self.reader = Reader(database=nature.database)
+        self.machine = HostClock("sim", self._offset_ms)
+        self.reader = Reader(database=world.database)
         self.writer = InlineWriter(
-            database=nature.database,
-            clock_ms=nature.now_ms,
+            database=world.database,
+            clock_ms=self.now_ms,
             publish=publish,
-            doomed=nature.doomed,
-            inspect=nature.inspect,
+            doomed=world.doomed,
+            inspect=world.inspector,
         )
-        self._nature = nature
+        self._launcher = world.launcher
         self._catalog = project_folder.catalog
-        budgets = BudgetEnforcer(reader=self.reader, now_ms=nature.now_ms)
+        budgets = BudgetEnforcer(reader=self.reader, now_ms=self.now_ms)
         services = AttemptServices(
             writer=self.writer,
             reader=self.reader,
             feed=feed,
-            places=WorkPlaces(WorkPlace(launcher=cast("Launcher", nature.launcher))),
-            admission=Admission(reader=self.reader, budgets=budgets, now_ms=nature.now_ms),
+            places=WorkPlaces(WorkPlace(launcher=cast("Launcher", world.launcher))),
+            admission=Admission(reader=self.reader, budgets=budgets, now_ms=self.now_ms),
             budgets=budgets,
             start_frames=StartFrameBuilder(
                 files=TrustedFiles(project_folder.catalog, project_folder.environ, ProjectTrust(everything=True)),
@@ -105,25 +91,25 @@ class Kernel:
                 url="http://kernel/mcp",
                 paths=AttemptPaths(state=project_folder.root / ".state", home=project_folder.root / ".state"),
             ),
-            completer=Completer(writer=self.writer, now_ms=nature.now_ms, jitter=nature.chance.random),
-            now_text=lambda: rfc3339(nature.now_ms()),
+            completer=Completer(writer=self.writer, now_ms=self.now_ms, jitter=chance.random),
+            now_text=lambda: rfc3339(self.now_ms()),
         )
         self.attempts = Attempts(services)
         self.dispatcher = Dispatcher(
             reader=self.reader,
             wake=feed.new_wake(unless=leads_to_nothing),
             attempts=self.attempts,
-            limits=Limits(workers),
+            limits=Limits(world.plan.workers),
             pressed=lambda: False,
-            now_ms=nature.now_ms,
+            now_ms=self.now_ms,
         )
-        log = Log(self.reader, self.writer, nature.now_ms)
+        log = Log(self.reader, self.writer, self.now_ms)
         self.deadlines = Deadlines(log=log, wake=feed.new_wake(unless=leads_to_nothing), starvation_ms=STARVATION_MS)
         self.schedules = Schedules(
             log=log,
             files=TrustedFiles(project_folder.catalog, {"TZ": "UTC"}, ProjectTrust(everything=True)),
             wake=feed.new_wake(WAKING),
-            wall_ms=nature.wall_ms,
+            wall_ms=world.wall_ms,
         )
         self.retention = Retention(log=log, kept_seconds=lambda: project_folder.catalog.project().retention)
         self.runs = Runs(log=log, wake=feed.new_wake(unless=concerns_no_run))
@@ -134,7 +120,7 @@ class Kernel:
 
     def now_ms(self) -> int:
         """Its own time."""
-        return self._nature.now_ms()
+        return self._offset_ms + int(trio.current_time() * 1000)
 
     def stop(self, grace_seconds: float) -> None:
         """Ask it to stop, as SIGTERM does."""
@@ -149,7 +135,7 @@ class Kernel:
             self.safe_mode = recovered.safe_mode
             await register(self._catalog, self.writer, self.reader)
             async with trio.open_nursery() as processes:
-                await processes.start(self._nature.launcher.run)
+                await processes.start(self._launcher.run)
                 await self._work(task_status)
                 processes.cancel_scope.cancel()
             self.writer.close()

@@ -13,7 +13,8 @@ from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction, emit_log
 from protocol.events import Event
-from tests.contracts.check_store import CHECKS, Check
+from tests.contracts import Check
+from tests.contracts.check_store import CHECKS
 from tests.kernel.store.running_store import Clock, Store
 from tests.sim.chance import run_virtually, without_threads
 from tests.sim.inline import InlineWriter

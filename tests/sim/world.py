@@ -30,7 +30,7 @@ from protocol.ipc import Start
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, number_of
 from tests.sim.chance import pass_seconds
 from tests.sim.invariants import Inspector
-from tests.sim.kernel import Kernel, Nature
+from tests.sim.kernel import Kernel
 from tests.sim.plan import Plan
 from tests.sim.polls import POLLS
 from tests.sim.project_folder import ProjectFolder
@@ -111,7 +111,7 @@ class World:
             await self.launcher.swept()
             await pass_seconds(BOOT_SECONDS)
             self.kernels += 1
-            kernel = Kernel(self._nature(), self.project_folder, workers=self.plan.workers)
+            kernel = Kernel(self)
             try:
                 async with trio.open_nursery() as nursery:
                     await nursery.start(kernel.run)
@@ -126,21 +126,6 @@ class World:
                 self.kernel = None
                 if self._up.is_set():
                     self._up = trio.Event()
-
-    def _nature(self) -> Nature:
-        """What a kernel that boots now gets from its world instead of from its machine."""
-        offset_ms = self.wall_ms() - int(trio.current_time() * 1000)
-        return Nature(
-            database=self.database,
-            now_ms=lambda: offset_ms + int(trio.current_time() * 1000),
-            offset_ms=offset_ms,
-            wall_ms=self.wall_ms,
-            chance=random.Random(self.chance.random()),
-            launcher=self.launcher,
-            doomed=self.doomed,
-            inspect=self.inspector,
-            heard=self._heard,
-        )
 
     def doomed(self, committed: bool) -> bool:
         """Asked by the writer before each commit, and after it: whether the kernel dies here."""
@@ -239,7 +224,8 @@ class World:
     def _granted(self, instruction: str, tool: str) -> int:
         return int(str(self.eyes.execute(GRANTED, (number_of(instruction, "i"), tool)).get))
 
-    def _heard(self, events: Sequence[Event]) -> None:
+    def heard(self, events: Sequence[Event]) -> None:
+        """Told what a kernel tells those who watch."""
         self.witness.told(trio.current_time(), events)
         for listener in self.listeners:
             listener(events)

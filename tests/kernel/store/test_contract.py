@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.contracts import Check
 from tests.contracts.check_steering import STEERING
-from tests.contracts.check_store import CHECKS, Check
+from tests.contracts.check_store import CHECKS
 from tests.kernel.store.running_store import open_store
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.contracts.check_timers import CHECKS, Check
+from tests.contracts import Check
+from tests.contracts.check_timers import CHECKS
 from tests.kernel.store.running_store import open_store
 
 
