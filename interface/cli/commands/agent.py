@@ -52,18 +52,6 @@ _SANDBOX: Final = {
 }
 
 
-def configure_agent(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_agent(context: Context) -> int:
-    return VERBS.run(context)
-
-
-def configure_list(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
-
-
 def run_list(context: Context) -> int:
     try:
         client = context.kernel() if context.environ.get(URL) else context.find_kernel()
@@ -116,9 +104,7 @@ def context_counts(place: AgentDir) -> ContextCounts:
     )
 
 
-def agent_info_lines(body: bytes, screen: Screen) -> list[str]:
-    """Facts first, then the definition as a file would have it."""
-    info: dict[str, Any] = json.loads(body)
+def agent_info_lines(info: dict[str, Any], screen: Screen) -> list[str]:
     facts = {"file": info["file"] or "none: it lives until the kernel stops"}
     reason = f" ({info['reason']})" if info.get("reason") else ""
     until = f" until {info['until']}" if info.get("until") else ""
@@ -205,9 +191,7 @@ def answer_document(context: Context, document: msgspec.Struct, view: Callable[.
     return context.answer(msgspec.json.encode(document), view, *more)
 
 
-def agent_file_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line: the file; after a deletion how to get it back."""
-    told: dict[str, Any] = json.loads(body)
+def agent_file_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
     if "file" in told:
         return [one_line(str(told["file"]))]
     deleted = f"deleted {told['agent']}"

@@ -119,9 +119,7 @@ def _report(place: AgentDir, memory: Memory) -> MemoryReport:
     return MemoryReport(agent=place.name, entries=rows, total=len(rows), skipped=skipped)
 
 
-def purged_lines(body: bytes, _screen: Screen) -> list[str]:
-    """The numbers of what went, and the things that hold it still."""
-    told = msgspec.json.decode(body, type=MemoryPurged)
+def purged_lines(told: MemoryPurged, _screen: Screen) -> list[str]:
     copies = "".join(f", {count} {what}" for count, what in ((told.notes, "notes"), (told.todos, "todos")) if count)
     gone = (
         f"{told.entries} entries{copies}; {told.messages} messages and the steps of {told.instructions} instructions "
@@ -130,9 +128,8 @@ def purged_lines(body: bytes, _screen: Screen) -> list[str]:
     return [f"purged {gone}", *(f"still in {one_line(what)}" for what in told.left)]
 
 
-def memory_lines(body: bytes, screen: Screen, alone: bool = False) -> list[str]:
-    """One line for each entry; with ``alone`` only the value of the one there is, as it stands."""
-    entries = msgspec.json.decode(body, type=MemoryReport).entries
+def memory_lines(told: MemoryReport, screen: Screen, alone: bool = False) -> list[str]:
+    entries = told.entries
     if alone:
         return [escape(entry.value) for entry in entries]
     rows = [[row.key, row.tier, row.visibility, row.trust, row.value] for row in entries]
@@ -169,9 +166,8 @@ def run_notes(context: Context) -> int:
     return answer_document(context, report, notes_lines, doing)
 
 
-def notes_lines(body: bytes, screen: Screen, doing: str | None = None) -> list[str]:
-    """One line for each note; all of it where one was asked for."""
-    notes = msgspec.json.decode(body, type=NotesReport).notes
+def notes_lines(told: NotesReport, screen: Screen, doing: str | None = None) -> list[str]:
+    notes = told.notes
     if doing == "show":
         return [escape(note.text.rstrip("\n")) for note in notes]
     if not notes:
@@ -217,10 +213,9 @@ def run_todo(context: Context) -> int:
     return answer_document(context, msgspec.json.decode(body, type=TodoReport), todo_lines)
 
 
-def todo_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each item, with its number."""
+def todo_lines(told: TodoReport, screen: Screen) -> list[str]:
     lines: list[str] = []
-    for item in msgspec.json.decode(body, type=TodoReport).items:
+    for item in told.items:
         line = f"{item.n:>3}  [{'x' if item.done else ' '}] {one_line(item.text)}"
         lines.append(screen.style(line, "dim") if item.done else line)
     return lines or ["nothing to do"]
@@ -236,9 +231,6 @@ def run_reindex(context: Context) -> int:
     return context.answer(context.kernel().post(path, {}, key=new_key(), wait_seconds=None), reindexed_lines)
 
 
-def reindexed_lines(body: bytes, screen: Screen) -> list[str]:
-    """The size of the index, a line an agent."""
-    del screen
-    done = msgspec.json.decode(body, type=Reindexed)
+def reindexed_lines(done: Reindexed, _screen: Screen) -> list[str]:
     whose = f"of {done.agents} agents" if done.agent is None else f"of {one_line(done.agent)}"
     return [f"{done.turns:,} turns {whose} are in the index"]

@@ -47,18 +47,6 @@ _WORDS: Final = {("command", "is missing"): ("is missing", "end with -- PROGRAM 
 _ARGUMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::([a-z]+\??))?", re.ASCII)
 
 
-def configure_tool(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_tool(context: Context) -> int:
-    return VERBS.run(context)
-
-
-def configure_list(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
-
-
 def run_list(context: Context) -> int:
     return context.answer(tools(context.project.root), tools_lines)
 
