@@ -13,20 +13,16 @@ from typing import Any, Final
 import msgspec
 
 from interface import offline
+from interface.agent_dir import AgentDir, agent_name, find_agent
 from interface.cli.command_parser import Subcommand, Subcommands, name_argument
 from interface.cli.commands.ls import agents_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line
 from interface.client import Client, quoted
-from interface.context.agent_dir import AgentDir, agent_name, find_agent
-from interface.context.memory import find
-from interface.context.notes import read_notes, read_todos
 from interface.discovery import URL
 from interface.failure import Failure, Unreachable
 from protocol.agent import Restart
-from protocol.agent_files import ContextCounts
 from protocol.agent_layout import HOME, agent_file, default_dir
-from protocol.agent_memory import TIERS
 from protocol.yaml_writer import block
 
 VERBS: Final = Subcommands(
@@ -85,23 +81,11 @@ def run_info(context: Context) -> int:
         info["context"] = None
     else:
         try:
-            info["context"] = msgspec.to_builtins(context_counts(location_in(context.project.root, info)))
+            info["context"] = msgspec.to_builtins(offline.context_counts(context.project, name))
         except Failure as failure:
             context.out.note(f"skipped: {one_line(failure.text)}")
             info["context"] = None
     return context.answer(json.dumps(info, ensure_ascii=False).encode("utf-8", "replace"), agent_info_lines)
-
-
-def context_counts(place: AgentDir) -> ContextCounts:
-    """The numbers of things that the context at ``place`` holds. Raises Failure."""
-    tiers = [kept.entry.tier for kept in find(place).kept]
-    done = [item.done for item in read_todos(place).items]
-    return ContextCounts(
-        dir=place.directory,
-        memory={tier: tiers.count(tier) for tier in TIERS},
-        notes=len(read_notes(place).notes),
-        todo={"open": done.count(False), "done": done.count(True)},
-    )
 
 
 def agent_info_lines(info: dict[str, Any], screen: Screen) -> list[str]:

@@ -14,9 +14,9 @@ import msgspec
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
-from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
 from interface.offline import fetch_skills, skills
+from interface.safe_dir import SafeDir
 from interface.skill_folder import path_of, pins, put, remove
 from protocol.tool_documents import FetchedSkills, SkillList, SkillPin
 

@@ -14,10 +14,10 @@ from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.commands.agent import agent_file_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, table
-from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
 from interface.offline import tools, tools_in
 from interface.project_file import change_project_file, file_name, read_project_file
+from interface.safe_dir import SafeDir
 from protocol.tool_documents import ProjectWritten, ToolList
 from protocol.yaml_edit import with_value, without_value
 from protocol.yaml_reading import NotYaml, read
