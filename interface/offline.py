@@ -21,6 +21,7 @@ from protocol.remote_ref import is_remote
 from protocol.text import encode_json, is_text, text_environment
 
 if TYPE_CHECKING:
+    from protocol.agent_files import ContextCounts
     from protocol.api.document import FileError
     from protocol.backup import BackupReport, RestoreReport
     from protocol.inspection import (
@@ -153,6 +154,14 @@ def agent_info(environ: Mapping[str, str], root: str, name: str) -> bytes:
     from kernel.inspect import agents
 
     return encode_json(agents.agent_info(Path(root), name, shell_environment(environ)))
+
+
+@_question
+def context_counts(project: Project, name: str) -> "ContextCounts":
+    """Count what the context of the agent ``name`` holds. Raises Failure."""
+    from kernel.inspect import agents
+
+    return agents.context_counts(Path(project.root), Path(project.state), name)
 
 
 @_question

@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
 from interface.offline import check_project_text
+from interface.safe_dir import SafeDir
 from protocol.yaml_edit import Uneditable
 from protocol.yaml_reading import NotYaml
 

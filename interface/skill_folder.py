@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
+from interface.safe_dir import SafeDir
 from osfiles.atomic_write import open_new
 from protocol.tool_documents import FetchedSkill, SkillPin
 

@@ -11,6 +11,7 @@ import argparse
 import re
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
+from importlib import import_module
 from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn
 
@@ -118,6 +119,10 @@ def generated(words: str) -> Subcommand:
     return Subcommand(words.rsplit(maxsplit=1)[-1], verbs()[words]["help"], GENERATED)
 
 
+def _no_arguments(_parser: argparse.ArgumentParser) -> None:
+    pass
+
+
 class Subcommands(NamedTuple):
     """All under one command, whose module in interface.cli.commands is ``file``."""
 
@@ -145,7 +150,7 @@ class Subcommands(NamedTuple):
     def _load(self, verb: Subcommand) -> tuple[Configure, Run]:
         if verb.file == GENERATED:
             return load_verb(f"{self.file} {verb.word}")
-        return load(f"interface.cli.commands.{verb.file or self.file}", verb.word)
+        return load(import_module(f"interface.cli.commands.{verb.file or self.file}"), verb.word, _no_arguments)
 
 
 _USD: Final = re.compile(r"\$?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})", re.ASCII)

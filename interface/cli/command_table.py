@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from interface.cli.context import Context
+from interface.cli.parsing import json_flag
 
 if TYPE_CHECKING:
     import argparse
@@ -29,14 +30,21 @@ class Command(NamedTuple):
     """Its module in interface.cli.commands, where that is not called like the word."""
 
     def load(self) -> tuple[Configure, Run]:
-        """The functions that declare its arguments and carry it out. Its module is imported only now."""
-        return load(f"interface.cli.commands.{self.file or self.word}", self.word)
+        """Return the functions that declare its arguments and carry it out. Its module is imported only now.
+
+        A module of commands under a command has VERBS in their place; where nothing declares arguments, it is --json.
+        """
+        module = import_module(f"interface.cli.commands.{self.file or self.word}")
+        verbs = getattr(module, "VERBS", None)
+        return load(module, self.word, json_flag if verbs is None else verbs.configure, verbs and verbs.run)
 
 
-def load(module: str, word: str) -> tuple[Configure, Run]:
-    """``configure_WORD`` and ``run_WORD`` of ``module``."""
-    loaded, name = import_module(module), word.strip("_").replace("-", "_")
-    return getattr(loaded, f"configure_{name}"), getattr(loaded, f"run_{name}")
+def load(module: ModuleType, word: str, configure: Configure, run: Run | None = None) -> tuple[Configure, Run]:
+    """Return ``configure_WORD`` and ``run_WORD`` of ``module``, or what is given in place of what it does not have."""
+    name = word.strip("_").replace("-", "_")
+    own: Run | None = getattr(module, f"run_{name}", run)
+    assert own is not None
+    return getattr(module, f"configure_{name}", configure), own
 
 
 COMMANDS: Final[tuple[Command, ...]] = (

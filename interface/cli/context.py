@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
-from interface.cli.output import Output, one_line
+from interface.cli.output import Output, one_line, view_lines
 from interface.client import Client
 from interface.clock import Clock
 from interface.discovery import (
@@ -159,10 +159,10 @@ class Context:
         stopped = any(client.was_stopped for client in self._clients)
         return self.find_kernel() if stopped else self.started_kernel()
 
-    def answer(self, document: "bytes | Struct", lines: Callable[..., list[str]], *more: object) -> int:
-        """Print a document, the kernel's or our own: as JSON with ``--json``, else as ``lines`` shows it."""
+    def answer(self, document: "bytes | Struct", view: Callable[..., list[str]], *more: object) -> int:
+        """Print a document, the kernel's or our own: as JSON with ``--json``, else as ``view`` shows it."""
         if not self.args.json:
-            self.out.lines(lines(document, self.out.screen, *more))
+            self.out.lines(view_lines(view, document, self.out.screen, *more))
         elif isinstance(document, bytes):
             self.out.document(document)
         else:

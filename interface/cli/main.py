@@ -95,7 +95,7 @@ def run(words: Sequence[str], streams: Streams) -> int:
 def run_command(command: Command, words: Sequence[str], streams: Streams) -> int:
     """Parse the words of a command and carry it out; what it raises becomes an error and an exit code."""
     configure, run_it = command.load()
-    own, params = split_params(command, words)
+    own, params = split_params(words, takes_params=command.takes_params)
     try:
         args = plain_arguments(configure, own)
         if args is None:

@@ -284,6 +284,17 @@ def decode(body: bytes, type_: type[T]) -> T:
     return msgspec.json.decode(body, type=type_)
 
 
+def view_lines(view: Callable[..., list[str]], document: object, screen: Screen, *more: object) -> list[str]:
+    """Return the lines of ``view`` for a document, which it gets as the type of its first parameter.
+
+    That is bytes, a dict, or a Struct; a document that is a Struct already stays one.
+    """
+    kind = next(iter(getattr(view, "func", view).__annotations__.values()))
+    if isinstance(document, bytes) and kind is not bytes:
+        document = decode(document, kind) if hasattr(kind, "__struct_fields__") else json.loads(document)
+    return view(document, screen, *more)
+
+
 def read_fields(body: bytes) -> Any:
     """A document of the kernel with its fields as attributes, for the views that are looked at all day.
 

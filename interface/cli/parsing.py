@@ -3,11 +3,9 @@
 argparse takes a tenth of the time of ``awk ps``. What is not certainly read as argparse reads it is left to that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
-
-from interface.cli.command_table import Command, Configure
 
 if TYPE_CHECKING:
     import argparse
@@ -52,7 +50,9 @@ class _Declared:
         return self
 
 
-def plain_arguments(configure: Configure, words: Sequence[str]) -> "argparse.Namespace | None":
+def plain_arguments(
+    configure: "Callable[[argparse.ArgumentParser], None]", words: Sequence[str]
+) -> "argparse.Namespace | None":
     """The arguments in ``words``, if these are nothing but flags without a value and words; None: ask argparse."""
     declared = _Declared()
     configure(cast("argparse.ArgumentParser", declared))
@@ -73,9 +73,9 @@ def plain_arguments(configure: Configure, words: Sequence[str]) -> "argparse.Nam
     return cast("argparse.Namespace", SimpleNamespace(**values))
 
 
-def split_params(command: Command, words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+def split_params(words: Sequence[str], *, takes_params: bool) -> tuple[list[str], tuple[str, ...]]:
     """Words before the first ``--``, and those after it, for commands that take such as they are."""
-    if not command.takes_params or "--" not in words:
+    if not takes_params or "--" not in words:
         return list(words), ()
     place = list(words).index("--")
     return list(words[:place]), tuple(words[place + 1 :])

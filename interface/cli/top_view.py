@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from interface.cli.context import Context
-from interface.cli.output import Screen, one_line, wrapped
+from interface.cli.output import Screen, one_line, view_lines, wrapped
 from interface.cli.process_table import sort_key, status_of, target_of
 from interface.cli.prompts import always_pattern, call_lines, change_lines, decided, quoted_rows
 from interface.cli.targets import agent_path, target
@@ -77,7 +77,7 @@ class Meter:
         return (tokens - before) / minutes, (usd - cost) / minutes
 
 
-Lines = Callable[[bytes, Screen], list[str]]
+Lines = Callable[..., list[str]]
 
 
 class Details(NamedTuple):
@@ -250,12 +250,12 @@ class TopView:
         path, plain = f"/instructions/{instruction}", Screen()
         lines = last_steps(client, instruction, STEPS, self._context.out.width())
         status = [f"it says: {one_line(status_of(row))}"] if status_of(row) else []
-        lines += ["", *status, *self._details.instruction(client.get(path), plain)]
-        lines += ["", "prompt", *self._details.prompt(client.get(f"{path}/prompt"), plain)]
+        lines += ["", *status, *view_lines(self._details.instruction, client.get(path), plain)]
+        lines += ["", "prompt", *view_lines(self._details.prompt, client.get(f"{path}/prompt"), plain)]
         if row.space is not None and not row.space.startswith("dm:"):
             query = {"agent": row.name, "patch": "true"}
             found = client.get(f"/spaces/{quoted(row.space)}/diff", query)
-            lines += ["", "changes", *self._details.changes(found, plain)]
+            lines += ["", "changes", *view_lines(self._details.changes, found, plain)]
         self._show(f"{target_of(row)}: {instruction}", lines)
 
     def logs(self, client: Client) -> None:

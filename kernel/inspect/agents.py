@@ -19,6 +19,8 @@ from kernel.source.files import tree_of
 from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from kernel.workflows.find import find_workflow, workflow_names
 from protocol.agent import AgentDefinition
+from protocol.agent_files import ContextCounts
+from protocol.agent_memory import TIERS
 from protocol.api.agents import AgentInfo, AgentList, AgentRow, as_written
 from protocol.api.document import FileError
 from protocol.errors import Refused
@@ -109,6 +111,23 @@ def agent_info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyT
         reason=None,
         definition=as_written(loaded.definition),
         sandbox=sandbox_state(loaded.definition, environ),
+    )
+
+
+def context_counts(root: Path, state: Path, name: str) -> ContextCounts:
+    """Count what the files of the context of the agent ``name`` hold. Raises Refused, BadDefinition."""
+    from kernel.agents.personal_context import PersonalContexts  # noqa: PLC0415  (takes the store)
+
+    contexts = PersonalContexts(Catalog(root, Path.home()), state)
+    place = contexts.place(name, None)
+    kept = contexts.read(place)
+    tiers = [one.entry.tier for one in kept.memory]
+    done = [item.done for item in kept.todos]
+    return ContextCounts(
+        dir=place.shown,
+        memory={tier: tiers.count(tier) for tier in TIERS},
+        notes=len(kept.notes),
+        todo={"open": done.count(False), "done": done.count(True)},
     )
 
 

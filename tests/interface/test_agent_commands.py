@@ -10,8 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from interface.context.agent_dir import find_agent
-from interface.context.notes import add_note
+from interface.agent_dir import find_agent, open_context
 from protocol.agent import AgentDefinition, Prompt
 from protocol.api.agents import AgentChanged, AgentInfo, AgentList, AgentRow, as_written
 from protocol.api.instructions import QueueReport, QueueRow
@@ -276,9 +275,10 @@ def test_an_agent_that_waits_is_shown_with_when_and_why(cli: Cli, kernel: Kernel
 
 def test_an_agent_is_shown_with_what_it_knows(cli: Cli, alice: Path) -> None:
     """contracts 9: agent info: definition, context counts, workspaces, sandbox."""
-    cli("agent", "memory", "alice", "set", "k", "v", "--tier", "core")
-    cli("agent", "notes", "alice", "add", "x")
-    cli("agent", "todo", "alice", "add", "x")
+    for file, text in (("memory/core.yaml", "k: v\n"), ("notes/x.md", "x\n"), ("todo/index.md", "- [ ] x\n")):
+        path = cli.root / ".agents/alice" / file
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
     info = cli("agent", "info", "alice", "--json").json()
     assert (info["schema"], info["state"], info["definition"]["backend"]) == ("awk/agent-info/1", "stopped", "mock")
     assert (info["workspaces"], info["sandbox"]) == ([], "off")
@@ -488,7 +488,11 @@ def test_an_agent_with_work_stays(cli: Cli, kernel: KernelDouble, alice: Path) -
 
 def test_a_kernel_that_runs_forgets_what_was_said(cli: Cli, kernel: KernelDouble, alice: Path) -> None:
     """contracts 9: the bytes go, mirrors too; what the agent knew is in the trash."""
-    add_note(find_agent(str(cli.root), "alice"), "x", 0.0)
+    with (
+        open_context(find_agent(str(cli.root), "alice"), make=True) as context,
+        context.folder("notes", make=True) as notes,
+    ):
+        notes.write("x.md", "x")
     (cli.root / ".agents/alice/conversations").mkdir()
     (cli.root / ".agents/alice/conversations/2026-11-21.jsonl").write_text("{}\n")
     _idle(kernel)

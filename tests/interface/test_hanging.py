@@ -57,10 +57,6 @@ def hanging(cli: Cli, closed_port: str, monkeypatch: pytest.MonkeyPatch) -> "Ite
         "agent list",
         "agent info alice",
         "agent delete alice --yes",
-        "agent memory alice",
-        "agent memory alice set k v",
-        "agent notes alice",
-        "agent todo alice",
         "start --foreground",
         "channel @main",
         "logs",
@@ -125,8 +121,9 @@ def test_to_look_at_the_lock_keeps_no_kernel_away(tmp_path: Path) -> None:
     assert take_lock(str(tmp_path / LOCK)) is None
 
 
+@pytest.mark.parametrize("words", ["send alice hi", "agent memory alice"])
 def test_who_would_start_one_hears_of_it(
-    cli: Cli, hanging: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+    words: str, cli: Cli, hanging: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault F3: `awk send` hints at the kernel that is in the way, not at a log that says there is one."""
 
@@ -135,6 +132,6 @@ def test_who_would_start_one_hears_of_it(
 
     monkeypatch.setattr(autostart, "command", command)
     monkeypatch.setattr(autostart, "START_SECONDS", 2.0)
-    ran = cli("send", "alice", "hi")
+    ran = cli(*words.split())
     assert (ran.code, f"does not answer (pid {hanging.pid}): no answer within 2 s" in ran.err) == (69, True), ran
     assert "awk stop --now" in ran.err

@@ -13,20 +13,16 @@ from typing import Any, Final
 import msgspec
 
 from interface import offline
+from interface.agent_dir import AgentDir, agent_name, find_agent
 from interface.cli.command_parser import Subcommand, Subcommands, name_argument
 from interface.cli.commands.ls import agents_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line
 from interface.client import Client, quoted
-from interface.context.agent_dir import AgentDir, agent_name, find_agent
-from interface.context.memory import find
-from interface.context.notes import read_notes, read_todos
 from interface.discovery import URL
 from interface.failure import Failure, Unreachable
 from protocol.agent import Restart
-from protocol.agent_files import ContextCounts
 from protocol.agent_layout import HOME, agent_file, default_dir
-from protocol.agent_memory import TIERS
 from protocol.yaml_writer import block
 
 VERBS: Final = Subcommands(
@@ -50,18 +46,6 @@ _SANDBOX: Final = {
     "on": "on: what it runs sees its project and the system, and nothing else of yours",
     "missing": "on, but bubblewrap is not installed: it is refused work",
 }
-
-
-def configure_agent(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_agent(context: Context) -> int:
-    return VERBS.run(context)
-
-
-def configure_list(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
 
 
 def run_list(context: Context) -> int:
@@ -97,28 +81,14 @@ def run_info(context: Context) -> int:
         info["context"] = None
     else:
         try:
-            info["context"] = msgspec.to_builtins(context_counts(location_in(context.project.root, info)))
+            info["context"] = msgspec.to_builtins(offline.context_counts(context.project, name))
         except Failure as failure:
             context.out.note(f"skipped: {one_line(failure.text)}")
             info["context"] = None
     return context.answer(json.dumps(info, ensure_ascii=False).encode("utf-8", "replace"), agent_info_lines)
 
 
-def context_counts(place: AgentDir) -> ContextCounts:
-    """The numbers of things that the context at ``place`` holds. Raises Failure."""
-    tiers = [kept.entry.tier for kept in find(place).kept]
-    done = [item.done for item in read_todos(place).items]
-    return ContextCounts(
-        dir=place.directory,
-        memory={tier: tiers.count(tier) for tier in TIERS},
-        notes=len(read_notes(place).notes),
-        todo={"open": done.count(False), "done": done.count(True)},
-    )
-
-
-def agent_info_lines(body: bytes, screen: Screen) -> list[str]:
-    """Facts first, then the definition as a file would have it."""
-    info: dict[str, Any] = json.loads(body)
+def agent_info_lines(info: dict[str, Any], screen: Screen) -> list[str]:
     facts = {"file": info["file"] or "none: it lives until the kernel stops"}
     reason = f" ({info['reason']})" if info.get("reason") else ""
     until = f" until {info['until']}" if info.get("until") else ""
@@ -205,9 +175,7 @@ def answer_document(context: Context, document: msgspec.Struct, view: Callable[.
     return context.answer(msgspec.json.encode(document), view, *more)
 
 
-def agent_file_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line: the file; after a deletion how to get it back."""
-    told: dict[str, Any] = json.loads(body)
+def agent_file_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
     if "file" in told:
         return [one_line(str(told["file"]))]
     deleted = f"deleted {told['agent']}"

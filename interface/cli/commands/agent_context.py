@@ -1,28 +1,21 @@
-"""``awk agent memory``, ``notes`` and ``todo``: what an agent knows, noted and has to do, in files of its context."""
+"""``awk agent memory``, ``notes`` and ``todo``: what an agent knows, noted and has to do, by the kernel."""
 
 import argparse
-from functools import partial
 from typing import Final
 
 import msgspec
 
 from interface.cli.command_parser import AgentArguments, name_argument, text_of
-from interface.cli.commands.agent import agent_location, answer_document
+from interface.cli.commands.agent import answer_document
 from interface.cli.commands.agent_tray import configure_tray, run_tray
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.paging import Listing, fetch_list
 from interface.client import Client, new_key, quoted
-from interface.context.agent_dir import AgentDir
-from interface.context.memory import delete, find, set_, unknown
-from interface.context.notes import add_note, change_todos, read_notes, read_todos
-from interface.discovery import URL
-from interface.failure import Failure, Unreachable
-from protocol.agent_files import MemoryPurged, MemoryReport, NotesReport, TodoReport, memory_rows, note_rows, todo_rows
-from protocol.agent_layout import MEMORY
-from protocol.agent_memory import CLASSES, TIERS, VISIBILITIES, matches, with_done, with_item, without
+from interface.failure import Failure
+from protocol.agent_files import MemoryPurged, MemoryReport, NotesReport, TodoReport
+from protocol.agent_memory import CLASSES, TIERS, VISIBILITIES
 from protocol.api.history import Reindexed
-from protocol.memory_files import Memory
 
 MOST_FOUND: Final = 100
 """Of one search; whoever has more that answers asks more precisely."""
@@ -57,22 +50,10 @@ def run_memory(context: Context) -> int:
         path = f"/agents/{quoted(name)}/memory/purge"
         body = context.kernel().post(path, {"source": context.args.source}, key=new_key(), wait_seconds=None)
         return context.answer(body, purged_lines)
-    client = _kernel(context)
-    report = _memory_of_files(context) if client is None else _memory_of_kernel(context, client)
-    return answer_document(context, report, memory_lines, doing == "get")
+    return answer_document(context, _memory(context, context.started_kernel()), memory_lines, doing == "get")
 
 
-def _kernel(context: Context) -> Client | None:
-    if context.environ.get(URL):
-        return context.kernel()
-    try:
-        return context.find_kernel()
-    except Unreachable:
-        return None
-
-
-def _memory_of_kernel(context: Context, client: Client) -> MemoryReport:
-    """The entries that the kernel answers with. Raises Failure."""
+def _memory(context: Context, client: Client) -> MemoryReport:
     args, path = context.args, f"/agents/{quoted(context.args.name)}/memory"
     query: dict[str, str] = {}
     match args.doing:
@@ -92,36 +73,7 @@ def _memory_of_kernel(context: Context, client: Client) -> MemoryReport:
     return msgspec.convert(fetch_list(client, path, ENTRIES, 0, query), MemoryReport)
 
 
-def _memory_of_files(context: Context) -> MemoryReport:
-    """The same of the files, where no kernel lives. Raises Failure."""
-    args, place = context.args, agent_location(context, context.args.name)
-    if args.doing == "set":
-        value = text_of(context, args.value).removesuffix("\n")
-        return _report(place, Memory((set_(place, args.key, value, args.tier, args.visibility),), ()))
-    if args.doing == "rm":
-        delete(place, args.key)
-    found = find(place)
-    if args.doing == "get":
-        one = found.find(args.key)
-        if one is None:
-            raise unknown(place.name, args.key)
-        return _report(place, Memory((one,), found.skipped))
-    if args.doing == "search":
-        tiers = TIERS if args.archive else TIERS[:2]
-        matching = [one for one in found.kept if matches(one.entry, args.query) and one.entry.tier in tiers]
-        found = Memory(tuple(matching[: args.n or len(matching)]), found.skipped)
-    return _report(place, found)
-
-
-def _report(place: AgentDir, memory: Memory) -> MemoryReport:
-    skipped = tuple(one.shown(f"{place.directory}/{MEMORY}") for one in memory.skipped)
-    rows = memory_rows(memory.kept)
-    return MemoryReport(agent=place.name, entries=rows, total=len(rows), skipped=skipped)
-
-
-def purged_lines(body: bytes, _screen: Screen) -> list[str]:
-    """The numbers of what went, and the things that hold it still."""
-    told = msgspec.json.decode(body, type=MemoryPurged)
+def purged_lines(told: MemoryPurged, _screen: Screen) -> list[str]:
     copies = "".join(f", {count} {what}" for count, what in ((told.notes, "notes"), (told.todos, "todos")) if count)
     gone = (
         f"{told.entries} entries{copies}; {told.messages} messages and the steps of {told.instructions} instructions "
@@ -130,9 +82,8 @@ def purged_lines(body: bytes, _screen: Screen) -> list[str]:
     return [f"purged {gone}", *(f"still in {one_line(what)}" for what in told.left)]
 
 
-def memory_lines(body: bytes, screen: Screen, alone: bool = False) -> list[str]:
-    """One line for each entry; with ``alone`` only the value of the one there is, as it stands."""
-    entries = msgspec.json.decode(body, type=MemoryReport).entries
+def memory_lines(told: MemoryReport, screen: Screen, alone: bool = False) -> list[str]:
+    entries = told.entries
     if alone:
         return [escape(entry.value) for entry in entries]
     rows = [[row.key, row.tier, row.visibility, row.trust, row.value] for row in entries]
@@ -147,19 +98,12 @@ def configure_notes(parser: argparse.ArgumentParser) -> None:
 
 
 def run_notes(context: Context) -> int:
-    name, doing, client = context.args.name, context.args.doing, _kernel(context)
-    added: str | None = None
+    name, doing = context.args.name, context.args.doing
+    path = f"/agents/{quoted(name)}/notes"
     text = text_of(context, context.args.text) if doing == "add" else ""
-    if client is not None:
-        path = f"/agents/{quoted(name)}/notes"
-        body = client.post(path, {"text": text}, key=new_key()) if doing == "add" else client.get(path)
-        report = msgspec.json.decode(body, type=NotesReport)
-    else:
-        place = agent_location(context, name)
-        added = add_note(place, text, context.clock.wall()).file if doing == "add" else None
-        found = read_notes(place)
-        rows = tuple(row for row in note_rows(found.notes) if added in (None, row.file))
-        report = NotesReport(agent=place.name, notes=rows, skipped=found.skipped)
+    client = context.started_kernel()
+    body = client.post(path, {"text": text}, key=new_key()) if doing == "add" else client.get(path)
+    report = msgspec.json.decode(body, type=NotesReport)
     if doing == "show":
         number, count = context.args.number, len(report.notes)
         if not 1 <= number <= count:
@@ -169,9 +113,8 @@ def run_notes(context: Context) -> int:
     return answer_document(context, report, notes_lines, doing)
 
 
-def notes_lines(body: bytes, screen: Screen, doing: str | None = None) -> list[str]:
-    """One line for each note; all of it where one was asked for."""
-    notes = msgspec.json.decode(body, type=NotesReport).notes
+def notes_lines(told: NotesReport, screen: Screen, doing: str | None = None) -> list[str]:
+    notes = told.notes
     if doing == "show":
         return [escape(note.text.rstrip("\n")) for note in notes]
     if not notes:
@@ -189,21 +132,9 @@ def configure_todo(parser: argparse.ArgumentParser) -> None:
 
 
 def run_todo(context: Context) -> int:
-    args, client = context.args, _kernel(context)
+    args = context.args
     text = text_of(context, args.text) if args.doing == "add" else ""
-    if client is None:
-        place = agent_location(context, args.name)
-        match args.doing:
-            case "add":
-                items, skipped = change_todos(place, partial(with_item, new=text))
-            case "done":
-                items, skipped = change_todos(place, partial(with_done, number=args.number))
-            case "rm":
-                items, skipped = change_todos(place, partial(without, number=args.number))
-            case _:
-                items, skipped = read_todos(place)
-        report = TodoReport(agent=place.name, items=todo_rows(items), skipped=skipped)
-        return answer_document(context, report, todo_lines)
+    client = context.started_kernel()
     path = f"/agents/{quoted(args.name)}/todo"
     match args.doing:
         case "add":
@@ -217,10 +148,9 @@ def run_todo(context: Context) -> int:
     return answer_document(context, msgspec.json.decode(body, type=TodoReport), todo_lines)
 
 
-def todo_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each item, with its number."""
+def todo_lines(told: TodoReport, screen: Screen) -> list[str]:
     lines: list[str] = []
-    for item in msgspec.json.decode(body, type=TodoReport).items:
+    for item in told.items:
         line = f"{item.n:>3}  [{'x' if item.done else ' '}] {one_line(item.text)}"
         lines.append(screen.style(line, "dim") if item.done else line)
     return lines or ["nothing to do"]
@@ -236,9 +166,6 @@ def run_reindex(context: Context) -> int:
     return context.answer(context.kernel().post(path, {}, key=new_key(), wait_seconds=None), reindexed_lines)
 
 
-def reindexed_lines(body: bytes, screen: Screen) -> list[str]:
-    """The size of the index, a line an agent."""
-    del screen
-    done = msgspec.json.decode(body, type=Reindexed)
+def reindexed_lines(done: Reindexed, _screen: Screen) -> list[str]:
     whose = f"of {done.agents} agents" if done.agent is None else f"of {one_line(done.agent)}"
     return [f"{done.turns:,} turns {whose} are in the index"]

@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from interface import offline
+from interface.agent_dir import AgentDir, agent_name, find_agent, open_agents, open_context
 from interface.claude_file import translate
 from interface.cli.commands.agent import agent_file_lines, running_kernel
 from interface.cli.commands.validate import header, write_schemas
 from interface.cli.context import Context
 from interface.cli.output import one_line
 from interface.client import Client, new_key, quoted
-from interface.context.agent_dir import AgentDir, agent_name, find_agent, open_agents, open_context
 from interface.failure import Failure, Unreachable
 from protocol.agent_files import AgentWritten
 from protocol.agent_layout import AGENT_SUFFIX, PARTS, agent_file

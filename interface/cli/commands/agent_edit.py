@@ -22,15 +22,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from interface import offline
+from interface.agent_dir import AgentDir, agent_name, is_marked
 from interface.cli.command_parser import name_argument
 from interface.cli.commands.agent import agent_file_lines, agent_file_location, running_kernel
 from interface.cli.context import Context
 from interface.cli.output import one_line
 from interface.cli.prompts import agrees, can_ask
 from interface.client import Client, quoted
-from interface.context.agent_dir import AgentDir, agent_name, is_marked
-from interface.context.safe_dir import LIMIT_BYTES, SafeDir
 from interface.failure import Failure, Unreachable
+from interface.safe_dir import LIMIT_BYTES, SafeDir
 from protocol.agent_files import AgentDeleted, AgentWritten
 from protocol.agent_layout import AGENT_SUFFIX, AGENTS, CONVERSATIONS, HOME, TRASH, agent_file, default_dir
 from protocol.yaml_edit import New, Raw, Uneditable, with_value, without_value

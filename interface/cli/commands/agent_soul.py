@@ -1,12 +1,13 @@
 """``awk agent soul``: who an agent is, the changes it suggests, and the versions that people made of it."""
 
 import argparse
-import json
+from typing import Any
 
 from interface.cli.command_parser import AgentArguments, name_argument
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, escape, one_line, table
+from interface.cli.output import Screen, escape, one_line, table
 from interface.client import new_key, quoted
+from protocol.api.souls import SoulReport
 from protocol.yaml_writer import block
 
 
@@ -40,9 +41,7 @@ def run_soul(context: Context) -> int:
     return context.answer(body, history_lines if args.doing == "history" else soul_lines)
 
 
-def soul_lines(body: bytes, screen: Screen) -> list[str]:
-    """Its traits, where they are from, and what is suggested."""
-    told = json.loads(body)
+def soul_lines(told: dict[str, Any], screen: Screen) -> list[str]:
     where = f"version {told['version']}, in {told['managed']}" if told["managed"] else "as in its file"
     lines = [screen.style(one_line(f"{told['agent']} ({where})"), "bold")]
     lines += ["  (that file was edited since)"] if told["edited"] else []
@@ -54,12 +53,9 @@ def soul_lines(body: bytes, screen: Screen) -> list[str]:
     return lines
 
 
-def history_lines(body: bytes, screen: Screen) -> list[str]:
-    """Every version, the newest first: who made it, when, why, and what it changed."""
-    from protocol.api.souls import SoulReport  # noqa: PLC0415  (JSON needs no types)
-
+def history_lines(found: SoulReport, screen: Screen) -> list[str]:
     lines: list[str] = []
-    for one in decode(body, SoulReport).versions:
+    for one in found.versions:
         by = f"{one.author}, {one.instruction}" if one.instruction else one.author
         lines.append(screen.style(one_line(f"version {one.version}  {one.at}  by {by}: {one.reason}"), "bold"))
         lines += [f"  {escape(line)}" for line in one.diff.rstrip("\n").split("\n")[2:]]

@@ -3,9 +3,10 @@
 import argparse
 
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.output import Screen, one_line, table
 from interface.client import new_key, quoted
 from interface.failure import Failure
+from protocol.api.souls import TrayReport
 
 
 def configure_tray(parser: argparse.ArgumentParser) -> None:
@@ -24,13 +25,10 @@ def run_tray(context: Context) -> int:
     return context.answer(kernel.post(where, {}, key=new_key()), tray_lines)
 
 
-def tray_lines(body: bytes, screen: Screen) -> list[str]:
-    """A line for each that waits: what it says, how far that can be trusted, and the messages that it is from."""
-    from protocol.api.souls import TrayReport  # noqa: PLC0415  (JSON needs no types)
-
+def tray_lines(found: TrayReport, screen: Screen) -> list[str]:
     rows = [
         [one.id, one.kind, one.key, one_line(one.value), one.trust, " ".join(one.messages)]
-        for one in decode(body, TrayReport).rows
+        for one in found.rows
         if one.state == "open"
     ]
     return table(["ID", "KIND", "KEY", "PROPOSED", "TRUST", "FROM"], rows, screen) if rows else ["nothing is proposed"]

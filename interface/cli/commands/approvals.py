@@ -4,20 +4,19 @@
 """
 
 import argparse
-import json
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
+
+import msgspec
 
 from interface.cli.act import act
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, escape, one_line, table
+from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.paging import PENDING, RULES, count_flag, show_list
 from interface.cli.parsing import json_flag
 from interface.client import quoted
 from interface.failure import Failure
-
-if TYPE_CHECKING:
-    from protocol.api.approvals import ApprovalInfo
+from protocol.api.approvals import ApprovalInfo, ApprovalRules, Pending
 
 _REQUEST: Final = re.compile(r"a\d+", re.ASCII)
 _RULE: Final = re.compile(r"r\d+", re.ASCII)
@@ -46,14 +45,10 @@ def run_pending(context: Context) -> int:
     return context.answer(context.kernel().get(path), approval_lines)
 
 
-def pending_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each request: the agent, the call, and until when it waits."""
-    import msgspec  # noqa: PLC0415  (JSON needs no types)
-
-    from protocol.api.approvals import Pending  # noqa: PLC0415  (as above)
+def pending_lines(found: Pending, screen: Screen) -> list[str]:
 
     rows: list[list[str]] = []
-    for row in decode(body, Pending).approvals:
+    for row in found.approvals:
         # As patterns are compared with it; of an input that is too long to list, the kernel gives the beginning.
         given = f"{row.input}..." if isinstance(row.input, str) else ""
         given = given or msgspec.json.encode(row.input, order="sorted").decode()
@@ -62,13 +57,8 @@ def pending_lines(body: bytes, screen: Screen) -> list[str]:
     return table(header, rows, screen) if rows else ["nothing waits for approval"]
 
 
-def approval_lines(body: bytes, _screen: Screen) -> list[str]:
-    """The agent and the call, the input as it would be given, then the decision."""
-    import msgspec  # noqa: PLC0415  (JSON needs no types)
+def approval_lines(one: ApprovalInfo, _screen: Screen) -> list[str]:
 
-    from protocol.api.approvals import ApprovalInfo  # noqa: PLC0415  (as above)
-
-    one = decode(body, ApprovalInfo)
     until = f", until {one.expires_at}" if one.state == "open" else ""
     head = f"{one.id}: {one.agent} in {one.space} asks for {one.tool} ({one.state}{until})"
     given = msgspec.json.format(msgspec.json.encode(one.input, order="sorted"), indent=2).decode()
@@ -76,11 +66,8 @@ def approval_lines(body: bytes, _screen: Screen) -> list[str]:
     return [one_line(head), *reasons, *escape(given).split("\n"), *decision_lines(one)]
 
 
-def approval_rules_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each standing rule."""
-    from protocol.api.approvals import ApprovalRules  # noqa: PLC0415  (JSON needs no types)
-
-    rules = decode(body, ApprovalRules).rules
+def approval_rules_lines(found: ApprovalRules, screen: Screen) -> list[str]:
+    rules = found.rules
     rows = [[row.id, row.agent or "(all)", row.tool, row.created_at, row.pattern] for row in rules]
     header = ["ID", "AGENT", "TOOL", "SINCE", "PATTERN"]
     return table(header, rows, screen) if rows else ["nothing was approved once for all"]
@@ -131,20 +118,16 @@ def check_id(name: str) -> str:
     return name
 
 
-def approvals_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line for each request that was decided, and one for what its pattern granted with it."""
-    import msgspec  # noqa: PLC0415  (JSON needs no types)
-
-    from protocol.api.approvals import ApprovalInfo  # noqa: PLC0415  (as above)
+def approvals_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
 
     lines: list[str] = []
-    for one in msgspec.convert(json.loads(body)["approvals"], type=tuple[ApprovalInfo, ...]):
+    for one in msgspec.convert(told["approvals"], type=tuple[ApprovalInfo, ...]):
         lines += decision_lines(one)
         lines += [one_line(f"granted with it: {', '.join(one.also_granted)}")] if one.also_granted else []
     return lines
 
 
-def decision_lines(one: "ApprovalInfo") -> list[str]:
+def decision_lines(one: ApprovalInfo) -> list[str]:
     """The decision on a request, if there is one."""
     if one.decided_at is None:
         return []

@@ -4,9 +4,10 @@ import argparse
 from functools import partial
 
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.output import Screen, one_line, table
 from interface.cli.paging import AUDIT, count_flag, show_list
 from interface.cli.parsing import json_flag
+from protocol.api.history import AuditList
 
 
 def configure_audit(parser: argparse.ArgumentParser) -> None:
@@ -21,12 +22,9 @@ def run_audit(context: Context) -> int:
     return show_list(context, "/audit", AUDIT, partial(audit_lines, agent=agent), query)
 
 
-def audit_lines(body: bytes, screen: Screen, agent: str | None = None) -> list[str]:
-    """A line for each: who was given what of whose memory, and for which question; of ``agent`` alone."""
-    from protocol.api.history import AuditList  # noqa: PLC0415  (JSON needs no types)
-
+def audit_lines(found: AuditList, screen: Screen, agent: str | None = None) -> list[str]:
     rows: list[list[str]] = []
-    for one in decode(body, AuditList).rows:
+    for one in found.rows:
         keys = ", ".join(given.key or "(purged)" for given in one.given) or "nothing"
         withheld = f" ({one.withheld} withheld)" if one.withheld else ""
         told = {"ask": one.query, "share": "(shared by its owner)", "moved": f"(moved: {one.note})"}

@@ -6,12 +6,13 @@ import json
 from interface.cli import channel_view
 from interface.cli.act import act
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, one_line
+from interface.cli.output import Screen, one_line
 from interface.cli.parsing import json_flag
 from interface.cli.prompts import can_ask
 from interface.cli.targets import RUN, target, workflow_target
 from interface.client import quoted
 from interface.failure import Failure
+from protocol.api.agents import Cleared
 from protocol.target import Target
 
 
@@ -61,11 +62,7 @@ def run_clear(context: Context) -> int:
     return act(context, f"/spaces/{quoted(asked.space)}/clear{query}", (), cleared_lines)
 
 
-def cleared_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line: the space, and how many messages and instructions were removed."""
-    from protocol.api.agents import Cleared  # noqa: PLC0415  (JSON needs no types)
-
-    done = decode(body, Cleared)
+def cleared_lines(done: Cleared, _screen: Screen) -> list[str]:
     lines = [f"cleared {done.space}: {done.messages} messages, {done.instructions} instructions"]
     if done.worktrees or done.worktrees_kept:
         kept = f", {done.worktrees_kept} kept (awk worktree prune says why)" if done.worktrees_kept else ""

@@ -11,6 +11,16 @@ from interface.cli.paging import DOCUMENTS, SUGGESTIONS, VERSIONS, count_flag, s
 from interface.cli.parsing import archive_flag
 from interface.cli.targets import workflow_target
 from interface.client import quoted
+from protocol.documents import (
+    DocumentBlame,
+    DocumentChanged,
+    DocumentDiff,
+    DocumentHistory,
+    DocumentInfo,
+    DocumentList,
+    SuggestionList,
+    SuggestionMade,
+)
 
 VERBS: Final = Subcommands(
     "doc",
@@ -31,14 +41,6 @@ VERBS: Final = Subcommands(
 )
 
 
-def configure_doc(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_doc(context: Context) -> int:
-    return VERBS.run(context)
-
-
 def configure_list(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     count_flag(parser)
@@ -49,11 +51,7 @@ def run_list(context: Context) -> int:
     return show_list(context, _path(context, "documents"), DOCUMENTS, documents_lines)
 
 
-def documents_lines(body: bytes, screen: Screen) -> list[str]:
-    """Name, version, size, owner and last author of each; the entry document is marked."""
-    from protocol.documents import DocumentList  # noqa: PLC0415  (JSON needs no types)
-
-    found = decode(body, DocumentList)
+def documents_lines(found: DocumentList, screen: Screen) -> list[str]:
     rows = [
         [
             f"{row.file}{' *' if row.entry else ''}",
@@ -77,7 +75,6 @@ def configure_read(parser: argparse.ArgumentParser) -> None:
 
 
 def run_read(context: Context) -> int:
-    from protocol.documents import DocumentInfo, DocumentList  # noqa: PLC0415  (most commands need no types)
 
     client = context.kernel()
     file: str | None = context.args.file
@@ -140,11 +137,7 @@ def _put(context: Context, query: dict[str, str], match: dict[str, str] | None =
     return context.answer(context.kernel().put(path, body, query, match or {}), changed_lines)
 
 
-def changed_lines(body: bytes, _screen: Screen) -> list[str]:
-    """The version that a change led to."""
-    from protocol.documents import DocumentChanged  # noqa: PLC0415  (JSON needs no types)
-
-    one = decode(body, DocumentChanged)
+def changed_lines(one: DocumentChanged, _screen: Screen) -> list[str]:
     how = " (nothing changed)" if one.unchanged else " (merged with what had changed)" if one.merged else ""
     return [one_line(f"{one.file}: version {one.version}{how}")]
 
@@ -161,10 +154,7 @@ def run_history(context: Context) -> int:
     return show_list(context, path, VERSIONS, history_lines)
 
 
-def history_lines(body: bytes, screen: Screen) -> list[str]:
-    """Its number, who made it in which instruction and run, what it changed, and why."""
-    from protocol.documents import DocumentHistory  # noqa: PLC0415  (JSON needs no types)
-
+def history_lines(found: DocumentHistory, screen: Screen) -> list[str]:
     rows = [
         [
             str(row.version),
@@ -176,7 +166,7 @@ def history_lines(body: bytes, screen: Screen) -> list[str]:
             row.at,
             row.reason or "",
         ]
-        for row in decode(body, DocumentHistory).versions
+        for row in found.versions
     ]
     return table(["VERSION", "HOW", "BY", "INSTRUCTION", "RUN", "LINES", "AT", "WHY"], rows, screen)
 
@@ -189,7 +179,6 @@ def configure_diff(parser: argparse.ArgumentParser) -> None:
 
 
 def run_diff(context: Context) -> int:
-    from protocol.documents import DocumentDiff  # noqa: PLC0415  (JSON needs no types)
 
     given = {"from": context.args.since, "to": context.args.until}
     query = {name: str(number) for name, number in given.items() if number is not None}
@@ -212,11 +201,8 @@ def run_blame(context: Context) -> int:
     return context.answer(context.kernel().get(path), blame_lines)
 
 
-def blame_lines(body: bytes, _screen: Screen) -> list[str]:
-    """Lines in columns; their text is not cut."""
-    from protocol.documents import DocumentBlame  # noqa: PLC0415  (JSON needs no types)
-
-    rows = decode(body, DocumentBlame).lines
+def blame_lines(found: DocumentBlame, _screen: Screen) -> list[str]:
+    rows = found.lines
     columns = [(str(row.version), row.author, row.instruction or "-", row.run or "-") for row in rows]
     widths = [max((len(row[place]) for row in columns), default=0) for place in range(4)]
     return [
@@ -237,13 +223,9 @@ def run_suggestions(context: Context) -> int:
     return show_list(context, _path(context, "suggestions"), SUGGESTIONS, suggestions_lines, query)
 
 
-def suggestions_lines(body: bytes, screen: Screen) -> list[str]:
-    """Id, document, author, state and reason of each."""
-    from protocol.documents import SuggestionList  # noqa: PLC0415  (JSON needs no types)
-
+def suggestions_lines(found: SuggestionList, screen: Screen) -> list[str]:
     rows = [
-        [row.id, row.file, str(row.since), row.author, row.state, row.at, row.reason or ""]
-        for row in decode(body, SuggestionList).suggestions
+        [row.id, row.file, str(row.since), row.author, row.state, row.at, row.reason or ""] for row in found.suggestions
     ]
     return (
         table(["ID", "FILE", "SINCE", "BY", "STATE", "AT", "WHY"], rows, screen) if rows else ["nothing is suggested"]
@@ -274,7 +256,6 @@ def _decision(parser: argparse.ArgumentParser) -> None:
 
 def _decide(context: Context, what: str) -> int:
     def lines(body: bytes, _screen: Screen) -> list[str]:
-        from protocol.documents import SuggestionMade  # noqa: PLC0415  (JSON needs no types)
 
         one = decode(body, SuggestionMade)
         became = "" if one.accepted_version is None else f", version {one.accepted_version}"

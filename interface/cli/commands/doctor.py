@@ -1,6 +1,5 @@
 """``awk doctor``: what keeps agents from working here, each with a way out. Starts nothing, and changes nothing."""
 
-import argparse
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -8,16 +7,11 @@ from contextlib import suppress
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, table
-from interface.cli.parsing import json_flag
 from interface.discovery import NotOurKernel, is_locked, recorded_endpoint, reject_reason
 from interface.failure import Failure, Unreachable
 from interface.offline import doctor
 from protocol.inspection import DoctorReport, DoctorRow
 from protocol.version import VERSION
-
-
-def configure_doctor(parser: argparse.ArgumentParser) -> None:
-    json_flag(parser)
 
 
 def run_doctor(context: Context) -> int:

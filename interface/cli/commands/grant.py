@@ -1,21 +1,18 @@
 """``awk grant``: what agents may do beyond their files, by whose leave, and how to take it back."""
 
 import argparse
-import json
-from typing import Final
+from typing import Any, Final, get_args
 
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.output import Screen, one_line, table
 from interface.cli.paging import GRANTS, count_flag, show_list
 from interface.cli.targets import agent_target, workflow_target
 from interface.client import new_key, quoted
+from protocol.agent import Scope
+from protocol.grants import GrantList
 
-SCOPES: Final = (
-    "channel.read", "channel.write", "documents.read", "documents.write", "tasks", "votes", "status", "memory", "ask",
-    "feedback", "rules", "auth", "spaces",
-)  # fmt: skip
-"""Those of protocol.agent, which is not imported for a list of words."""
+SCOPES: Final = get_args(Scope)
 
 VERBS: Final = Subcommands(
     "grant",
@@ -25,14 +22,6 @@ VERBS: Final = Subcommands(
         generated("grant revoke"),
     ),
 )
-
-
-def configure_grant(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_grant(context: Context) -> int:
-    return VERBS.run(context)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
@@ -46,10 +35,7 @@ def run_list(context: Context) -> int:
     return show_list(context, "/grants", GRANTS, grants_lines, query)
 
 
-def grants_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each: who may do what, by whose leave, until when, and how often it was used."""
-    from protocol.grants import GrantList  # noqa: PLC0415  (JSON needs no types)
-
+def grants_lines(found: GrantList, screen: Screen) -> list[str]:
     rows = [
         [
             one.id,
@@ -61,7 +47,7 @@ def grants_lines(body: bytes, screen: Screen) -> list[str]:
             one.until or "-",
             f"{one.used} of {one.uses}" if one.uses is not None else str(one.used),
         ]
-        for one in decode(body, GrantList).grants
+        for one in found.grants
     ]
     header = ["ID", "STATE", "AGENT", "SPACE", "SCOPE", "BY", "UNTIL", "USED"]
     return table(header, rows, screen) if rows else ["nothing was given"]
@@ -84,9 +70,7 @@ def run_give(context: Context) -> int:
     )
 
 
-def grant_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One grant: its terms, and what it comes to."""
-    one = json.loads(body)
+def grant_lines(one: dict[str, Any], _screen: Screen) -> list[str]:
     until = f", until {one['until']}" if one["until"] else ""
     uses = "" if one["uses"] is None else f", {one['used']} of {one['uses']} calls used"
     what = one["scope"] or f"the call of {one['request']}"

@@ -14,7 +14,6 @@ from interface.cli.command_parser import parser_for
 from interface.cli.command_table import BY_WORD, COMMANDS, Command, meant_command
 from interface.cli.context import Context
 from interface.cli.exits import MEANINGS
-from interface.cli.parsing import json_flag
 from interface.failure import Failure
 from protocol.version import VERSION
 
@@ -119,10 +118,6 @@ def run_help(context: Context) -> int:
         advice = f"did you mean {context.program} help {meant}?" if meant else topics
         raise Failure("usage", f"there is no command or topic {words[0][:100]!r}", advice)
     return 0
-
-
-def configure_version(parser: argparse.ArgumentParser) -> None:
-    json_flag(parser)
 
 
 def run_version(context: Context) -> int:

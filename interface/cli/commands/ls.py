@@ -4,25 +4,20 @@ import argparse
 import json
 
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, table
-from interface.cli.parsing import json_flag
+from interface.cli.output import Screen, table
 from interface.client import new_key
-
-
-def configure_ls(parser: argparse.ArgumentParser) -> None:
-    json_flag(parser)
+from protocol.api.agents import AgentList
 
 
 def run_ls(context: Context) -> int:
     return context.answer(context.kernel().get("/agents"), agents_lines)
 
 
-def agents_lines(body: bytes, screen: Screen) -> list[str]:
+def agents_lines(found: AgentList, screen: Screen) -> list[str]:
     """One line for each agent; its source is a file, a running workflow, or "ephemeral": until the kernel stops."""
-    from protocol.api.agents import AgentList  # noqa: PLC0415  (JSON needs no types)
 
     rows: list[list[str]] = []
-    for one in decode(body, AgentList).agents:
+    for one in found.agents:
         wrong = one.error and f"{one.error}{'' if one.state == 'error' else ' (what it said before counts)'}"
         rows.append([one.name, one.state, one.backend, one.model or "-", one.source, wrong or one.file or "-"])
     if not rows:

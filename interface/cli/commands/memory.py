@@ -38,14 +38,6 @@ VERBS: Final = Subcommands(
 DEFAULT_FILE: Final = "memory-eval.json"
 
 
-def configure_memory(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_memory(context: Context) -> int:
-    return VERBS.run(context)
-
-
 def configure_eval(parser: argparse.ArgumentParser) -> None:
     about = f"questions with the turns that answer them, as JSON (default: {DEFAULT_FILE} of the project)"
     parser.add_argument("file", metavar="FILE", nargs="?", help=about)

@@ -2,18 +2,16 @@
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
-from interface.cli.output import Screen, decode, escape, one_line
+from interface.cli.output import Screen, escape, one_line
 from interface.cli.parsing import json_flag
 from interface.cli.targets import RUN, workflow_target
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure
-
-if TYPE_CHECKING:
-    from protocol.api.merges import MergeInfo
+from protocol.api.merges import MergeInfo
 
 _OPEN: Final = frozenset({"requested", "merging", "checked"})
 FILES: Final = 100
@@ -79,11 +77,7 @@ def _wait(context: Context, client: Client, answer: dict[str, object]) -> bytes:
         raise Failure("not_found", f"{answer['id']} is not kept any more", f"{context.program} runs") from failure
 
 
-def merge_lines(body: bytes, screen: Screen) -> list[str]:
-    """The branches that were merged, or what stands against it."""
-    from protocol.api.merges import MergeInfo  # noqa: PLC0415  (JSON needs no types)
-
-    info = decode(body, MergeInfo)
+def merge_lines(info: MergeInfo, screen: Screen) -> list[str]:
     lines = [_head(info, screen)]
     for one in info.branches:
         what = "conflicts" if one.conflict else f"commits: {one.commits}" if one.commits else "nothing new"
@@ -97,7 +91,7 @@ def merge_lines(body: bytes, screen: Screen) -> list[str]:
     return lines
 
 
-def _head(info: "MergeInfo", screen: Screen) -> str:
+def _head(info: MergeInfo, screen: Screen) -> str:
     into = one_line(info.into)
     why = f": {one_line(info.why)}" if info.why else ""
     if info.state == "refused":

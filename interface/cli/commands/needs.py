@@ -18,6 +18,7 @@ from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, read_fields
 from interface.cli.paging import NEEDS, Document, count_flag, fetch_list, tell_rest
 from interface.cli.parsing import all_projects_flag, json_flag
+from interface.cli.process_table import age, seconds_between
 from interface.cli.user_projects import refuse_named_kernel, tell_missing
 from interface.client import PING, Client
 from interface.discovery import Project
@@ -107,7 +108,6 @@ def _by_project(items: Iterable[Any], screen: Screen, now: float) -> list[str]:
 
 def need_lines(item: Any, screen: Screen, now: float) -> list[str]:
     """One need. Only its first line has words of an agent: what follows may be run as it stands."""
-    from interface.cli.process_table import age, seconds_between  # noqa: PLC0415  (JSON needs no table)
 
     passed = seconds_between(now, item.since)
     ids = [*item.blocks][:8]

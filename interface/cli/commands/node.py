@@ -8,10 +8,11 @@ from typing import Any, Final, NoReturn
 
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.output import Screen, one_line, table
 from interface.client import new_key
 from interface.discovery import HOME
 from interface.failure import Failure
+from protocol.api.nodes import NodeAdded, NodeList
 from protocol.discovery import digest
 
 ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", re.ASCII)
@@ -66,10 +67,7 @@ def become_node(context: Context) -> NoReturn:
     os.execve(sys.executable, [sys.executable, "-I", "-m", "kernel.procs.node", *given], kept)
 
 
-def nodes_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each."""
-    from protocol.api.nodes import NodeList  # noqa: PLC0415  (JSON needs no types)
-
+def nodes_lines(found: NodeList, screen: Screen) -> list[str]:
     rows = [
         [
             one.name,
@@ -80,7 +78,7 @@ def nodes_lines(body: bytes, screen: Screen) -> list[str]:
             one.since,
             one_line(one.why or ""),
         ]
-        for one in decode(body, NodeList).nodes
+        for one in found.nodes
     ]
     if not rows:
         return ["there are no nodes: everything runs on this machine"]
@@ -122,11 +120,7 @@ def run_add(context: Context) -> int:
     return context.answer(context.kernel().post("/nodes", body, key=new_key()), added_lines)
 
 
-def added_lines(body: bytes, _screen: Screen) -> list[str]:
-    """The command to type there, and nothing else; or how the node is."""
-    from protocol.api.nodes import NodeAdded  # noqa: PLC0415  (as above)
-
-    added = decode(body, NodeAdded)
+def added_lines(added: NodeAdded, _screen: Screen) -> list[str]:
     if added.command is not None:
         return [added.command]
     return ["it is tried from now on: awk node list" if added.node is None else f"{added.node.name} {added.node.state}"]

@@ -12,6 +12,7 @@ from interface.cli.output import decode
 from interface.cli.parsing import json_flag
 from interface.client import new_key
 from osfiles.atomic_write import replacing
+from protocol.api.tokens import PageKey
 
 REDIRECT: Final = "open.html"
 """In the project's state: the file that the browser is given, closed to others."""
@@ -38,7 +39,6 @@ def run_open(context: Context) -> int:
     if context.wants_json:
         context.out.document(body)
         return 0
-    from protocol.api.tokens import PageKey  # noqa: PLC0415  (JSON needs no types)
 
     url = decode(body, PageKey).url
     if not context.args.print and has_screen(context.environ) and _show(context, url):

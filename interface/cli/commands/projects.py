@@ -1,5 +1,6 @@
 """``awk projects``: all projects of this user in which a kernel ran, and how each is; starts none."""
 
+import json
 from typing import TYPE_CHECKING
 
 from interface.cli.context import Context
@@ -27,7 +28,6 @@ def configure_projects(parser: "argparse.ArgumentParser") -> None:
 
 
 def run_projects(context: Context) -> int:
-    import json  # noqa: PLC0415  (beside the list that needs it)
 
     refuse_named_kernel(context)
     known = projects_of_user(context.environ, context.cwd)

@@ -7,7 +7,7 @@ import argparse
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from interface.cli.act import act
 from interface.cli.command_parser import Subcommand, Subcommands
@@ -19,9 +19,7 @@ from interface.cli.targets import typed_name, workflow_target
 from interface.client import Client, quoted
 from interface.failure import Failure
 from protocol.target import Target, TargetRejected, parse_target
-
-if TYPE_CHECKING:
-    from protocol.voting import BallotInfo
+from protocol.voting import BallotInfo, ProposalList
 
 _LOOKS: Final = "proposals are called like release, or release@review[:tag]; proposal list shows them"
 _SHOWN: Final = 8
@@ -37,14 +35,6 @@ VERBS: Final = Subcommands(
         Subcommand("cancel", "call a vote off, so that nobody wins"),
     ),
 )
-
-
-def configure_proposal(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_proposal(context: Context) -> int:
-    return VERBS.run(context)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
@@ -66,12 +56,9 @@ def run_list(context: Context) -> int:
     return show_list(context, path, PROPOSALS_OF_RUN, proposals_lines)
 
 
-def proposals_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each: its name, how many of those who are waited for voted, and how it stands."""
-    from protocol.voting import ProposalList  # noqa: PLC0415  (JSON needs no types)
-
+def proposals_lines(found: ProposalList, screen: Screen) -> list[str]:
     rows: list[list[str]] = []
-    for one in decode(body, ProposalList).proposals:
+    for one in found.proposals:
         voted = f"{len(one.electors) - len(one.missing)}/{len(one.electors)}"
         rows.append([typed_name(one.id, one.space), kind_of(one), voted, outcome(one), one.title])
     return table(["ID", "TYPE", "VOTES", "STATE", "TITLE"], rows, screen) if rows else ["nothing is put to the vote"]
@@ -108,11 +95,7 @@ _RULES: Final = MappingProxyType(
 )
 
 
-def proposal_lines(body: bytes, screen: Screen) -> list[str]:
-    """The question, the options with their votes, who is waited for, and the result."""
-    from protocol.voting import BallotInfo  # noqa: PLC0415  (JSON needs no types)
-
-    one = decode(body, BallotInfo)
+def proposal_lines(one: BallotInfo, screen: Screen) -> list[str]:
     lines = [screen.style(one_line(f"{typed_name(one.id, one.space)}: {one.title}"), "bold")]
     terms = one.resolution
     if one.type == "assignment":
@@ -145,12 +128,12 @@ def proposal_lines(body: bytes, screen: Screen) -> list[str]:
     return [*lines, one_line(f"did not vote: {', '.join(one.missing)}")] if one.missing else lines
 
 
-def kind_of(one: "BallotInfo") -> str:
+def kind_of(one: BallotInfo) -> str:
     """Its type, and whether a run is bound by it."""
     return f"binding {one.type}" if one.binding else one.type
 
 
-def outcome(one: "BallotInfo") -> str:
+def outcome(one: BallotInfo) -> str:
     """Its state in a few words."""
     match one.state:
         case "open" if one.tied:
@@ -189,7 +172,6 @@ def act_on_proposal(context: Context, what: str, body: Mapping[str, object], don
     """Post ``what`` (vote, cancel) to the proposal that the words name, and print what was done and how it stands."""
 
     def lines(document: bytes, _screen: Screen) -> list[str]:
-        from protocol.voting import BallotInfo  # noqa: PLC0415  (JSON needs no types)
 
         one = decode(document, BallotInfo)
         return [one_line(f"{typed_name(one.id, one.space)}: {done}{outcome(one)}")]

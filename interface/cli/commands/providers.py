@@ -1,26 +1,18 @@
 """``awk providers`` and ``backends``: where models come from, and what can run an agent here."""
 
-import argparse
 import json
 from typing import Any, Final
 
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
-from interface.cli.parsing import json_flag
 from interface.failure import Unreachable
-
-
-def configure_providers(parser: argparse.ArgumentParser) -> None:
-    json_flag(parser)
 
 
 def run_providers(context: Context) -> int:
     return context.answer(context.kernel().get("/providers"), records_lines)
 
 
-def records_lines(body: bytes, screen: Screen) -> list[str]:
-    """The first list in the document, one line for each of its records."""
-    document: dict[str, Any] = json.loads(body)
+def records_lines(document: dict[str, Any], screen: Screen) -> list[str]:
     records = next((value for value in document.values() if isinstance(value, list)), [])
     names = list(dict.fromkeys(name for record in records for name in record))
     rows = [[_text(record.get(name)) for name in names] for record in records]
@@ -39,10 +31,6 @@ def _text(value: object) -> str:
             return value
         case _:
             return json.dumps(value)
-
-
-def configure_backends(parser: argparse.ArgumentParser) -> None:
-    json_flag(parser)
 
 
 def run_backends(context: Context) -> int:
@@ -71,9 +59,8 @@ _ABILITIES: Final = {
 """Keys of a row -> heads of their columns."""
 
 
-def backends_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each backend, and one for each that cannot be used here: what is missing and how to get it."""
-    rows: list[dict[str, Any]] = json.loads(body)["backends"]
+def backends_lines(told: dict[str, Any], screen: Screen) -> list[str]:
+    rows: list[dict[str, Any]] = told["backends"]
     cells: list[list[str]] = []
     for row in rows:
         version = row["version"] or ("-" if row["available"] else "missing")

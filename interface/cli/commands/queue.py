@@ -5,10 +5,12 @@ from typing import Final
 
 from interface.cli.act import act
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, escape, table
+from interface.cli.output import Screen, escape, table
 from interface.cli.paging import DEAD, INBOX, QUEUE, count_flag, show_list
 from interface.cli.parsing import json_flag, target_argument
 from interface.cli.targets import agent_path, agent_target
+from protocol.api.instructions import Dead, DeadCleared, QueueReport
+from protocol.api.messages import Inbox
 
 DEFAULT_COUNT: Final = 200
 
@@ -25,11 +27,7 @@ def run_queue(context: Context) -> int:
     return show_list(context, agent_path(client, asked, "queue"), QUEUE, queue_lines)
 
 
-def queue_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each instruction that has not ended."""
-    from protocol.api.instructions import QueueReport  # noqa: PLC0415  (JSON needs no types)
-
-    report = decode(body, QueueReport)
+def queue_lines(report: QueueReport, screen: Screen) -> list[str]:
     if not report.instructions:
         return [f"nothing waits for {escape(report.agent)}"]
     header = ["ID", "LANE", "STATUS", "ATTEMPT", "STEP", "PREEMPTED", "ENQUEUED", "WAITS FOR", "UNTIL"]
@@ -52,11 +50,7 @@ def run_inbox(context: Context) -> int:
     return show_list(context, agent_path(client, asked, "inbox"), INBOX, inbox_lines, {"space": asked.space})
 
 
-def inbox_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each delivery."""
-    from protocol.api.messages import Inbox  # noqa: PLC0415  (JSON needs no types)
-
-    inbox = decode(body, Inbox)
+def inbox_lines(inbox: Inbox, screen: Screen) -> list[str]:
     if not inbox.deliveries:
         return [f"nothing is open for {escape(inbox.agent)} in {escape(inbox.space)}"]
     rows = [[row.message_id, row.sender, row.state, row.flag or "-", row.text] for row in inbox.deliveries]
@@ -77,21 +71,15 @@ def run_dead(context: Context) -> int:
     return show_list(context, "/dead", DEAD, dead_lines)
 
 
-def dead_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each instruction, and why it failed."""
-    from protocol.api.instructions import Dead  # noqa: PLC0415  (JSON needs no types)
-
+def dead_lines(found: Dead, screen: Screen) -> list[str]:
     header = ["ID", "AGENT", "SPACE", "STATUS", "CLASS", "CAUSE", "ATTEMPTS", "DIED", "TEXT"]
     rows = [
         [row.id, row.agent, row.space, row.status, row.error_class, row.cause, str(row.attempts), row.died_at, row.text]
-        for row in decode(body, Dead).instructions
+        for row in found.instructions
     ]
     return table(header, rows, screen, right=frozenset({"ATTEMPTS"})) if rows else ["nothing failed for good"]
 
 
-def dead_cleared_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line: the number of instructions that were taken off the list."""
-    from protocol.api.instructions import DeadCleared  # noqa: PLC0415  (JSON needs no types)
-
-    count = decode(body, DeadCleared).instructions
+def dead_cleared_lines(found: DeadCleared, _screen: Screen) -> list[str]:
+    count = found.instructions
     return [f"{count} {'instruction is' if count == 1 else 'instructions are'} listed no more"]

@@ -2,15 +2,16 @@
 
 import argparse
 import json
-from typing import Final
+from typing import Any, Final
 
 from interface.cli.command_parser import Subcommand, Subcommands, text_of
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.output import Screen, one_line, table
 from interface.cli.paging import RESOURCES, count_flag, show_list
 from interface.cli.parsing import archive_flag
 from interface.cli.targets import target
 from interface.client import new_key, quoted
+from protocol.api.messages import ResourceList
 
 VERBS: Final = Subcommands(
     "resource",
@@ -20,14 +21,6 @@ VERBS: Final = Subcommands(
         Subcommand("add", "keep a text where agents can read it, and print its id"),
     ),
 )
-
-
-def configure_resource(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_resource(context: Context) -> int:
-    return VERBS.run(context)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
@@ -41,11 +34,8 @@ def run_list(context: Context) -> int:
     return show_list(context, path, RESOURCES, resources_lines)
 
 
-def resources_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each: its id, where it is, and how long."""
-    from protocol.api.messages import ResourceList  # noqa: PLC0415  (JSON needs no types)
-
-    found = decode(body, ResourceList).resources
+def resources_lines(listed: ResourceList, screen: Screen) -> list[str]:
+    found = listed.resources
     rows = [[one.id, one.space, one.author, one.type, f"{one.characters:,}", one.at] for one in found]
     titles = ["ID", "SPACE", "FROM", "TYPE", "CHARACTERS", "AT"]
     return table(titles, rows, screen, right=frozenset({"CHARACTERS"})) if rows else ["no resources"]
@@ -82,7 +72,5 @@ def run_add(context: Context) -> int:
     return context.answer(context.kernel().post(path, asked, key=new_key()), kept_lines)
 
 
-def kept_lines(body: bytes, screen: Screen) -> list[str]:
-    """Its id, as messages refer to it."""
-    del screen
-    return [one_line(f"resource:{json.loads(body)['id']}")]
+def kept_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
+    return [one_line(f"resource:{told['id']}")]

@@ -7,17 +7,18 @@ rule, a list of them, or a workflow's ``rules:``.
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import msgspec
 
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.output import Screen, one_line, table
 from interface.cli.targets import workflow_target
 from interface.client import new_key, quoted
 from interface.failure import Failure
-
-if TYPE_CHECKING:
-    from protocol.rules import RuleSpec
+from protocol.rules import RuleInfo, RuleList, RuleSpec, RuleTrial
+from protocol.yaml_reading import NotYaml, read
 
 VERBS: Final = Subcommands(
     "rule",
@@ -31,14 +32,6 @@ VERBS: Final = Subcommands(
 )
 
 
-def configure_rule(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_rule(context: Context) -> int:
-    return VERBS.run(context)
-
-
 def _workflow_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="its latest run")
 
@@ -47,11 +40,7 @@ def _path(context: Context) -> str:
     return f"/spaces/{quoted(workflow_target(context.args.target).space)}/rules"
 
 
-def rules_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each: whose it is, what it waits for, and how often it was done."""
-    from protocol.rules import RuleList  # noqa: PLC0415  (JSON needs no types)
-
-    listed = decode(body, RuleList)
+def rules_lines(listed: RuleList, screen: Screen) -> list[str]:
     rows = [
         [
             one.name,
@@ -72,19 +61,14 @@ def rules_lines(body: bytes, screen: Screen) -> list[str]:
     )
 
 
-def _waits_for(rule: "RuleSpec") -> str:
+def _waits_for(rule: RuleSpec) -> str:
     when = rule.when
     kind = None if when is None else next((name for name in when.__struct_fields__ if getattr(when, name)), None)
     return "invoked" if kind is None else kind
 
 
-def rule_lines(body: bytes, screen: Screen) -> list[str]:
-    """One rule: its author, how often it was done, and its text, as JSON with a key on a line."""
-    import msgspec  # noqa: PLC0415  (not every command needs it)
+def rule_lines(one: RuleInfo, screen: Screen) -> list[str]:
 
-    from protocol.rules import RuleInfo  # noqa: PLC0415  (JSON needs no types)
-
-    one = decode(body, RuleInfo)
     said = msgspec.to_builtins(one.rule)
     fired = f"{one.fired} times, last {one.fired_at}" if one.fired_at else "never"
     return [
@@ -121,10 +105,10 @@ def _document(rows: list[dict[str, Any]]) -> bytes:
     return json.dumps({"schema": "awk/rules/1", "rules": rows}, ensure_ascii=False).encode()
 
 
-def _changed_lines(body: bytes, _screen: Screen) -> list[str]:
+def _changed_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
     return [
         one_line(f"{row['name']}: version {row['version']}, {'on' if row['enabled'] else 'off'}")
-        for row in json.loads(body)["rules"]
+        for row in told["rules"]
     ]
 
 
@@ -145,11 +129,7 @@ def run_test(context: Context) -> int:
     return context.answer(answer, trial_lines)
 
 
-def trial_lines(body: bytes, screen: Screen) -> list[str]:
-    """A line for each message that would have set it off, and below it what it would have done."""
-    from protocol.rules import RuleTrial  # noqa: PLC0415  (JSON needs no types)
-
-    trial = decode(body, RuleTrial)
+def trial_lines(trial: RuleTrial, screen: Screen) -> list[str]:
     lines: list[str] = []
     for one in trial.firings:
         lines.append(screen.style(one_line(f"m{one.seq} {one.kind} from {one.sender}: {one.text}"), "bold"))
@@ -162,10 +142,6 @@ def trial_lines(body: bytes, screen: Screen) -> list[str]:
 
 def rules_of(file: str) -> list[dict[str, Any]]:
     """The rules in ``file``, as JSON has them. Raises Failure."""
-    import msgspec  # noqa: PLC0415  (not every command needs it)
-
-    from protocol.rules import RuleSpec  # noqa: PLC0415  (JSON needs no types)
-    from protocol.yaml_reading import NotYaml, read  # noqa: PLC0415  (YAML takes its time)
 
     try:
         data = read(Path(file).read_text("utf-8"))

@@ -14,7 +14,7 @@ from interface.cli.command_parser import duration, pairs, share, tokens, usd
 from interface.cli.commands.send import as_line, as_result, retry_notes
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted, interruptible
-from interface.cli.output import OutputLost, Screen, escape, one_line
+from interface.cli.output import OutputLost, Screen, decode, escape, one_line
 from interface.cli.parsing import (
     continue_flag,
     json_flag,
@@ -190,9 +190,10 @@ def _show(context: Context, events: Iterator[ServerEvent], progress: "RunProgres
                 context.out.document(report)
             else:
                 from interface.cli.commands.show import report_lines  # noqa: PLC0415  (JSON needs no msgspec)
+                from protocol.api.runs import RunReport  # noqa: PLC0415  (as above)
 
                 left = has_changed_trees(context, report)
-                context.out.notes(report_lines(report, context.out.error_screen, left=left))
+                context.out.notes(report_lines(decode(report, RunReport), context.out.error_screen, left=left))
             return Exit.OK if context.args.fail_on == "never" else int(json.loads(report)["exit_code"])
         if not event.data:
             continue

@@ -6,12 +6,13 @@ from typing import Final
 
 from interface.cli.command_parser import duration
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, escape, one_line, table
+from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.paging import RUNS, count_flag, show_list
 from interface.cli.parsing import json_flag
 from interface.cli.targets import RUN, target, workflow_target
 from interface.client import quoted
 from interface.failure import Failure
+from protocol.api.runs import DiffReport, RunList
 
 STATUSES: Final = ("running", "stopped", "done", "failed", "incomplete", "rejected", "cancelled", "timeout")
 DEFAULT_COUNT: Final = 100
@@ -42,11 +43,9 @@ def run_runs(context: Context) -> int:
     return show_list(context, "/runs", RUNS, runs_lines, query)
 
 
-def runs_lines(body: bytes, screen: Screen) -> list[str]:
-    from protocol.api.runs import RunList  # noqa: PLC0415  (JSON needs no types)
-
+def runs_lines(found: RunList, screen: Screen) -> list[str]:
     rows: list[list[str]] = []
-    for row in decode(body, RunList).runs:
+    for row in found.runs:
         cost = "-" if row.cost_usd is None else f"${row.cost_usd:.4f}"
         took = f"{row.duration_seconds:.1f}s"
         rows.append([row.id, row.run, row.status or row.state, row.started_at, took, row.verdict or "-", cost])
@@ -80,12 +79,9 @@ def run_diff(context: Context) -> int:
     return context.answer(context.kernel().get(f"/spaces/{quoted(asked.space)}/diff", query), diff_lines)
 
 
-def diff_lines(body: bytes, screen: Screen) -> list[str]:
-    """Each working tree, of the newest run first: its branch, commits, files and, where asked for, every line."""
-    from protocol.api.runs import DiffReport  # noqa: PLC0415  (JSON needs no types)
-
+def diff_lines(found: DiffReport, screen: Screen) -> list[str]:
     lines: list[str] = []
-    for tree in decode(body, DiffReport).worktrees:
+    for tree in found.worktrees:
         stat = tree.stat
         done = f"files: {stat.files}, lines: +{stat.added} -{stat.deleted}, commits: {stat.commits}"
         done += f", since {one_line(tree.base[:12])}"

@@ -44,10 +44,6 @@ SYSTEMCTL_SECONDS: Final = 150.0
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
-def configure_service(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
 def run_service(context: Context) -> int:
     """Do it. Raises Failure (usage) where the environment names a kernel, which is another's to keep."""
     if context.environ.get(URL):
@@ -142,9 +138,7 @@ def run_uninstall(context: Context) -> int:
     return context.answer(json.dumps(told, ensure_ascii=False).encode(), service_lines)
 
 
-def service_lines(body: bytes, screen: Screen) -> list[str]:
-    """The lines for what was done, and for what is left to type."""
-    told: dict[str, Any] = json.loads(body)
+def service_lines(told: dict[str, Any], screen: Screen) -> list[str]:
     if "started" in told:
         head = f"{'installed and started' if told['started'] else 'written, and not started'}: {told['path']}"
     else:

@@ -1,24 +1,22 @@
 """``awk show``: one run or instruction; with ``--prompt`` what the model of an instruction is told first."""
 
 import argparse
-import json
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from interface.cli.channel_view import message_lines
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, escape, one_line, table
+from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.paging import ENTRIES, count_flag, show_list
 from interface.cli.parsing import archive_flag, json_flag
 from interface.cli.targets import RUN
 from interface.cli.transcript_view import entry_lines, unanswered_lines, usage_text
 from interface.client import quoted
 from interface.failure import Failure
-
-if TYPE_CHECKING:
-    from protocol.api.instructions import InstructionInfo
-    from protocol.instruction import Usage
+from protocol.api.instructions import InstructionInfo, PromptReport
+from protocol.api.runs import RunReport
+from protocol.instruction import Usage
 
 FAILED_CALLS: Final = 20
 APPROVALS: Final = 20
@@ -67,18 +65,12 @@ def run_show(context: Context) -> int:
     return context.answer(report, run_lines)
 
 
-def run_lines(body: bytes, screen: Screen) -> list[str]:
-    from protocol.api.runs import RunReport  # noqa: PLC0415  (JSON needs no types)
-
-    said = decode(body, RunReport).messages
-    return [*(line for message in said for line in message_lines(message, screen)), *report_lines(body, screen)]
+def run_lines(report: RunReport, screen: Screen) -> list[str]:
+    said = [line for message in report.messages for line in message_lines(message, screen)]
+    return [*said, *report_lines(report, screen)]
 
 
-def report_lines(body: bytes, screen: Screen, *, left: bool = False) -> list[str]:
-    """The result of a run, in one line of numbers. ``left``: working trees of agents stay, for they hold something."""
-    from protocol.api.runs import RunReport  # noqa: PLC0415  (JSON needs no types)
-
-    report = decode(body, RunReport)
+def report_lines(report: RunReport, screen: Screen, *, left: bool = False) -> list[str]:
     status = screen.style(report.status, _STATUS_STYLES.get(report.status, "red"))
     counts = ", ".join(f"{count} {name}" for name, count in report.instructions.items() if count)
     verdict = [f"verdict {one_line(report.verdict)}"] if report.verdict else []
@@ -90,16 +82,12 @@ def report_lines(body: bytes, screen: Screen, *, left: bool = False) -> list[str
     return [f"{name} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}", *trees]
 
 
-def _used(usage: "Usage") -> str:
+def _used(usage: Usage) -> str:
     told = usage_text(usage.input_tokens + usage.cache_write_tokens, usage.output_tokens, usage.cost_usd)
     return f"{told}, {usage.cache_read_tokens:,} read from the cache" if usage.cache_read_tokens else told
 
 
-def instruction_lines(body: bytes, screen: Screen) -> list[str]:
-    """Its state, attempts, calls that failed, approvals, and its text."""
-    from protocol.api.instructions import InstructionInfo  # noqa: PLC0415  (JSON needs no types)
-
-    info = decode(body, InstructionInfo)
+def instruction_lines(info: InstructionInfo, screen: Screen) -> list[str]:
     why = f" ({info.error_class}: {info.cause})" if info.cause else ""
     facts = {
         "agent": info.agent,
@@ -142,16 +130,14 @@ def instruction_lines(body: bytes, screen: Screen) -> list[str]:
     return [*lines, "", *_text(info.text)] if info.text else lines
 
 
-def step_lines(body: bytes, screen: Screen, *, full: bool = False) -> list[str]:
-    """All that was done, and the calls that have not come back."""
-    found = json.loads(body)
+def step_lines(found: dict[str, Any], screen: Screen, *, full: bool = False) -> list[str]:
     lines = [line for entry in found["entries"] for line in entry_lines(entry, screen, full=full)]
     if found["next"] is None:
         lines += unanswered_lines(found, screen)
     return lines or ["nothing was done yet"]
 
 
-def wait_text(info: "InstructionInfo") -> str:
+def wait_text(info: InstructionInfo) -> str:
     """The reason why it waits, for how long, and what to do about it; "" where nothing keeps it."""
     if info.approval and info.waits_for == "approval":
         name = info.approval
@@ -165,7 +151,7 @@ def wait_text(info: "InstructionInfo") -> str:
     return f"{info.waits_for} until {info.until or 'somebody ends that'}"
 
 
-def requested_lines(info: "InstructionInfo") -> list[str]:
+def requested_lines(info: InstructionInfo) -> list[str]:
     """The approvals that it asked for, the last of them, and which calls were granted and have not run."""
     if not info.approvals:
         return []
@@ -180,11 +166,7 @@ def requested_lines(info: "InstructionInfo") -> list[str]:
     return ["", "approvals:", *earlier, *shown[-APPROVALS:]]
 
 
-def prompt_lines(body: bytes, screen: Screen) -> list[str]:
-    """All of it, each message under its role; then its parts, also those that had no room."""
-    from protocol.api.instructions import PromptReport  # noqa: PLC0415  (JSON needs no types)
-
-    prompt = decode(body, PromptReport)
+def prompt_lines(prompt: PromptReport, screen: Screen) -> list[str]:
     shown = [*_text(prompt.system)]
     for message in prompt.messages:
         shown += ["", screen.style(f"{message.role}:", "bold"), *_text(message.text)]

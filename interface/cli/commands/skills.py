@@ -14,9 +14,9 @@ import msgspec
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
-from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
 from interface.offline import fetch_skills, skills
+from interface.safe_dir import SafeDir
 from interface.skill_folder import path_of, pins, put, remove
 from protocol.tool_documents import FetchedSkills, SkillList, SkillPin
 
@@ -34,18 +34,6 @@ VERBS: Final = Subcommands(
 
 _COMMIT: Final = 12
 """Characters of a commit that are shown."""
-
-
-def configure_skills(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_skills(context: Context) -> int:
-    return VERBS.run(context)
-
-
-def configure_list(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
 
 
 def run_list(context: Context) -> int:
@@ -183,10 +171,6 @@ _FOLDERS: Final = (".agents/skills", ".claude/skills")
 """Where coding agents look: most of them in the first, Claude Code in the second."""
 
 
-def configure_install_self(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
-
-
 def run_install_self(context: Context) -> int:
     text = files("interface").joinpath("SKILL.md").read_text("utf-8")
     written = [f"{folder}/{_OWN}/SKILL.md" for folder in _FOLDERS]
@@ -206,7 +190,5 @@ def run_install_self(context: Context) -> int:
     return context.answer(document, installed_lines)
 
 
-def installed_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line for each file."""
-    found: dict[str, list[str]] = msgspec.json.decode(body)
+def installed_lines(found: dict[str, list[str]], _screen: Screen) -> list[str]:
     return found["files"]

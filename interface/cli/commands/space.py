@@ -5,11 +5,12 @@ from typing import Final
 
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.output import Screen, one_line, table
 from interface.cli.targets import workflow_target
 from interface.client import new_key, quoted
 from interface.failure import Failure
 from protocol.names import is_below
+from protocol.spaces import SpaceDocument, SpaceList
 
 VERBS: Final = Subcommands(
     "space",
@@ -19,14 +20,6 @@ VERBS: Final = Subcommands(
         Subcommand("close", "close a space; the work in it is cancelled"),
     ),
 )
-
-
-def configure_space(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_space(context: Context) -> int:
-    return VERBS.run(context)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
@@ -39,13 +32,10 @@ def run_list(context: Context) -> int:
     return context.answer(context.kernel().get(f"/spaces{query}"), space_lines)
 
 
-def space_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each: what it is called, who opened it in which work, and who is in it."""
-    from protocol.spaces import SpaceList  # noqa: PLC0415  (JSON needs no types)
-
+def space_lines(found: SpaceList, screen: Screen) -> list[str]:
     rows = [
         [one.space, one.state, one.run, f"{one.opener} in {one.instruction}", ", ".join(one.members)]
-        for one in decode(body, SpaceList).spaces
+        for one in found.spaces
     ]
     return table(["SPACE", "STATE", "RUN", "OPENED BY", "MEMBERS"], rows, screen) if rows else ["nothing was opened"]
 
@@ -72,11 +62,7 @@ def run_close(context: Context) -> int:
     return context.answer(context.kernel().delete(_path(context.args.target)), one_space)
 
 
-def one_space(body: bytes, _screen: Screen) -> list[str]:
-    """One space: whether it is open, and who is in it."""
-    from protocol.spaces import SpaceDocument  # noqa: PLC0415  (JSON needs no types)
-
-    one = decode(body, SpaceDocument)
+def one_space(one: SpaceDocument, _screen: Screen) -> list[str]:
     return [one_line(f"{one.space} ({one.state}): {', '.join(one.members)}")]
 
 

@@ -17,14 +17,6 @@ VERBS: Final = Subcommands(
 )
 
 
-def configure_standby(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_standby(context: Context) -> int:
-    return VERBS.run(context)
-
-
 def configure_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", help="what standby.to of the project file named")
 

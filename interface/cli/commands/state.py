@@ -6,7 +6,7 @@ import os
 from typing import Any, Final
 
 from interface.cli.context import Context
-from interface.cli.output import Screen, one_line, table
+from interface.cli.output import Screen, one_line, table, view_lines
 from interface.cli.parsing import json_flag
 from interface.cli.prompts import can_ask
 from interface.client import new_key
@@ -126,16 +126,14 @@ def run_prune(context: Context) -> int:
         told = kernel.post("/prune", {"what": args.what, "dry_run": True}, key=new_key())
         if args.dry_run or not json.loads(told)["removed"]:
             return context.answer(told, prune_lines)
-        context.out.notes(prune_lines(told, context.out.screen))
+        context.out.notes(view_lines(prune_lines, told, context.out.screen))
         context.out.ask("remove all this, for good? [y/N] ")
         if context.stdin.readline().strip().lower() not in {"y", "yes"}:
             raise Failure("failed", "nothing was removed")
     return context.answer(kernel.post("/prune", {"what": args.what}, key=new_key()), prune_lines)
 
 
-def prune_lines(body: bytes, screen: Screen) -> list[str]:
-    """A line for each thing that goes, and for each that stays, and why."""
-    told: dict[str, Any] = json.loads(body)
+def prune_lines(told: dict[str, Any], screen: Screen) -> list[str]:
     rows = [["goes", row["group"], one_line(row["what"]), _size(row["bytes"]), row["why"]] for row in told["removed"]]
     rows += [
         ["stays", row["group"], one_line(row["what"]), _size(row["bytes"]), one_line(row["kept_because"])]

@@ -28,6 +28,9 @@ from interface.client import Client, new_key, quoted
 from interface.clock import Clock
 from interface.discovery import Endpoint, Hanging, prove
 from interface.failure import Failure, Unreachable
+from protocol.api.agents import AgentChanged
+from protocol.api.instructions import InstructionsChanged
+from protocol.api.workflows import WorkflowRow
 from protocol.names import number_of
 from protocol.target import Target
 
@@ -120,8 +123,6 @@ def act_on_agent(context: Context, what: str) -> int:
 
 def changed_lines(body: bytes, _screen: Screen) -> list[str]:
     """One line: the agent or workflow, its state, and the work that goes on now."""
-    from protocol.api.agents import AgentChanged  # noqa: PLC0415  (JSON needs no types)
-    from protocol.api.workflows import WorkflowRow  # noqa: PLC0415  (as above)
 
     if b'"schema":"awk/agent-state/1"' not in body:
         row = decode(body, WorkflowRow)
@@ -218,12 +219,9 @@ def instruction_ids(context: Context) -> list[str]:
     return ids
 
 
-def instructions_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line for each: its id, state and lane."""
-    from protocol.api.instructions import InstructionsChanged  # noqa: PLC0415  (JSON needs no types)
+def instructions_lines(told: InstructionsChanged, _screen: Screen) -> list[str]:
 
-    changed = decode(body, InstructionsChanged).instructions
-    return [one_line(f"{one.id} {one.status} ({one.agent}, {one.lane})") for one in changed]
+    return [one_line(f"{one.id} {one.status} ({one.agent}, {one.lane})") for one in told.instructions]
 
 
 def configure_stop(parser: argparse.ArgumentParser) -> None:

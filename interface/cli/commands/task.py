@@ -6,7 +6,7 @@ A task is named by its workflow and its id or key: ``awk task show @review t3``.
 import argparse
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
@@ -15,9 +15,7 @@ from interface.cli.paging import TASKS, count_flag, fetch_list, show_list
 from interface.cli.parsing import archive_flag
 from interface.cli.targets import workflow_target
 from interface.client import new_key, quoted
-
-if TYPE_CHECKING:
-    from protocol.tasks import TaskInfo
+from protocol.tasks import TaskInfo, TaskList
 
 VERBS: Final = Subcommands(
     "task",
@@ -32,14 +30,6 @@ VERBS: Final = Subcommands(
         Subcommand("graph", "show what waits for what"),
     ),
 )
-
-
-def configure_task(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_task(context: Context) -> int:
-    return VERBS.run(context)
 
 
 def _workflow_argument(parser: argparse.ArgumentParser) -> None:
@@ -74,8 +64,7 @@ def tasks_lines(body: bytes, screen: Screen) -> list[str]:
     return table(["ID", "STATE", "AGENT", "WAITS FOR", "TITLE"], rows, screen) if rows else ["nothing is planned"]
 
 
-def _tasks(body: bytes) -> "tuple[TaskInfo, ...]":
-    from protocol.tasks import TaskList  # noqa: PLC0415  (JSON needs no types)
+def _tasks(body: bytes) -> tuple[TaskInfo, ...]:
 
     return decode(body, TaskList).tasks
 
@@ -90,11 +79,7 @@ def run_show(context: Context) -> int:
     return context.answer(context.kernel().get(f"{_path(context)}/{quoted(context.args.id)}"), task_lines)
 
 
-def task_lines(body: bytes, screen: Screen) -> list[str]:
-    """Its words, whose it is, what it waits for, what waits for it, and what came of it."""
-    from protocol.tasks import TaskInfo  # noqa: PLC0415  (JSON needs no types)
-
-    one = decode(body, TaskInfo)
+def task_lines(one: TaskInfo, screen: Screen) -> list[str]:
     key = f" ({one.key})" if one.key else ""
     told = [
         ("for", one.for_),
@@ -149,13 +134,12 @@ def run_add(context: Context) -> int:
     return context.answer(context.kernel().post(_path(context), body, key=new_key()), _added_lines)
 
 
-def _added_lines(body: bytes, _screen: Screen) -> list[str]:
-    return [one_line(f"{', '.join(json.loads(body)['tasks'])}: planned")]
+def _added_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
+    return [one_line(f"{', '.join(told['tasks'])}: planned")]
 
 
-def ended_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line for each task that was changed."""
-    return [one_line(f"{row['id']}: {row['state']}") for row in json.loads(body)["tasks"]]
+def ended_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
+    return [one_line(f"{row['id']}: {row['state']}") for row in told["tasks"]]
 
 
 def configure_graph(parser: argparse.ArgumentParser) -> None:
@@ -197,7 +181,7 @@ _STYLES: Final = {
 }
 
 
-def _graph_line(one: "TaskInfo", depth: int, screen: Screen) -> str:
+def _graph_line(one: TaskInfo, depth: int, screen: Screen) -> str:
     remarks: Sequence[str] = [
         *([f"@{one.holder or one.for_}"] if one.holder or one.for_ else []),
         *([f"waits for {', '.join(one.blocked_by)}"] if one.blocked_by else []),

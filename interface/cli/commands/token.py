@@ -4,14 +4,15 @@ import argparse
 import json
 import os
 import sys
-from typing import Final, NoReturn
+from typing import Final, NoReturn, get_args
 
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.output import Screen, one_line, table
 from interface.client import new_key, quoted
 from interface.discovery import given_endpoint
 from interface.failure import Failure
+from protocol.api.tokens import TokenList, TokenMade, TokenScope
 from protocol.discovery import ADMIN
 
 VERBS: Final = Subcommands(
@@ -22,15 +23,6 @@ VERBS: Final = Subcommands(
         Subcommand("revoke", "take tokens back: their next request is refused"),
     ),
 )
-SCOPES: Final = ("read", "operate", "approve")
-
-
-def configure_token(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_token(context: Context) -> int:
-    return VERBS.run(context)
 
 
 def configure_create(parser: argparse.ArgumentParser) -> None:
@@ -45,27 +37,18 @@ def configure_create(parser: argparse.ArgumentParser) -> None:
 
 
 def run_create(context: Context) -> int:
-    if context.args.scope.partition(":")[0] not in SCOPES:
+    if context.args.scope.partition(":")[0] not in get_args(TokenScope):
         raise Failure("usage", f"{context.args.scope!a} is no scope", "read, operate, approve or approve:AGENT,AGENT")
     body = {"scope": context.args.scope, "name": context.args.name}
     return context.answer(context.kernel().post("/tokens", body, key=new_key()), token_lines)
 
 
-def token_lines(body: bytes, _screen: Screen) -> list[str]:
-    """The token, and nothing else: it goes into another program."""
-    from protocol.api.tokens import TokenMade  # noqa: PLC0415  (JSON needs no types)
-
-    return [decode(body, TokenMade).token]
+def token_lines(found: TokenMade, _screen: Screen) -> list[str]:
+    return [found.token]
 
 
-def tokens_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each."""
-    from protocol.api.tokens import TokenList  # noqa: PLC0415  (as above)
-
-    rows = [
-        [one.id, one.scope, one.created_at, one.expires_at or "", one_line(one.name)]
-        for one in decode(body, TokenList).tokens
-    ]
+def tokens_lines(found: TokenList, screen: Screen) -> list[str]:
+    rows = [[one.id, one.scope, one.created_at, one.expires_at or "", one_line(one.name)] for one in found.tokens]
     return table(["ID", "SCOPE", "SINCE", "UNTIL", "NAME"], rows, screen) if rows else ["there are no tokens"]
 
 
@@ -81,7 +64,7 @@ def run_revoke(context: Context) -> int:
 
 
 def configure_mcp_serve(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
+    """Add nothing."""
 
 
 def run_mcp_serve(context: Context) -> NoReturn:

@@ -14,10 +14,10 @@ from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.commands.agent import agent_file_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, table
-from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
 from interface.offline import tools, tools_in
 from interface.project_file import change_project_file, file_name, read_project_file
+from interface.safe_dir import SafeDir
 from protocol.tool_documents import ProjectWritten, ToolList
 from protocol.yaml_edit import with_value, without_value
 from protocol.yaml_reading import NotYaml, read
@@ -45,18 +45,6 @@ _FLAGS: Final = {
 """Key of a tool in the file -> the flag that it comes from."""
 _WORDS: Final = {("command", "is missing"): ("is missing", "end with -- PROGRAM ARGUMENT..., or give --mock TEXT")}
 _ARGUMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::([a-z]+\??))?", re.ASCII)
-
-
-def configure_tool(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_tool(context: Context) -> int:
-    return VERBS.run(context)
-
-
-def configure_list(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
 
 
 def run_list(context: Context) -> int:

@@ -72,9 +72,7 @@ def _ended(context: Context, client: Client, upgrade: str) -> bytes:
     raise Failure("timeout", "nobody says how it ended", f"ask again: {context.program} upgrade --status")
 
 
-def upgrade_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line: the versions, what went on, and how long anybody waited."""
-    told: dict[str, Any] = json.loads(body)
+def upgrade_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
     way = f"{told['before']} to {told['to']}"
     match told["state"]:
         case "none":

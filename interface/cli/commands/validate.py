@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from interface.agent_dir import open_agents
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line, width
 from interface.cli.parsing import json_flag
-from interface.context.agent_dir import open_agents
-from interface.context.safe_dir import Unusable
 from interface.failure import Failure
 from interface.offline import mistake, places_of, resolution, schema_text, validation
+from interface.safe_dir import Unusable
 from protocol.inspection import Kind, Resolution, Validation
 from protocol.yaml_writer import entry
 

@@ -5,25 +5,20 @@ import os
 import shlex
 from typing import Final
 
+import msgspec
+
 from interface.cli.command_parser import Subcommand, Subcommands, duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
-from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.output import Screen, one_line, table
 from interface.failure import Failure
+from protocol.inspection import WorkerCheckReport
 
 VERBS: Final = Subcommands(
     "worker", (Subcommand("check", "run a program as a kernel would, and say what it does wrong"),)
 )
 DEFAULT_SECONDS: Final = 60.0
 MESSAGE: Final = "Say hello."
-
-
-def configure_worker(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_worker(context: Context) -> int:
-    return VERBS.run(context)
 
 
 def configure_check(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +31,8 @@ def configure_check(parser: argparse.ArgumentParser) -> None:
 
 
 def run_check(context: Context) -> int:
-    import msgspec  # noqa: PLC0415  (as above)
 
     from interface.worker_check import WorkerCheck  # noqa: PLC0415  (threads and http.server, for this alone)
-    from protocol.inspection import WorkerCheckReport  # noqa: PLC0415  (as above)
 
     words: list[str] = [*context.args.command, *context.params]
     command = tuple(shlex.split(words[0])) if len(words) == 1 else tuple(words)
@@ -53,11 +46,8 @@ def run_check(context: Context) -> int:
     return Exit.OK if all(row.ok for row in rows) else Exit.FAILED
 
 
-def check_lines(body: bytes, screen: Screen) -> list[str]:
-    """A line for each check, and below what fails what to do about it."""
-    from protocol.inspection import WorkerCheckReport  # noqa: PLC0415  (JSON needs no types)
-
-    checks = decode(body, WorkerCheckReport).checks
+def check_lines(found: WorkerCheckReport, screen: Screen) -> list[str]:
+    checks = found.checks
     rows = [[row.check, "ok" if row.ok else "FAILED", one_line(row.detail)] for row in checks]
     lines = table(["CHECK", "", "DETAIL"], rows, screen)
     return [*lines, *(f"fix {row.check}: {row.fix}" for row in checks if not row.ok)]

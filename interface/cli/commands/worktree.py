@@ -6,8 +6,9 @@ from typing import Final
 
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.output import Screen, one_line, table
 from interface.client import new_key
+from protocol.api.runs import RemovedWorktrees, WorktreeList
 
 VERBS: Final = Subcommands(
     "worktree",
@@ -20,14 +21,6 @@ VERBS: Final = Subcommands(
 _RUN: Final = "only of this run (r12)"
 
 
-def configure_worktree(parser: argparse.ArgumentParser) -> None:
-    VERBS.configure(parser)
-
-
-def run_worktree(context: Context) -> int:
-    return VERBS.run(context)
-
-
 def configure_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run", metavar="RUN", help=_RUN)
 
@@ -37,11 +30,8 @@ def run_list(context: Context) -> int:
     return context.answer(context.kernel().get("/worktrees", query), worktrees_lines)
 
 
-def worktrees_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each, and below it why it is kept."""
-    from protocol.api.runs import WorktreeList  # noqa: PLC0415  (JSON needs no types)
-
-    found = decode(body, WorktreeList).worktrees
+def worktrees_lines(listed: WorktreeList, screen: Screen) -> list[str]:
+    found = listed.worktrees
     rows = [[row.run, row.agent, row.state, str(row.ahead), row.branch, row.path] for row in found]
     lines = table(["RUN", "AGENT", "STATE", "COMMITS", "BRANCH", "PATH"], rows, screen, right=frozenset({"COMMITS"}))
     kept = [one_line(f"{row.branch} is kept: {row.kept_because}") for row in found if row.kept_because]
@@ -73,11 +63,7 @@ def _remove(context: Context, asked: dict[str, object]) -> int:
     return 1 if json.loads(answer)["kept"] else 0
 
 
-def removed_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line for each: gone, or kept and why."""
-    from protocol.api.runs import RemovedWorktrees  # noqa: PLC0415  (JSON needs no types)
-
-    done = decode(body, RemovedWorktrees)
+def removed_lines(done: RemovedWorktrees, _screen: Screen) -> list[str]:
     lines = [one_line(f"removed {row.branch} of {row.run}") for row in done.removed]
     for row in done.kept:
         way = f"awk worktree rm {row.agent} --run {row.run} --force"

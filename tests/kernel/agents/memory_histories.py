@@ -29,16 +29,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
 
-from interface.context import memory as by_command
-from interface.context import notes as notes_by_command
-from interface.context.agent_dir import find_agent
 from interface.failure import Failure
 from kernel.agents.catalog import Catalog
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.policy.recall import asked_words, remembered
 from kernel.store.recall_index import IndexBroken, IndexUnwritable, open_index, scrub
 from kernel.store.turn_index import KeptText, put_kept, search_kept
-from protocol.agent_memory import TIERS, Entry, Tier, content, with_done, with_item
+from protocol.agent_memory import TIERS, Entry, Tier, content, with_done
 from protocol.errors import Refused
 from protocol.memory_files import Memory, StoredEntry
 from tests.crash import memory_trial
@@ -74,7 +71,6 @@ class Step:
 
     text: str
     by_kernel: Callable[[PersonalContexts, ContextPlace], object]
-    by_command: Callable[[], object]
     after: Kept
 
 
@@ -124,27 +120,17 @@ class History:
         def by_kernel(contexts: PersonalContexts, place: ContextPlace) -> object:
             return contexts.change_memory(place, lambda memory: [(memory.find(key), Entry(key, value, tier))])
 
-        def command() -> object:
-            return by_command.set_(find_agent(str(self.root / "p"), AGENT), key, value, tier)
-
         after = Kept((*rest, (key, value, tier)), self.model.notes, self.model.todos)
-        return Step(f"set {key} {value[:20]} {tier}", by_kernel, command, after)
+        return Step(f"set {key} {value[:20]} {tier}", by_kernel, after)
 
     def _forget(self, key: str) -> Step:
         def forget(memory: Memory) -> list[tuple[StoredEntry, None]]:
             now = memory.find(key)
             return [(one, None) for one in (*memory.behind(key), *([] if now is None else [now]))]
 
-        def command() -> None:
-            try:
-                by_command.delete(find_agent(str(self.root / "p"), AGENT), key)
-            except Failure as failure:
-                if failure.code != "not_found":  # it may be gone since, where this is asked for again
-                    raise
-
         rest = tuple(one for one in self.model.memory if one[0] != key)
         after = Kept(rest, self.model.notes, self.model.todos)
-        return Step(f"forget {key}", lambda contexts, place: contexts.change_memory(place, forget), command, after)
+        return Step(f"forget {key}", lambda contexts, place: contexts.change_memory(place, forget), after)
 
     def _note(self, word: str) -> Step:
         body, at = f"note {word}", float(self.chance.randrange(3))
@@ -152,33 +138,19 @@ class History:
         def by_kernel(contexts: PersonalContexts, place: ContextPlace) -> object:
             return contexts.add_note(place, body, None, at, again=True)
 
-        def command() -> None:
-            there = notes_by_command.read_notes(place := find_agent(str(self.root / "p"), AGENT))
-            if content(body) not in {one.text for one in there.notes}:
-                notes_by_command.add_note(place, body, at)
-
         after = Kept(self.model.memory, (*self.model.notes, content(body)), self.model.todos)
-        return Step(f"note {word}", by_kernel, command, after)
+        return Step(f"note {word}", by_kernel, after)
 
     def _todo(self, word: str) -> Step:
-        def add(text: str) -> str:
-            return text if word in text else with_item(text, word)
-
-        def command() -> object:
-            return notes_by_command.change_todos(find_agent(str(self.root / "p"), AGENT), add)
-
         after = Kept(self.model.memory, self.model.notes, (*self.model.todos, (word, False)))
-        return Step(f"todo {word}", lambda contexts, place: contexts.add_todo(place, word, 0), command, after)
+        return Step(f"todo {word}", lambda contexts, place: contexts.add_todo(place, word, 0), after)
 
     def _tick(self, number: int) -> Step:
         tick = partial(with_done, number=number + 1)
         todos = tuple((text, done or n == number) for n, (text, done) in enumerate(self.model.todos))
 
-        def command() -> object:
-            return notes_by_command.change_todos(find_agent(str(self.root / "p"), AGENT), tick)
-
         after = Kept(self.model.memory, self.model.notes, todos)
-        return Step(f"tick {number}", lambda contexts, place: contexts.change_todos(place, tick), command, after)
+        return Step(f"tick {number}", lambda contexts, place: contexts.change_todos(place, tick), after)
 
     # -- what is there --------------------------------------------------------------------------------------------
 
@@ -304,18 +276,19 @@ def _one(history: History, number: int) -> None:
     """One step with its fate, and what it left; what was killed is asked for again."""
     step, chance = history.draw(number), history.chance
     fate: Fate = chance.choice(("lives", "killed", "killed", "full", "cut"))
-    kernel = chance.random() < 0.6
-    work = (lambda: step.by_kernel(history.contexts(), history.place)) if kernel else step.by_command
+
+    def work() -> object:
+        return step.by_kernel(history.contexts(), history.place)
+
     at, half = chance.randrange(1, MOST_OPERATIONS), chance.random() < 0.5
     before = history.model
     code, said = forked(work, fate, at, half)
-    who = "kernel" if kernel else "command"
-    history.told.append(f"{step.text} by {who} ({fate} at {at}: {code} {said})")
-    history.met[f"{who} {('done', 'refused', 'failed')[code] if code >= 0 else 'killed'}"] += 1
+    history.told.append(f"{step.text} ({fate} at {at}: {code} {said})")
+    history.met[f"kernel {('done', 'refused', 'failed')[code] if code >= 0 else 'killed'}"] += 1
     seen = history.seen()
     if code not in (0, 1, -signal.SIGKILL):
         raise Wrong(f"it failed: {said}")
-    in_part = code == 1 and (not kernel or "may stand in two files" in said or "was written" in said)
+    in_part = code == 1 and ("may stand in two files" in said or "was written" in said)
     possible = [step.after] if code == 0 else [before] if code == 1 and not in_part else [before, step.after]
     if not any(same(seen, one) for one in possible):
         raise Wrong(f"there is {seen}, and should be {' or '.join(map(str, possible))}")
@@ -374,24 +347,18 @@ def _restore(history: History, file: Path, text: str) -> None:
 
 
 def _twice(history: History, number: int) -> None:
-    """Two writers at once, of the two kinds: both are done."""
+    """Two writers at once: both are done."""
     first, second = f"word{history.seed}a{number}", f"word{history.seed}b{number}"
     note = f"note {first}"
 
-    def kernel() -> None:
+    def write(word: str) -> None:
         contexts = history.contexts()
-        contexts.change_memory(history.place, lambda memory: [(memory.find(first), Entry(first, first))])
+        contexts.change_memory(history.place, lambda memory: [(memory.find(word), Entry(word, word))])
         contexts.add_note(history.place, note, None, 5.0)
-        contexts.add_todo(history.place, first)
-
-    def command() -> None:
-        place = find_agent(str(history.root / "p"), AGENT)
-        by_command.set_(place, second, second)
-        notes_by_command.add_note(place, note, 5.0)
-        notes_by_command.change_todos(place, lambda text: with_item(text, second))
+        contexts.add_todo(history.place, word)
 
     children: list[int] = []
-    for work in (kernel, command):
+    for work in (partial(write, first), partial(write, second)):
         if (child := os.fork()) == 0:
             _die(work, "lives", 0, half=False, say=2)
         children.append(child)

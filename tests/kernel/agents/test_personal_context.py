@@ -250,6 +250,18 @@ def test_no_link_leads_out_of_the_project(contexts: PersonalContexts, alice: Con
     assert sorted(path.name for path in outside.iterdir()) == ["core.yaml"]
 
 
+@pytest.mark.promise("CF12")
+def test_a_folder_of_another_agent_is_refused(contexts: PersonalContexts, tmp_path: Path) -> None:
+    for name in ("alice", "bob"):
+        text = "backend: mock\nmock: [{text: hi}]\ncontext: {dir: team/one}\n"
+        (tmp_path / f"p/.agents/{name}.yaml").write_text(text)
+    _put(contexts, contexts.place("bob", None), Entry("a", "one"))
+    with pytest.raises(Refused, match="'team/one' is bob's"):
+        _put(contexts, contexts.place("alice", None), Entry("a", "one"))
+    (tmp_path / "p/.agents/bob.yaml").unlink()
+    _put(contexts, contexts.place("alice", None), Entry("a", "two"))
+
+
 def test_an_agent_without_a_file_keeps_its_memory_until_it_gets_one(contexts: PersonalContexts, tmp_path: Path) -> None:
     """Promise P45: ephemeral agents keep theirs when they are promoted; what the file's agent knew is not replaced."""
     bob = contexts.place("bob", _made("bob"))

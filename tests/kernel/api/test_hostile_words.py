@@ -14,7 +14,7 @@ from interface.cli.channel_view import message_lines
 from interface.cli.commands.doc import blame_lines, documents_lines, history_lines, suggestions_lines
 from interface.cli.commands.queue import inbox_lines
 from interface.cli.commands.task import graph_lines, task_lines, tasks_lines
-from interface.cli.output import Screen
+from interface.cli.output import Screen, view_lines
 from kernel.agents.prompt import THREAD_CHARACTERS
 from kernel.store.entries import INLINE_BYTES
 from kernel.store.resources import ID_DIGITS, stub
@@ -55,7 +55,7 @@ CASES: dict[str, Case] = {
 }
 
 
-SCREENS: dict[str, Callable[[bytes, Screen], list[str]]] = {
+SCREENS: dict[str, Callable[..., list[str]]] = {
     "/tasks": tasks_lines,
     "/tasks?limit=2": graph_lines,
     "/tasks/t1": task_lines,
@@ -91,7 +91,7 @@ async def test_what_is_said_stays_what_its_sender_said(name: str, kernel: Served
     inbox = await kernel.ask("GET", "/agents/bob@review:main/inbox?space=review:main")
     rows = inbox.json["deliveries"]
     assert [(row["from"], row["text"]) for row in rows] == [("alice", text)] * len(case.wakes)
-    lines = inbox_lines(inbox.body, Screen())
+    lines = view_lines(inbox_lines, inbox.body, Screen())
     assert len(lines) == (2 if rows else 1)
     assert obeyed("".join(lines), allowed="") == []
     queued = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"]
@@ -154,9 +154,9 @@ async def test_titles_texts_reasons_and_documents_stay_what_their_author_wrote(n
     task = (await kernel.ask("GET", f"{space}/tasks/t1")).json
     assert (read["content"], task["text"]) == (text, text[:TEXT_CHARACTERS].strip() and text[:TEXT_CHARACTERS])
     for path, lines in SCREENS.items():
-        shown = lines((await kernel.ask("GET", space + path)).body, Screen())
+        shown = view_lines(lines, (await kernel.ask("GET", space + path)).body, Screen())
         assert obeyed("\n".join(shown)) == [], path
-    heads, _, texts = "\n".join(task_lines(msgspec.json.encode(task), Screen())).partition("\n\n")
+    heads, _, texts = "\n".join(view_lines(task_lines, msgspec.json.encode(task), Screen())).partition("\n\n")
     assert all(": " in head for head in heads.split("\n"))
     assert all(row.startswith("  ") or not row for row in texts.split("\n"))
 

@@ -4,8 +4,8 @@ import os
 from contextlib import suppress
 from typing import Final, NamedTuple, cast
 
-from interface.context.safe_dir import SafeDir, Unusable
 from interface.failure import Failure
+from interface.safe_dir import SafeDir, Unusable
 from protocol.agent_layout import (
     AGENT_SUFFIX,
     AGENTS,
@@ -118,13 +118,6 @@ def open_context(place: AgentDir, *, make: bool = False) -> SafeDir:
         folder.close()
         raise Failure("bad_definition", f"{place.file}: {KEY} {place.directory!r} is {owner}'s", "give each its own")
     return folder
-
-
-def unwritable(place: AgentDir, error: OSError) -> Failure:
-    """A Failure that says what could not be changed in the context directory, and why."""
-    if isinstance(error, Unusable):
-        return Failure("failed", str(error))
-    return Failure("failed", f"{place.directory} cannot be written: {error.strerror or error}")
 
 
 def is_marked(place: AgentDir) -> bool:
