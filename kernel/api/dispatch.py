@@ -19,7 +19,7 @@ from kernel.api.responses import problem_reply, refusal_of
 from kernel.fault_injection import fault_point
 from kernel.operations.answer import Response, Stream, json_reply
 from kernel.operations.context import Services, StoreAccess
-from kernel.operations.keyed_answers import Answering
+from kernel.operations.keys import Answering
 from kernel.operations.operation import Actor, Operation, invoke
 from kernel.operations.places import known_space
 from kernel.policy.access import ADMIN, Access

@@ -16,11 +16,11 @@ from kernel.agents.sandbox import sandbox_state
 from kernel.operations import needs
 from kernel.operations.answer import Response, json_reply
 from kernel.operations.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess
-from kernel.operations.operation import Forward, OfAgent, ToolFront, Wait, operation, page_of
-from kernel.operations.places import agent_key, space_of
+from kernel.operations.operation import OfAgent, ToolFront, Wait, operation
+from kernel.operations.places import agent_key
 from kernel.operations.resource_usage import ResourceUsage
 from kernel.source.diagnostics import place_text
-from kernel.store import agents, instruction_views, messages, work_notes
+from kernel.store import agents, work_notes
 from kernel.store.agents import AgentRecord, AgentSpec, Process
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import steering
@@ -38,8 +38,6 @@ from protocol.api.agents import (
     as_written,
 )
 from protocol.api.document import Ask
-from protocol.api.instructions import QueueReport
-from protocol.api.messages import Inbox
 from protocol.api.processes import Ps, PsRow
 from protocol.errors import Refused
 from protocol.names import (
@@ -48,7 +46,6 @@ from protocol.names import (
     InstructionId,
     NameRejected,
     check_name,
-    name_of,
     place_of,
     split_space,
 )
@@ -74,21 +71,6 @@ class StopAgentRequest(OfAgent, frozen=True, kw_only=True):
     """The agent to stop."""
 
     wait: Wait = True
-
-
-class QueueRequest(Forward, frozen=True, kw_only=True):
-    """The queue of an agent."""
-
-    name: str
-
-
-class InboxRequest(QueueRequest, frozen=True, kw_only=True):
-    """The messages that an agent has not handled."""
-
-    space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
-    limit: Annotated[int, msgspec.Meta(ge=1, le=messages.DELIVERIES_LIMIT, description="Maximum number of rows.")] = (
-        messages.DELIVERIES_LIMIT
-    )
 
 
 class PsRequest(Ask, frozen=True, kw_only=True):
@@ -299,34 +281,6 @@ def _ephemeral(store: StoreAccess, files: ProjectFiles, name: str) -> AgentRecor
     raise Refused("conflict", f"{name} is defined in {files.catalog.agent(name).path}", "edit or delete that file")
 
 
-async def list_queue(asked: QueueRequest, store: StoreAccess, files: ProjectFiles) -> QueueReport:
-    """List what an agent does and what waits for it."""
-    name = agent_key(store, asked.name)
-    check_known(store, files, name)
-    return await store.reader.read(instruction_views.queue, name, store.now_ms(), page_of(asked, "i"))
-
-
-async def list_inbox(asked: InboxRequest, store: StoreAccess, files: ProjectFiles) -> Inbox:
-    """List what an agent has not handled in a space; without a space, in the one that it lives in."""
-    name = agent_key(store, asked.name)
-    record = check_known(store, files, name)
-    home = record.home_space if record is not None and record.home_space else f"dm:{name}"
-    space = home if asked.space is None else space_of(store, asked.space)
-    page = page_of(asked, "m")
-    found = await store.reader.read(messages.inbox, name, space, page.limit + 1, page.after or 0)
-    rows, following = page.cut(found, lambda row: row.message_id)
-    total = store.reader.now(messages.count, name, space)
-    return Inbox(agent=name_of(name), space=place_of(space), deliveries=rows, total=total, next=following)
-
-
-def check_known(store: StoreAccess, files: ProjectFiles, name: str) -> AgentRecord | None:
-    """The agent, or None where only its file is there yet. Raises Refused (unknown_agent)."""
-    record = store.reader.now(agents.row, name)
-    if record is None:
-        files.catalog.agent(name)
-    return record
-
-
 Change = Callable[[Transaction, AgentKey], tuple[InstructionId, ...] | None]
 
 
@@ -457,7 +411,5 @@ OPERATIONS = (
     operation(stop_agent, f"POST {AGENT}/stop?wait", waits=True),
     operation(restart_agent, f"POST {AGENT}/restart"),
     operation(continue_agent, f"POST {AGENT}/continue", scope="approve"),
-    operation(list_queue, f"GET {AGENT}/queue"),
-    operation(list_inbox, f"GET {AGENT}/inbox"),
     operation(list_processes, "GET /ps"),
 )

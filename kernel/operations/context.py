@@ -14,9 +14,8 @@ from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import ProjectTrust
 from kernel.git.repository import Repository
-from kernel.operations.keyed_answers import KeyedAnswers
+from kernel.operations.keys import KeyedAnswers, PageKeys
 from kernel.operations.node_door import NodeDoor
-from kernel.operations.page_keys import PageKeys
 from kernel.operations.resource_usage import ResourceSampler
 from kernel.policy.metrics import Durations
 from kernel.procs.command import VersionProbes

@@ -9,8 +9,7 @@ import trio
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, OfAgent, ToolFront, operation
-from kernel.operations.places import agent_key, context_of, known_space
-from kernel.store import agents
+from kernel.operations.places import agent_key, check_known, context_of, known_space
 from kernel.store.recall_index import CANDIDATES
 from kernel.store.turn_index import END, TurnFilter
 from protocol import memory_eval
@@ -228,8 +227,7 @@ def _check_query(text: str) -> None:
 def _known(name: str, store: StoreAccess, files: ProjectFiles) -> AgentKey:
     """Return the key of an agent that exists or existed. Raises Refused (unknown_agent)."""
     key = agent_key(store, name)
-    if store.reader.now(agents.row, key) is None:
-        files.catalog.agent(name)
+    check_known(store, files, key)
     return key
 
 

@@ -1,4 +1,4 @@
-"""Instructions: their course and prompts, lists of the open and the failed ones; cancel, retry, answer, promote."""
+"""Instructions: their course, prompts and lists, queues and inboxes of agents; cancel, retry, answer, promote."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -8,11 +8,10 @@ import msgspec
 
 from kernel.agents.project_rules import rules_of
 from kernel.agents.prompt import Prompt
-from kernel.operations.agents import check_known
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.operations.operation import Backward, Forward, Limit, ToolFront, operation, page_of
-from kernel.operations.places import known_space, space_of
-from kernel.store import agents, entries, instruction_views, instructions
+from kernel.operations.places import agent_key, check_known, known_space, space_of
+from kernel.store import agents, entries, instruction_views, instructions, messages
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import bulk, close, people, steering
@@ -30,7 +29,9 @@ from protocol.api.instructions import (
     InstructionRow,
     PromptMessage,
     PromptReport,
+    QueueReport,
 )
+from protocol.api.messages import Inbox
 from protocol.errors import Refused
 from protocol.instruction import LARGEST
 from protocol.names import SpaceId, name_of, place_of
@@ -74,6 +75,21 @@ class InstructionsRequest(Forward, frozen=True, kw_only=True):
     """The instructions to list."""
 
     space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
+
+
+class QueueRequest(Forward, frozen=True, kw_only=True):
+    """The queue of an agent."""
+
+    name: str
+
+
+class InboxRequest(QueueRequest, frozen=True, kw_only=True):
+    """The messages that an agent has not handled."""
+
+    space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=messages.DELIVERIES_LIMIT, description="Maximum number of rows.")] = (
+        messages.DELIVERIES_LIMIT
+    )
 
 
 def show(conn: apsw.Connection, asked: OneInstruction, now_ms: int) -> InstructionInfo:
@@ -150,6 +166,26 @@ async def list_open(asked: InstructionsRequest, store: StoreAccess) -> Instructi
         total=await store.reader.read(instructions.count_open, space),
         next=following,
     )
+
+
+async def list_queue(asked: QueueRequest, store: StoreAccess, files: ProjectFiles) -> QueueReport:
+    """List what an agent does and what waits for it."""
+    name = agent_key(store, asked.name)
+    check_known(store, files, name)
+    return await store.reader.read(instruction_views.queue, name, store.now_ms(), page_of(asked, "i"))
+
+
+async def list_inbox(asked: InboxRequest, store: StoreAccess, files: ProjectFiles) -> Inbox:
+    """List what an agent has not handled in a space; without a space, in the one that it lives in."""
+    name = agent_key(store, asked.name)
+    record = check_known(store, files, name)
+    home = record.home_space if record is not None and record.home_space else f"dm:{name}"
+    space = home if asked.space is None else space_of(store, asked.space)
+    page = page_of(asked, "m")
+    found = await store.reader.read(messages.inbox, name, space, page.limit + 1, page.after or 0)
+    rows, following = page.cut(found, lambda row: row.message_id)
+    total = store.reader.now(messages.count, name, space)
+    return Inbox(agent=name_of(name), space=place_of(space), deliveries=rows, total=total, next=following)
 
 
 def list_dead(conn: apsw.Connection, asked: Backward) -> Dead:
@@ -234,6 +270,8 @@ OPERATIONS = (
     operation(answer, f"POST {INSTRUCTIONS}/answer", scope="approve"),
     operation(reassign, f"POST {INSTRUCTIONS}/reassign", scope="approve"),
     operation(promote, f"POST {INSTRUCTIONS}/promote"),
+    operation(list_queue, "GET /agents/<name>/queue"),
+    operation(list_inbox, "GET /agents/<name>/inbox"),
     operation(list_dead, "GET /dead"),
     operation(clear_dead, "POST /dead/clear", scope="admin"),
 )

@@ -1,7 +1,7 @@
 """Needs of a person over REST: the list of them, and the number that ``ps`` and ``status`` have of the same."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import apsw
@@ -31,25 +31,19 @@ async def list_needs(asked: Forward, store: StoreAccess, files: ProjectFiles) ->
     untrusted = _by_file(await untrusted_schedules(store, files.trust))
     hosts = {outgoing_unit(hook).digest: host_of(hook.url) for hook in files.catalog.kept_project().webhooks}
     lost = root_fault(str(files.catalog.root)) or ""
-    return await store.reader.read(_page, store.now_ms(), untrusted, hosts, page_of(asked, "n"), lost)
+    page, now_ms = page_of(asked, "n"), store.now_ms()
 
+    def read(conn: apsw.Connection) -> NeedList:
+        state = msgspec.structs.replace(snapshot(conn, now_ms, untrusted, hosts), lost=lost)
+        skipped = page.after or 0
+        pressing = needs(state)
+        shown = pressing[skipped : skipped + page.limit]
+        rest = Page(page.limit - len(shown), max(skipped - len(pressing), 0))
+        shown = (*shown, *needs(Snapshot(dead=dead(conn, rest))))
+        total, given = count(state), skipped + len(shown)
+        return NeedList(items=shown, total=total, next=f"n{given}" if shown and given < total else None)
 
-def _page(
-    conn: apsw.Connection,
-    now_ms: int,
-    untrusted: tuple[Untrusted, ...],
-    hosts: Mapping[str, str],
-    page: Page,
-    lost: str,
-) -> NeedList:
-    state = msgspec.structs.replace(snapshot(conn, now_ms, untrusted, hosts), lost=lost)
-    skipped = page.after or 0
-    pressing = needs(state)
-    shown = pressing[skipped : skipped + page.limit]
-    rest = Page(page.limit - len(shown), max(skipped - len(pressing), 0))
-    shown = (*shown, *needs(Snapshot(dead=dead(conn, rest))))
-    total, given = count(state), skipped + len(shown)
-    return NeedList(items=shown, total=total, next=f"n{given}" if shown and given < total else None)
+    return await store.reader.read(read)
 
 
 async def number(store: StoreAccess, files: ProjectFiles, waiting: Sequence[Scheduled]) -> int:

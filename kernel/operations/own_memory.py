@@ -13,8 +13,8 @@ import trio
 
 from kernel.agents.context_notes import NotesAsked
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
-from kernel.operations.curation import judged
 from kernel.operations.history import counts_in
+from kernel.operations.mediation import judged
 from kernel.operations.memory import EntryWords, TodoText
 from kernel.operations.operation import Actor, ToolFront, operation
 from kernel.operations.places import context_of

@@ -14,8 +14,8 @@ import trio
 
 from kernel.operations.answer import Response
 from kernel.operations.context import KernelControl, StoreAccess
+from kernel.operations.keys import KEY_SECONDS
 from kernel.operations.operation import Actor, operation
-from kernel.operations.page_keys import KEY_SECONDS
 from kernel.store import tokens
 from kernel.store.transaction import rfc3339
 from protocol.api.document import Ask

@@ -6,6 +6,7 @@ from kernel.agents.personal_context import ContextPlace
 from kernel.operations.context import ProjectFiles, StoreAccess
 from kernel.source.diagnostics import BadDefinition, suggest
 from kernel.store import agents, messages, workflows
+from kernel.store.agents import AgentRecord
 from kernel.store.attempts import Identity
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows.find import workflow_names
@@ -121,3 +122,11 @@ def own_definition(identity: Identity, store: StoreAccess, files: ProjectFiles) 
         return definition_for(identity.agent, identity.space, files.catalog, store.reader)
     except (Refused, BadDefinition):
         return AgentDefinition(name=identity.name)
+
+
+def check_known(store: StoreAccess, files: ProjectFiles, name: str) -> AgentRecord | None:
+    """The agent, or None where only its file is there yet. Raises Refused (unknown_agent)."""
+    record = store.reader.now(agents.row, name)
+    if record is None:
+        files.catalog.agent(name)
+    return record

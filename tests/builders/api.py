@@ -37,8 +37,8 @@ from kernel.operations.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.operations.keys import PageKeys
 from kernel.operations.node_door import NodeDoor
-from kernel.operations.page_keys import PageKeys
 from kernel.operations.resource_usage import ResourceSampler
 from kernel.policy.metrics import Durations
 from kernel.policy.node_states import NodeState

@@ -102,18 +102,6 @@ async def test_who_cannot_approve_is_answered_that_somebody_has_to(kernel: Serve
     assert (result["status"], result.get("waits_for")) == expected
 
 
-async def test_what_waits_is_listed_with_all_that_a_person_has_to_know(kernel: ServedKernel) -> None:
-    """contracts 9: pending; the deadline is the agent's."""
-    await kernel.attempt()
-    assert (await asked(kernel, reason="to publish"))["decision"] == "pending"
-    (row,) = await pending(kernel)
-    assert row == {
-        "id": "a1", "agent": "alice", "space": "dm:alice", "tool": "bash", "input": {"command": "git push"},
-        "instruction_id": "i1", "reason": "to publish", "cut": False,
-        "requested_at": "2023-11-14T22:13:20.000Z", "expires_at": "2023-11-14T23:13:20.000Z",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(("what", "state"), [("approve", "granted"), ("deny", "denied")])
 async def test_a_decision_is_what_the_same_call_is_answered_from_then_on(
     kernel: ServedKernel, what: str, state: str

@@ -149,14 +149,6 @@ async def test_an_archive_of_a_space_holds_all_its_runs(kernel: ServedKernel) ->
     assert [line["run"] for line in lines if line["part"] == RUN] == ["r1", "r2"]
 
 
-async def test_an_archive_of_a_personal_space_holds_what_its_agent_did(kernel: ServedKernel) -> None:
-    instruction = await work(kernel)
-    _, *lines, end = rows((await kernel.ask("GET", "/spaces/dm:alice/export")).body)
-    assert end["rows"] == dict.fromkeys(map(str, PARTS), 0) | {"channel": 2, "instructions": 1, "transcript": 2}
-    entries = (await kernel.ask("GET", f"/instructions/{instruction}/entries")).json["entries"]
-    assert [line["row"]["entry"] for line in lines if line["part"] == "transcript"] == entries
-
-
 def outside_of_fences(page: str) -> list[str]:
     """The lines of a page that are not in a fence; each of these is closed."""
     outside, fence = [], ""

@@ -67,13 +67,3 @@ async def test_memory_is_recalled_by_words_and_the_archive_on_demand(kernel: Ser
     assert [one["key"] for one in (await use(kernel, "memory_recall", query="office"))["entries"]] == ["here"]
     people = await kernel.ask("GET", "/agents/alice/memory/search?query=office&archive=1")
     assert {one["key"] for one in people.json["entries"]} == {"here", "old"}
-
-
-async def test_people_have_the_index_made_anew(kernel: ServedKernel) -> None:
-    """contracts 7: awk agent reindex."""
-    await kernel.attempt(text="remember the milk")
-    one = await kernel.ask("POST", "/agents/alice/reindex", {})
-    assert (one.status, one.json["turns"], one.json["agent"]) == (200, 1, "alice")
-    assert (await kernel.ask("POST", "/reindex", {})).json["agents"] == 1
-    assert (await kernel.ask("GET", "/agents/nobody/thread")).status == 404
-    assert (await kernel.ask("GET", "/agents/alice/thread/search?query=")).status == 400
