@@ -5,7 +5,7 @@ Also whether this program could go on with one that another program has open.
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, cast
@@ -171,9 +171,8 @@ def try_to_open(path: str, copy: str) -> None:
     it is changed. What it lacks is tried on a copy at ``copy``, which is removed. Raises CannotOpen.
     """
     try:
-        found = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
-        found.set_busy_timeout(BUSY_MILLISECONDS)
-        try:
+        with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)) as found:
+            found.set_busy_timeout(BUSY_MILLISECONDS)
             if not missing_migrations(found, path):
                 return
             trial = apsw.Connection(copy)
@@ -185,8 +184,6 @@ def try_to_open(path: str, copy: str) -> None:
                 raise CannotOpen(f"what this version changes in the database fails on a copy of it: {error}") from error
             finally:
                 trial.close()
-        finally:
-            found.close()
     except apsw.Error as error:
         raise cannot_open(path, error) from error
     finally:
@@ -260,8 +257,7 @@ TREES: Final = "SELECT path FROM worktrees WHERE run = ? AND state IN ('made', '
 def sizes_of(path: str, runs: int) -> Sizes:
     """Measure the database at ``path``, which a kernel may be writing; of ``runs`` at most. Raises SnapshotRefused."""
     try:
-        connection = open_beside(path)
-        try:
+        with closing(open_beside(path)) as connection:
             connection.execute("BEGIN")
             group_of = {table: group for group, tables in GROUPS.items() for table in tables}
             groups = dict.fromkeys((*GROUPS, OTHER), 0)
@@ -277,7 +273,5 @@ def sizes_of(path: str, runs: int) -> Sizes:
                 for number, name, tag, state, size in rows
             ]  # fmt: skip
             return Sizes(groups, tuple(found), int(connection.execute(COUNT).get or 0))
-        finally:
-            connection.close()
     except apsw.Error as error:
         raise SnapshotRefused(f"{path} cannot be measured: {error}") from error

@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Final, NamedTuple, cast
 
 import apsw
@@ -229,15 +229,12 @@ def replay(path: str, header: bytes, bodies: Iterable[bytes]) -> None:
             written += len(body)
     frames = written // (FRAME_HEADER_BYTES + page_bytes(header))
     try:
-        connection = closed_connection(path)
-        try:
+        with closing(closed_connection(path)) as connection:
             connection.execute(_SYNC).fetchall()
             connection.execute(_FRAMES).fetchall()
             busy, taken, copied = connection.execute(_CHECKPOINT).fetchall()[0]
             if (busy, taken, copied) != (0, frames, frames):
                 raise SnapshotRefused(f"{taken} of {frames} frames of its log are as they were written")
-        finally:
-            connection.close()
     except apsw.Error as error:
         raise SnapshotRefused(f"its log cannot be copied back: {error}") from error
     finally:
@@ -249,12 +246,9 @@ def replay(path: str, header: bytes, bodies: Iterable[bytes]) -> None:
 def seal(path: str) -> None:
     """Make what was replayed one plain file in which nobody's token is. Raises SnapshotRefused."""
     try:
-        connection = closed_connection(path)
-        try:
+        with closing(closed_connection(path)) as connection:
             connection.execute(_PRIVATE).fetchall()
             forget(connection)
             connection.execute(_PLAIN).fetchall()
-        finally:
-            connection.close()
     except apsw.Error as error:
         raise SnapshotRefused(f"the database cannot be read: {error}") from error

@@ -17,7 +17,7 @@ import msgspec
 from kernel.policy import instruction_states
 from kernel.policy.instruction_states import DeliveryStep, Step
 from kernel.store.transaction import Transaction
-from protocol.instruction import Usage
+from protocol.instruction import LARGEST, Usage
 
 T = TypeVar("T")
 _MAKERS: Final[dict[tuple[str, Callable[..., Any]], Callable[[Any], Any]]] = {}
@@ -158,6 +158,11 @@ class Sql(str):
 FRAGMENTS: Final = {
     "{wait}": "waits_for = :waits_for, wait_key = :wait_key, not_before_ms = :not_before, parked_ms = :now",
     "{no_wait}": "waits_for = NULL, wait_key = NULL, not_before_ms = 0",
+    "{add}": "input_tokens = min(input_tokens + :input, :largest), "
+    "output_tokens = min(output_tokens + :output, :largest), "
+    "cache_read_tokens = min(cache_read_tokens + :cache, :largest), "
+    "cache_write_tokens = min(cache_write_tokens + :cached, :largest), "
+    "cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END",
     "{spent}": "CAST(min(total(input_tokens), :largest) AS INTEGER) AS input_tokens, "
     "CAST(min(total(output_tokens), :largest) AS INTEGER) AS output_tokens, "
     "CAST(min(total(cache_read_tokens), :largest) AS INTEGER) AS cache_read_tokens, "
@@ -165,7 +170,7 @@ FRAGMENTS: Final = {
     "min(sum(cost_usd), :largest) AS cost_usd",
 }
 """Assignments of a wait, for statements that change the state in the same breath (all others are in
-kernel.store.waits), and the columns of SpentColumns over several instructions."""
+kernel.store.waits); those that add amounts_of a usage; and the columns of SpentColumns over several instructions."""
 
 STEP: Final = re.compile(r"\{(before )?(\w+)\}")
 
@@ -248,3 +253,15 @@ class SpentColumns(msgspec.Struct, frozen=True):
             cache_write_tokens=self.cache_write_tokens or 0,
             cost_usd=self.cost_usd,
         )
+
+
+def amounts_of(usage: Usage) -> dict[str, int | float | None]:
+    """The parameters by which a statement adds ``usage``."""
+    return {
+        "input": usage.input_tokens,
+        "output": usage.output_tokens,
+        "cache": usage.cache_read_tokens,
+        "cached": usage.cache_write_tokens,
+        "cost": usage.cost_usd,
+        "largest": LARGEST,
+    }

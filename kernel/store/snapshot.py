@@ -5,6 +5,7 @@ compared with ours before any query on its tables.
 """
 
 import os
+from contextlib import closing
 from typing import Any, Final, NamedTuple, cast
 
 import apsw
@@ -77,17 +78,11 @@ def take_snapshot(source: str, target: str) -> SnapshotMark:
     Raises SnapshotRefused. No credential is in the copy, nor the rest of what was removed.
     """
     try:
-        reading = open_beside(source)
-        try:
+        with closing(open_beside(source)) as reading:
             reading.execute(TAKE, (target,)).fetchall()
-        finally:
-            reading.close()
-        copy = apsw.Connection(target, flags=_READ)
-        try:
+        with closing(apsw.Connection(target, flags=_READ)) as copy:
             copy.execute(_PRIVATE).fetchall()
             forget(copy)
-        finally:
-            copy.close()
     except apsw.Error as error:
         raise SnapshotRefused(f"{source} cannot be copied: {error}") from error
     return check_snapshot(target)
@@ -108,8 +103,7 @@ def check_snapshot(path: str) -> SnapshotMark:
     """Return what the snapshot at ``path`` is complete to. Blocks: all of it is read. Raises SnapshotRefused."""
     scripts = migrations()
     try:
-        connection = closed_connection(path)
-        try:
+        with closing(closed_connection(path)) as connection:
             found = int(connection.execute(_VERSION).get or 0)
             if found > max(scripts):
                 text = f"its schema is {found}, newer than this program's {max(scripts)}: upgrade agent-worker first"
@@ -129,8 +123,6 @@ def check_snapshot(path: str) -> SnapshotMark:
             if not 0 <= at_ms <= LATEST * 1000:
                 raise SnapshotRefused("its last event is of a time that there is not")
             return SnapshotMark(found, event, message, at_ms)
-        finally:
-            connection.close()
     except apsw.Error as error:
         raise SnapshotRefused(f"the database cannot be read: {error}") from error
 
@@ -158,22 +150,16 @@ FOLDERS: Final = "SELECT DISTINCT mirror FROM workflows WHERE mirror IS NOT NULL
 
 def trees_of(path: str) -> tuple[SnapshotTree, ...]:
     """The working trees that the snapshot at ``path`` knows; none where its schema is older than they are."""
-    connection = closed_connection(path)
-    try:
+    with closing(closed_connection(path)) as connection:
         if ("worktrees",) not in connection.execute(TABLES).fetchall():
             return ()
         return tuple(SnapshotTree(*cast("SnapshotTree", row)) for row in connection.execute(TREES).fetchall())
-    finally:
-        connection.close()
 
 
 def folders_of(path: str) -> tuple[str, ...]:
     """The folders of the project to which the snapshot's kernel wrote what is said in workflows."""
-    connection = closed_connection(path)
-    try:
+    with closing(closed_connection(path)) as connection:
         return tuple(str(folder) for (folder,) in connection.execute(FOLDERS).fetchall())
-    finally:
-        connection.close()
 
 
 # Agents without a file, with work that was agreed to by nobody, and that is open or ended for that.
@@ -189,11 +175,8 @@ def untrusted_definitions(path: str) -> tuple[bytes, ...]:
     """Return definitions that only the database at ``path`` has, and whose work waits for trust. Raises apsw.Error."""
     if not os.path.exists(path):
         return ()
-    connection = open_beside(path)
-    try:
+    with closing(open_beside(path)) as connection:
         return tuple(bytes(cast("bytes", definition)) for (definition,) in connection.execute(UNTRUSTED))
-    finally:
-        connection.close()
 
 
 # No token of an attempt of the original is one here, also before the next kernel has ended these.
@@ -240,11 +223,8 @@ class TreePlaces(NamedTuple):
 def term_of(path: str) -> int:
     """The highest term in the database at ``path``, which no kernel uses; 0 where it cannot be read, or has none."""
     try:
-        connection = open_beside(path)
-        try:
+        with closing(open_beside(path)) as connection:
             return int(connection.execute(HIGHEST_TERM).get or 0)
-        finally:
-            connection.close()
     except apsw.Error:
         return 0
 
@@ -281,8 +261,7 @@ def fit_snapshot(
     state only. Unless its owner ``trusted`` it, consents are dropped. Returns what was removed or parked, for people.
     """
     try:
-        connection = closed_connection(path)
-        try:
+        with closing(closed_connection(path)) as connection:
             migrate(connection, path)
             connection.execute("BEGIN IMMEDIATE")
             done = forget(connection) + ([] if trusted else _park(connection))
@@ -297,8 +276,6 @@ def fit_snapshot(
             connection.execute(MOVE_LANDINGS, (places.repository, places.repository))
             connection.execute("COMMIT")
             return tuple(done)
-        finally:
-            connection.close()
     except (apsw.Error, CannotOpen, msgspec.MsgspecError) as error:
         raise SnapshotRefused(f"the database cannot be fitted to this project: {error}") from error
 

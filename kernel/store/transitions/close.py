@@ -21,7 +21,7 @@ from kernel.store.circuit_breakers import ProviderFailure, record_failure, relea
 from kernel.store.entries import store_body
 from kernel.store.instructions import find
 from kernel.store.quotas import forget_quotas
-from kernel.store.rows import SpentColumns, delivery_sql, instruction_sql
+from kernel.store.rows import SpentColumns, amounts_of, delivery_sql, instruction_sql
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import tasks
 from kernel.store.transitions.apply_effects import apply_fact
@@ -30,7 +30,7 @@ from kernel.store.transitions.limits import spend
 from kernel.store.transitions.space_ends import close_what_is_over
 from kernel.store.transitions.threads import answer
 from protocol.errors import CLASS_OF_CAUSE, Cause, Refused
-from protocol.instruction import ENDED, LARGEST, Usage
+from protocol.instruction import ENDED, Usage
 from protocol.ipc import Entry
 from protocol.message import TEXT_LIMIT_BYTES, TOO_LARGE_HINT, MessageKind
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of
@@ -160,11 +160,7 @@ def answer_for(tx: Transaction, instruction: str, text: str, name: str | None = 
 
 END: Final = instruction_sql("""
 UPDATE instructions SET state = :status, result_text = :text, cause = :cause, error_class = :class, ended_ms = :now,
-  {no_wait},
-  input_tokens = min(input_tokens + :input, :largest), output_tokens = min(output_tokens + :output, :largest),
-  cache_read_tokens = min(cache_read_tokens + :cache, :largest),
-  cache_write_tokens = min(cache_write_tokens + :cached, :largest),
-  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END
+  {no_wait}, {add}
 WHERE id = :id AND epoch = :epoch
   -- its attempt may end what it holds, a person or a limit whatever has not ended, an answer what waits for it
   AND CASE :step WHEN 'done' THEN state {before done} WHEN 'answer' THEN state {before answer}
@@ -177,15 +173,10 @@ END_DELIVERY: Final = delivery_sql("""
 UPDATE deliveries SET state = ? WHERE instruction = ? AND state {before ack}
 """)
 
-BOOK: Final = """
-UPDATE agents SET input_tokens = min(input_tokens + :input, :largest),
-  output_tokens = min(output_tokens + :output, :largest),
-  cache_read_tokens = min(cache_read_tokens + :cache, :largest),
-  cache_write_tokens = min(cache_write_tokens + :cached, :largest),
-  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END,
-  last_exit = coalesce(:exit, last_exit), last_event_ms = :now, stepped = stepped OR :worked
+BOOK: Final = instruction_sql("""
+UPDATE agents SET {add}, last_exit = coalesce(:exit, last_exit), last_event_ms = :now, stepped = stepped OR :worked
 WHERE key = :agent
-"""
+""")
 
 
 class _Ended(SpentColumns, frozen=True):
@@ -277,18 +268,6 @@ def _conclude(
     return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))
 
 
-def amounts_of(usage: Usage) -> dict[str, int | float | None]:
-    """The parameters by which a statement adds ``usage``."""
-    return {
-        "input": usage.input_tokens,
-        "output": usage.output_tokens,
-        "cache": usage.cache_read_tokens,
-        "cached": usage.cache_write_tokens,
-        "cost": usage.cost_usd,
-        "largest": LARGEST,
-    }
-
-
 def cancel(tx: Transaction, instruction: str) -> None:
     """End an instruction in whatever open state it is; a worker that has it is stopped by its kernel.
 
@@ -320,14 +299,11 @@ def end_ephemeral(tx: Transaction) -> tuple[str, ...]:
 _encode: Final = msgspec.json.Encoder().encode
 
 # Only of the attempt that was stopped: a new one has another epoch.
-ADVANCE: Final = """
-UPDATE instructions SET entries = entries + 1, input_tokens = input_tokens + :input,
-  output_tokens = output_tokens + :output,
-  cache_read_tokens = cache_read_tokens + :cache, cache_write_tokens = cache_write_tokens + :cached,
-  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0.0) + :cost END
+ADVANCE: Final = instruction_sql("""
+UPDATE instructions SET entries = entries + 1, {add}
 WHERE id = :id AND epoch = :epoch AND entries = :k AND state = 'cancelled'
 RETURNING agent, run
-"""
+""")
 
 
 def book_late(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> None:

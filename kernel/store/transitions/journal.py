@@ -11,13 +11,13 @@ from kernel.policy.provenance import class_of_entry
 from kernel.store.attempts import Beginning, held, stale, started, tell_started
 from kernel.store.entries import FrozenPrompt, put, store_body
 from kernel.store.quotas import use
-from kernel.store.rows import delivery_sql, instruction_sql
+from kernel.store.rows import amounts_of, delivery_sql, instruction_sql
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.limits import spend
 from kernel.store.transitions.threads import ASK_AGENT
 from protocol.agent_memory import CLASSES
 from protocol.errors import Refused
-from protocol.instruction import LARGEST, Usage
+from protocol.instruction import Usage
 from protocol.ipc import Entry
 from protocol.names import number_of
 from protocol.text import encode_json
@@ -49,11 +49,7 @@ _NO_USAGE: Final = Usage()
 
 # The guard, the place and the cost in one statement: zero rows mean fenced, or not the next entry.
 ADVANCE: Final = instruction_sql("""
-UPDATE instructions SET state = {entry}, entries = entries + 1, steps = steps + :step,
-  input_tokens = min(input_tokens + :input, :largest), output_tokens = min(output_tokens + :output, :largest),
-  cache_read_tokens = min(cache_read_tokens + :cache, :largest),
-  cache_write_tokens = min(cache_write_tokens + :cached, :largest),
-  cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END,
+UPDATE instructions SET state = {entry}, entries = entries + 1, steps = steps + :step, {add},
   throttled_ms = 0, trust = max(trust, :trust)
 WHERE id = :id AND epoch = :epoch AND entries = :k AND state {before entry}
 RETURNING agent, name, space, run, lane, steps,
@@ -95,12 +91,7 @@ def journal(
         "epoch": epoch,
         "k": entry.k,
         "step": entry.kind == "reply",
-        "input": usage.input_tokens,
-        "output": usage.output_tokens,
-        "cache": usage.cache_read_tokens,
-        "cached": usage.cache_write_tokens,
-        "cost": usage.cost_usd,
-        "largest": LARGEST,
+        **amounts_of(usage),
         "trust": CLASSES.index(class_of_entry(entry)),
     }
     row = tx.conn.execute(ADVANCE, values).fetchone()

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from kernel.rule.draft import Draft
 from kernel.store import waits
+from kernel.store.rows import amounts_of
 from kernel.store.spending import KEPT_MINUTES, MINUTE_MS
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
@@ -115,7 +116,7 @@ RETURNING limited_by IS NULL OR limited_by IN ('hops', 'instructions'),
 BOOK_MODEL: Final = """
 INSERT INTO model_spending
   (backend, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd)
-SELECT coalesce(a.backend, ''), coalesce(i.model, ''), :input, :output, :cache, :cached, :usd
+SELECT coalesce(a.backend, ''), coalesce(i.model, ''), :input, :output, :cache, :cached, :cost
 FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = :id
 ON CONFLICT (backend, model) DO UPDATE SET input_tokens = min(input_tokens + excluded.input_tokens, :largest),
   output_tokens = min(output_tokens + excluded.output_tokens, :largest),
@@ -138,16 +139,7 @@ def spend(tx: Transaction, *, agent: str, run: int | None, usage: Usage, instruc
     values = {"agent": agent, "minute": minute, "tokens": tokens, "usd": usd, "run": run, "largest": LARGEST}
     tx.conn.execute(BOOK, values)
     tx.conn.execute(FORGET_MINUTES, {"agent": agent, "oldest": minute - KEPT_MINUTES})
-    by_kind = {
-        "id": instruction,
-        "input": usage.input_tokens,
-        "output": usage.output_tokens,
-        "cache": usage.cache_read_tokens,
-        "cached": usage.cache_write_tokens,
-        "usd": usd,
-        "largest": LARGEST,
-    }
-    tx.conn.execute(BOOK_MODEL, by_kind)
+    tx.conn.execute(BOOK_MODEL, {"id": instruction, **amounts_of(usage), "cost": usd})
     if run is None:
         return
     free, used_up = tx.conn.execute(BOOK_RUN, values).fetchone() or (False, False)

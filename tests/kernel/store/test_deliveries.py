@@ -7,6 +7,8 @@ import pytest
 
 from kernel.rule.draft import Draft
 from kernel.store import instructions, messages
+from kernel.store.messages import add_feedback
+from kernel.store.rows import Page
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
@@ -117,3 +119,18 @@ async def test_what_arrives_while_an_agent_works_is_work_of_its_own(store: Store
         assert [(one.state, one.instruction_id) for one in report.receipts] == [("queued", "i2")]
     assert inbox(store, "alice@review:main", space) == ["@alice also this", "@alice and this"]
     assert [one.id for one in store.reader.now(instructions.ready, store.clock.now_ms, 10)] == ["i2"]
+
+
+@pytest.mark.promise("P10")
+async def test_an_answer_has_the_newest_and_is_bounded(store: Store) -> None:
+    half = messages.FEEDBACK_LIMIT_CHARACTERS // 2
+    for text in ("a" * half, "b" * half, "c" * half, "d"):
+        await store.writer.commit(add_feedback, text)
+    assert _told(store, 1000) == ["c", "d"]
+    assert _told(store, 2) == ["c", "d"]
+    await store.writer.commit(add_feedback, "e" * (messages.FEEDBACK_LIMIT_CHARACTERS + 1))
+    assert _told(store, 1000) == ["e"]
+
+
+def _told(store: Store, limit: int) -> list[str]:
+    return [row.text[0] for row in store.reader.now(messages.feedback_list, Page(limit)).feedback]

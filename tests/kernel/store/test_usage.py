@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 import pytest
 
-from kernel.store import spending
+from kernel.store import entries, spending
 from kernel.store.attempts import Beginning, started
 from kernel.store.instructions import counts
 from kernel.store.spending import of_agent, of_run
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.close import close
+from kernel.store.transitions.close import book_late, cancel, close
 from kernel.store.transitions.journal import journal
+from protocol.errors import Refused
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import Entry
 from tests.kernel.store.running_store import Store, open_store
@@ -131,3 +132,33 @@ async def test_the_largest_numbers_add_up_to_the_largest(store: Store) -> None:
     money = store.reader.now(of_run, 1)
     assert money is not None
     assert (money.spent_tokens, money.spent_usd) == (LARGEST, float(LARGEST))
+
+
+SPENT = Usage(input_tokens=2000, output_tokens=10, cache_write_tokens=5, cost_usd=0.5)
+TOLD_LATE = Entry(k=1, kind="session", session="s", usage=SPENT)
+
+
+@pytest.mark.promise("P27")
+async def test_what_a_cancelled_attempt_spent_counts_for_its_agent(store: Store) -> None:
+    await store.agents("alice")
+    leased = await store.given("dm:alice", "go")
+    one = leased.instruction
+    await store.writer.commit(journal, one, leased.epoch, Entry(k=0, kind="session", session="s"))
+    await store.writer.commit(cancel, one)
+    await store.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
+    with pytest.raises(Refused):
+        await store.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
+    assert store.reader.now(spending.of_agent, "alice", 0) == spending.Spent(2015, 0.5)
+    assert store.reader.now(spending.report).total.usage == SPENT
+    assert store.reader.now(entries.of, one)[1] == TOLD_LATE
+
+
+@pytest.mark.promise("P27")
+async def test_only_the_attempt_that_was_stopped_books_late(store: Store) -> None:
+    await store.agents("alice")
+    leased = await store.given("dm:alice", "go")
+    one = leased.instruction
+    for epoch, k in ((leased.epoch, 0), (leased.epoch + 1, 0)):
+        with pytest.raises(Refused):
+            await store.writer.commit(book_late, one, epoch, Entry(k=k, kind="session", usage=SPENT))
+    assert store.reader.now(spending.report).total.usage == Usage()

@@ -1,7 +1,9 @@
 """The writer: groups, answers, failures."""
 
+import gc
 import queue
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -417,3 +419,29 @@ def test_what_nobody_waits_for_is_committed_soon_however_much_of_it_follows(monk
     one = cast("Writer", SimpleNamespace(_jobs=Jobs(), soon_seconds=0.05))
     group, closing = Writer._next_group(one)  # pyright: ignore[reportPrivateUsage]
     assert 4 <= len(group) <= 6 and not closing
+
+
+class Payload:
+    """Something large."""
+
+
+@pytest.mark.promise("IF15", "HF18")
+async def test_what_a_refused_job_was_given_is_gone_with_its_answer(store: Store) -> None:
+    def refuse(_tx: Transaction, payload: Payload) -> None:
+        raise Refused("conflict", f"no {type(payload).__name__}")
+
+    async def attempt() -> weakref.ref[Payload]:
+        payload = Payload()
+        with pytest.raises(Refused):
+            await store.writer.commit(refuse, payload)
+        return weakref.ref(payload)
+
+    await store.writer.commit(lambda _tx: None)
+    gc.collect()
+    gc.disable()
+    try:
+        left = await attempt()
+        await store.writer.commit(lambda _tx: None)  # the writer's thread has let go of the group before
+        assert left() is None
+    finally:
+        gc.enable()
