@@ -61,7 +61,7 @@ from kernel.services.mirror_files import DocumentFiles, MirrorFiles
 from kernel.services.node_cleanup import NodeCleanup
 from kernel.services.node_connection import session_with
 from kernel.services.node_trees import FilesOnNodes, NodeTrees
-from kernel.services.nodes import Nodes
+from kernel.services.nodes import Nodes, NodeScaling
 from kernel.services.prune import Prune
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
@@ -355,6 +355,7 @@ def _attempts(
         state_dir=base.state_dir,
         new_session=partial(session_with, base.identity.term, door.enter),
         chance=random.SystemRandom().random,
+        scaling=NodeScaling(reader, clock.now_ms),
     )
     node_trees = NodeTrees(
         root=catalog.root, repository=repository, trees=trees, work=work, reader=reader, writer=writer

@@ -126,7 +126,7 @@ class Conversation(msgspec.Struct, eq=False, kw_only=True):
                 handlers=self,
                 deadline=self.deadline,
                 pause=self.pause,
-                resumed=resumed,
+                resumed=resumed or HandedSession(),
             )
             try:
                 if seconds_left is None:

@@ -195,9 +195,9 @@ class Interrupted(Conversation):
     def sessions(self) -> tuple[SessionPause, Link, WorkerSession]:
         """The first one."""
         pause, link = SessionPause(), Link(self.handle)  # type: ignore[arg-type]
-        return pause, link, self._session(link, pause, None)
+        return pause, link, self._session(link, pause, HandedSession())
 
-    def _session(self, link: Link, pause: SessionPause, resumed: HandedSession | None) -> WorkerSession:
+    def _session(self, link: Link, pause: SessionPause, resumed: HandedSession) -> WorkerSession:
         return WorkerSession(
             link=link,
             start=START,
