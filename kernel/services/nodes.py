@@ -25,7 +25,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeSession
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_connection import NodeConnection, Transport, engine_transport
-from kernel.services.node_listener import NodeListener
+from kernel.services.node_listener import FOLDER, NodeListener
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import instructions, nodes
 from kernel.store.reader import Reader
@@ -311,8 +311,8 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
 
     def _new_link(self, name: str, wanted: Wanted) -> NodeConnection:
         return NodeConnection(
-            name,
-            wanted.settings,
+            name=name,
+            settings=wanted.settings,
             draining=wanted.draining,
             new_session=partial(self.new_session, name, self._id_at(name), hello_seconds(wanted.settings)),
             opener=None if wanted.settings.via == "join" else partial(self._opened, name, wanted),
@@ -338,9 +338,11 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         if asked is not None and self.files.trust.fault(listen_unit(asked)):
             logger.warning("nodes.unusable nodes_listen: it is not trusted yet; look at it and keep it with awk trust")
             asked = None
+        address = address_of(asked or LISTEN_DEFAULT) or address_of(LISTEN_DEFAULT)
+        assert address is not None
         return NodeListener(
-            address=address_of(asked or LISTEN_DEFAULT) or address_of(LISTEN_DEFAULT),
-            state_dir=self.state_dir,
+            address=address,
+            folder=self.state_dir / FOLDER,
             digests=lambda: dict(self.log.reader.now(lambda conn: list(nodes.digests(conn)))),
             carry=self._carry,
             now_ms=self.log.now_ms,
