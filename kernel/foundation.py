@@ -17,6 +17,7 @@ from kernel.agents.trust import ProjectTrust, TrustedFiles, TrustStore
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.log_file import log_as_json
+from kernel.git.repository import Repository
 from kernel.operations.context import (
     KernelIdentity,
 )
@@ -34,7 +35,6 @@ from kernel.store.reader import Reader
 from kernel.store.transitions.recovery import next_term
 from kernel.store.writer import Log, Writer
 from kernel.workflows.instruction_prompt import settings_of
-from kernel.workflows.repository import Repository
 from protocol.discovery import CONTEXTS, IN_FLIGHT, RUN, SESSIONS, WORKTREES
 from protocol.project import ProjectDefinition
 from protocol.text import text_environment

@@ -22,7 +22,6 @@ from kernel.boot.replacement import patience
 from kernel.foundation import Foundation, foundation_of
 from kernel.git.branches import Branches
 from kernel.git.project_git import ProjectGit
-from kernel.git.repository import Repository
 from kernel.operations.context import (
     AttemptActivity,
     AttemptControl,
