@@ -98,6 +98,13 @@ class Bench:
         receiver.url = f"http://127.0.0.1:{port}/in?a=b"
         return receiver
 
+    async def hooked(self, status: int = 200, events: str = "['*']") -> Receiver:
+        """A server whose webhook has its place in the log."""
+        receiver = await self.receiver(status)
+        self.write(receiver.url, events=events)
+        await self.look()
+        return receiver
+
     def write(self, *urls: str, events: str = "['*']", private: bool = True, trusted: bool = True) -> None:
         """Have the project file name these, and trust them."""
         rows = "".join(
@@ -110,6 +117,11 @@ class Bench:
     async def happen(self, type: str = "schedule.untrusted") -> None:
         """Have something happen."""
         await self.writer.commit(emit_log, type, data={"home": "x"})
+
+    async def tell(self) -> None:
+        """Have something happen, and look."""
+        await self.happen()
+        await self.look()
 
     async def look(self) -> None:
         """One turn of each webhook that may be used, to its end."""
@@ -151,8 +163,7 @@ async def test_what_happens_is_told_once_in_order_and_signed(bench: Bench) -> No
     bench.write(receiver.url)
     await bench.look()
     for _ in range(25):
-        await bench.happen()
-    await bench.look()
+        await bench.tell()
     await bench.look()
     assert [one["data"]["ids"]["event"] for one in receiver.bodies] == list(range(2, 27))
     assert len({one.id for one in receiver.got}) == 25
@@ -161,9 +172,7 @@ async def test_what_happens_is_told_once_in_order_and_signed(bench: Bench) -> No
 
 @pytest.mark.promise("P60")
 async def test_only_the_events_that_were_chosen_are_told(bench: Bench) -> None:
-    receiver = await bench.receiver()
-    bench.write(receiver.url, events="[worker.log, approval.rule]")
-    await bench.look()
+    receiver = await bench.hooked(events="[worker.log, approval.rule]")
     for name in ("schedule.untrusted", "worker.log", "schedule.untrusted", "approval.rule"):
         await bench.happen(name)
     await bench.look()
@@ -172,16 +181,12 @@ async def test_only_the_events_that_were_chosen_are_told(bench: Bench) -> None:
 
 @pytest.mark.promise("P60")
 async def test_a_failed_delivery_is_tried_again_by_the_table_and_holds_up_no_other(bench: Bench) -> None:
-    receiver = await bench.receiver(500)
-    bench.write(receiver.url)
-    await bench.look()
-    await bench.happen()
-    await bench.look()
+    receiver = await bench.hooked(500)
+    await bench.tell()
     (failed,) = bench.told()
     assert (failed[0], failed[1]["why"], failed[1]["again_seconds"]) == ("webhook.failed", "status 500", 5)
     receiver.status = 200
-    await bench.happen()
-    await bench.look()
+    await bench.tell()
     assert [one["data"]["ids"]["event"] for one in receiver.bodies] == [1, 3]
     bench.clock[0] += 4_999
     await bench.look()
@@ -196,9 +201,7 @@ async def test_a_failed_delivery_is_tried_again_by_the_table_and_holds_up_no_oth
 
 @pytest.mark.promise("P60")
 async def test_events_behind_a_failed_one_of_a_batch_are_delivered(bench: Bench) -> None:
-    receiver = await bench.receiver(500)
-    bench.write(receiver.url, events="[schedule.untrusted]")
-    await bench.look()
+    receiver = await bench.hooked(500, events="[schedule.untrusted]")
     for _ in range(3):
         await bench.happen()
     for digest, (hook, key) in (await bench.service.usable()).items():
@@ -212,25 +215,19 @@ async def test_events_behind_a_failed_one_of_a_batch_are_delivered(bench: Bench)
 
 @pytest.mark.promise("P60")
 async def test_a_kernel_that_dies_in_a_batch_repeats_one_delivery_at_most(bench: Bench) -> None:
-    receiver = await bench.receiver()
-    bench.write(receiver.url, events="[schedule.untrusted]")
-    await bench.look()
+    receiver = await bench.hooked(events="[schedule.untrusted]")
     [digest] = await bench.service.usable()
     cursors: list[int] = []
     receiver.seen = lambda: cursors.append(getattr(bench.reader.now(standing, digest, 0), "cursor", -1))
     for _ in range(5):
-        await bench.happen()
-    await bench.look()
+        await bench.tell()
     assert cursors == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.promise("P60")
 async def test_after_the_last_try_it_is_given_up_and_told(bench: Bench) -> None:
-    receiver = await bench.receiver(503)
-    bench.write(receiver.url, events="[schedule.untrusted]")
-    await bench.look()
-    await bench.happen()
-    await bench.look()
+    receiver = await bench.hooked(503, events="[schedule.untrusted]")
+    await bench.tell()
     for pause in PAUSES_SECONDS:
         bench.clock[0] += pause * 1000
         await bench.look()
@@ -245,14 +242,10 @@ async def test_after_the_last_try_it_is_given_up_and_told(bench: Bench) -> None:
 
 @pytest.mark.promise("P60")
 async def test_a_failed_delivery_of_a_deleted_event_is_given_up(bench: Bench) -> None:
-    receiver = await bench.receiver(500)
-    bench.write(receiver.url, events="[schedule.untrusted]")
-    await bench.look()
-    await bench.happen()
-    await bench.look()
+    receiver = await bench.hooked(500, events="[schedule.untrusted]")
+    await bench.tell()
     receiver.status = 200
-    await bench.happen()
-    await bench.look()
+    await bench.tell()
     await bench.writer.commit(lambda tx: tx.conn.execute("DELETE FROM events WHERE seq = 1"))
     bench.clock[0] += 5_000
     await bench.look()
@@ -262,12 +255,9 @@ async def test_a_failed_delivery_of_a_deleted_event_is_given_up(bench: Bench) ->
 
 @pytest.mark.promise("P60")
 async def test_410_ends_a_webhook_until_its_entry_is_another(bench: Bench) -> None:
-    receiver = await bench.receiver(500)
-    bench.write(receiver.url)
-    await bench.look()
+    receiver = await bench.hooked(500)
     for receiver.status in (500, 410, 410):
-        await bench.happen()
-        await bench.look()
+        await bench.tell()
     assert len(receiver.got) == 2
     [digest] = await bench.service.usable()
     ended = bench.reader.now(standing, digest, 0)
@@ -277,8 +267,7 @@ async def test_410_ends_a_webhook_until_its_entry_is_another(bench: Bench) -> No
     receiver.status = 200
     bench.write(receiver.url, events="[schedule.untrusted]")
     await bench.look()
-    await bench.happen()
-    await bench.look()
+    await bench.tell()
     assert len(receiver.got) == 3
 
 
@@ -289,8 +278,7 @@ async def test_what_is_not_trusted_is_not_told_and_has_no_place_in_the_log(
     receiver = await bench.receiver()
     bench.write(receiver.url, trusted=False)
     await bench.look()
-    await bench.happen()
-    await bench.look()
+    await bench.tell()
     assert receiver.got == []
     assert [one.split(": ", 1)[1] for one in caplog.messages] == [UNTRUSTED]
     assert bench.reader.now(standing, outgoing_unit(bench.catalog.project().webhooks[0]).digest, 0) is None
@@ -301,8 +289,7 @@ async def test_an_address_of_this_machine_is_not_reached_unless_it_may_be(bench:
     receiver = await bench.receiver()
     bench.write(receiver.url, receiver.url.replace("127.0.0.1", "localhost"), private=False)
     await bench.look()
-    await bench.happen()
-    await bench.look()
+    await bench.tell()
     assert receiver.got == []
     assert ["allow_private" in data["why"] for _, data in bench.told()] == [True, True]
 
@@ -333,11 +320,8 @@ async def test_every_address_of_a_name_is_judged_and_a_judged_one_is_reached(
 
 @pytest.mark.promise("P60")
 async def test_a_redirect_is_a_failure(bench: Bench) -> None:
-    receiver = await bench.receiver(307)
-    bench.write(receiver.url)
-    await bench.look()
-    await bench.happen()
-    await bench.look()
+    await bench.hooked(307)
+    await bench.tell()
     assert [data["why"] for _, data in bench.told()] == ["status 307"]
 
 
