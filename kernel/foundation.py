@@ -17,6 +17,7 @@ from kernel.agents.trust import ProjectTrust, TrustedFiles, TrustStore
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.log_file import log_as_json
+from kernel.git.repository import Repository
 from kernel.operations.context import (
     KernelIdentity,
 )
@@ -34,7 +35,7 @@ from kernel.store.reader import Reader
 from kernel.store.transitions.recovery import next_term
 from kernel.store.writer import Log, Writer
 from kernel.workflows.instruction_prompt import settings_of
-from protocol.discovery import CONTEXTS, IN_FLIGHT, RUN, SESSIONS
+from protocol.discovery import CONTEXTS, IN_FLIGHT, RUN, SESSIONS, WORKTREES
 from protocol.project import ProjectDefinition
 from protocol.text import text_environment
 
@@ -67,6 +68,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: InFlight
     guard: Guard
     launcher: SpawnControl
+    repository: Repository
 
 
 def foundation_of(boot: Boot, database: Database) -> Foundation:
@@ -90,6 +92,14 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
     log = Log(reader, writer, clock.now_ms)
     contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
     own_bin = frozenset({os.path.dirname(sys.executable)})
+    launcher = SpawnControl(
+        choose_launcher(
+            environ.get(VARIABLE),
+            platform=sys.platform,
+            run_dir=state_dir / RUN,
+            environ=worker_environment(environ, (), own_bin),
+        )
+    )
     return Foundation(
         boot=boot,
         state_dir=state_dir,
@@ -126,12 +136,6 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
             wake=feed.new_wake(guards.WAKING),
             settings=partial(settings_of, catalog=catalog, reader=reader),
         ),
-        launcher=SpawnControl(
-            choose_launcher(
-                environ.get(VARIABLE),
-                platform=sys.platform,
-                run_dir=state_dir / RUN,
-                environ=worker_environment(environ, (), own_bin),
-            )
-        ),
+        launcher=launcher,
+        repository=Repository(catalog.root, state_dir / WORKTREES, launcher=launcher, environ=environ, own_bin=own_bin),
     )

@@ -5,6 +5,7 @@ import logging
 import os
 import random
 import secrets
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -21,7 +22,6 @@ from kernel.boot.replacement import patience
 from kernel.foundation import Foundation, foundation_of
 from kernel.git.branches import Branches
 from kernel.git.project_git import ProjectGit
-from kernel.git.repository import Repository
 from kernel.operations.context import (
     AttemptActivity,
     AttemptControl,
@@ -50,6 +50,7 @@ from kernel.services.completion import Completer
 from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.embeddings import EmbeddingProcess, Embeddings
+from kernel.services.handover import Program, try_version
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
 from kernel.services.kept_workers import KeptWorkers
@@ -61,7 +62,7 @@ from kernel.services.mirror_files import DocumentFiles, MirrorFiles
 from kernel.services.node_cleanup import NodeCleanup
 from kernel.services.node_connection import session_with
 from kernel.services.node_trees import FilesOnNodes, NodeTrees
-from kernel.services.nodes import Nodes
+from kernel.services.nodes import Nodes, NodeScaling
 from kernel.services.prune import Prune
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
@@ -74,7 +75,7 @@ from kernel.services.supervision import Boundary, IdleExit, ShutdownRequest, wat
 from kernel.services.timers import Deadlines, Schedules
 from kernel.services.traces import Traces
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
-from kernel.services.upgrade import Upgrade, upgrade_of
+from kernel.services.upgrade import Upgrade
 from kernel.services.webhooks import Webhooks
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths, Confinement, Placeholders
@@ -136,26 +137,30 @@ def build(boot: Boot, database: Database) -> Kernel:
     reader, writer = log.reader, log.writer
     keep_root(str(catalog.root))
     budgets = BudgetEnforcer(reader=reader, now_ms=clock.now_ms)
-    repository = Repository(
-        catalog.root, base.state_dir / WORKTREES, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
-    )
     door = NodeDoor()
-    nodes, trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, repository, door)
-    queue = _landings(base, repository, trees)
+    nodes, trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, door)
+    queue = _landings(base, trees)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
     asking, found_again, memory = _memory(base)
     wake = feed.new_wake(worktrees.WAKING)
-    sweep = WorktreeSweep(repository=repository, trees=trees, log=log, wake=wake, works_in=attempts.works_in)
+    sweep = WorktreeSweep(repository=base.repository, trees=trees, log=log, wake=wake, works_in=attempts.works_in)
     standby = Standby(
         log=log, files=base.files, database=database.path, state_dir=base.state_dir, term=base.identity.term
     )
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
     reload, shutdown, safe_mode = Reload(catalog=catalog, log=log), ShutdownRequest(), trio.Event()
-    upgrade = upgrade_of(
-        attempts, dispatcher, base.launcher, writer, safe_mode, boot.version, boot.arguments.words, patience()
+    upgrade = Upgrade(
+        attempts=attempts,
+        dispatcher=dispatcher,
+        spawns=base.launcher,
+        writer=writer,
+        version=boot.version,
+        safe_mode=safe_mode,
+        trial=partial(try_version, patience_seconds=patience()),
+        installed=Program(sys.executable, boot.arguments.words),
     )
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
-    tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
+    tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=base.repository)
     traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(traces.WAKING), project=base.identity.project)
     control = KernelControl(
         identity=base.identity,
@@ -305,7 +310,7 @@ def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNum
 
 
 def _attempts(
-    base: Foundation, budgets: BudgetEnforcer, repository: Repository, door: NodeDoor
+    base: Foundation, budgets: BudgetEnforcer, door: NodeDoor
 ) -> tuple[Nodes, Worktrees, TreeWork, WorkChecks, Attempts, NodeCleanup]:
     clock, catalog, reader, writer = base.clock, base.catalog, base.reader, base.writer
     paths = AttemptPaths(state=base.state_dir, home=Path(base.boot.arguments.home))
@@ -321,13 +326,13 @@ def _attempts(
     )
     trees = Worktrees(
         root=catalog.root,
-        repository=repository,
+        repository=base.repository,
         log=base.log,
         feed=base.feed,
         launcher=base.launcher,
         confine=partial(confinement.of_tree, hidden=paths.hidden),
     )
-    work = TreeWork(trees=trees, branches=Branches(repository), reader=reader, writer=writer)
+    work = TreeWork(trees=trees, branches=Branches(base.repository), reader=reader, writer=writer)
     checks = WorkChecks(
         root=catalog.root,
         trees=trees,
@@ -355,9 +360,10 @@ def _attempts(
         state_dir=base.state_dir,
         new_session=partial(session_with, base.identity.term, door.enter),
         chance=random.SystemRandom().random,
+        scaling=NodeScaling(reader, clock.now_ms),
     )
     node_trees = NodeTrees(
-        root=catalog.root, repository=repository, trees=trees, work=work, reader=reader, writer=writer
+        root=catalog.root, repository=base.repository, trees=trees, work=work, reader=reader, writer=writer
     )
     services = AttemptServices(
         writer=writer,
@@ -385,7 +391,7 @@ def _attempts(
     return nodes, trees, work, checks, attempts, NodeCleanup(node_trees, nodes, wake, attempts.works_in)
 
 
-def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Landings:
+def _landings(base: Foundation, trees: Worktrees) -> Landings:
     return Landings(
         root=base.catalog.root,
         git=ProjectGit(
@@ -394,7 +400,7 @@ def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Lan
             environ=base.environ,
             own_bin=base.own_bin,
         ),
-        repository=repository,
+        repository=base.repository,
         box=partial(trees.box, gone=True),
         log=base.log,
         wake=base.feed.new_wake(landings.WAKING),

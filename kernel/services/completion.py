@@ -13,6 +13,7 @@ import logging
 import math
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Concatenate, Final, Literal, ParamSpec, TypeVar
 
@@ -23,7 +24,7 @@ from kernel.policy.circuit_breaker import Endpoint, key_for
 from kernel.policy.retry import Again, Failure, GiveUp, History, decide, tries_left
 from kernel.store.attempts import leave
 from kernel.store.circuit_breakers import ProviderFailure
-from kernel.store.transaction import Transaction
+from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions.close import EndStatus, close
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue, Retried, requeue
@@ -143,6 +144,15 @@ TRANSIENT: Final = frozenset({"busy", "storage_full"})
 """Refusals that say nothing about the job: the same one can pass a moment later."""
 FIRST_PAUSE_SECONDS: Final = 0.1
 LONGEST_PAUSE_SECONDS: Final = 5.0
+
+
+async def log_line(writer: Writer, leased: Leased, level: str, text: str) -> None:
+    """Log a line beside the work of ``leased``. A line is not worth waiting for: nothing, where it is refused."""
+    data = {"level": level, "text": text}
+    with suppress(Refused):
+        await writer.commit(
+            emit_log, "worker.log", space=leased.space, agent=leased.name, instruction=leased.instruction, data=data
+        )
 
 
 async def commit_with_retry(

@@ -18,7 +18,7 @@ from kernel.policy.scheduling import may_yield
 from kernel.procs.spec import NodeLost, SpawnTransient
 from kernel.rule.draft import Author
 from kernel.services.budgets import Admission, BudgetEnforcer
-from kernel.services.completion import Completer, Ending, commit_with_retry, of_lost, of_result
+from kernel.services.completion import Completer, Ending, commit_with_retry, log_line, of_lost, of_result
 from kernel.services.kept_workers import LEAVE_SECONDS, Place, Worker
 from kernel.services.preparation import NotHome
 from kernel.services.session_pause import HandedSession, PausableDeadline, SessionPause
@@ -31,7 +31,7 @@ from kernel.store.circuit_breakers import record_answer
 from kernel.store.feed import Feed
 from kernel.store.quotas import QuotaReached, tell_reached
 from kernel.store.reader import Reader
-from kernel.store.transaction import Transaction, emit_log
+from kernel.store.transaction import Transaction
 from kernel.store.transitions.close import book_late, reply
 from kernel.store.transitions.journal import Pressing, journal
 from kernel.store.transitions.lease import Leased
@@ -126,7 +126,7 @@ class Conversation(msgspec.Struct, eq=False, kw_only=True):
                 handlers=self,
                 deadline=self.deadline,
                 pause=self.pause,
-                resumed=resumed,
+                resumed=resumed or HandedSession(),
             )
             try:
                 if seconds_left is None:
@@ -267,16 +267,7 @@ class Conversation(msgspec.Struct, eq=False, kw_only=True):
     async def on_log(self, line: Log, /) -> None:
         """Log one line, after the notice that the worker runs."""
         await self.on_at_work()
-        leased = self.leased
-        with contextlib.suppress(Refused):  # a line of log is not worth waiting for
-            await self.services.writer.commit(
-                emit_log,
-                "worker.log",
-                space=leased.space,
-                agent=leased.name,
-                instruction=leased.instruction,
-                data={"level": line.level, "text": line.text},
-            )
+        await log_line(self.services.writer, self.leased, line.level, line.text)
 
     def on_live(self, frame: Delta | Progress, /) -> None:
         """Show what is being said or done."""

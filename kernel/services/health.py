@@ -20,28 +20,6 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 OWN: Final = Path("/proc/self/cgroup")
 
 
-class MemoryPressure:
-    """Tells whether memory is short: then nothing more is started, and what runs goes on.
-
-    The tighter of two counts: the machine, and the control group we are in (a container's limit). Asked before every
-    lease, looks once a second. ``clock`` is in seconds.
-    """
-
-    def __init__(self, *, clock: Callable[[], float], look: Callable[[], float] | None = None) -> None:
-        self._clock = clock
-        self._look = look or free_part
-        self._looked_at: float | None = None
-        self._free = 1.0
-
-    def pressed(self, reserve: float) -> bool:
-        """Return whether less than ``reserve`` (a fraction) of the memory is free."""
-        now = self._clock()
-        if self._looked_at is None or now - self._looked_at >= FRESH_SECONDS:
-            self._looked_at = now
-            self._free = self._look()
-        return self._free < reserve
-
-
 def free_part(cgroups: Path = CGROUPS, own: Path = OWN) -> float:
     """Return the free fraction of the memory, here or in the control group that has least. Reads /proc and /sys."""
     parts = [_free_in_machine()]
@@ -88,6 +66,27 @@ def _free_in(group: Path) -> float | None:
         return None
     cached = int(counts.get("inactive_file", 0)) + int(counts.get("active_file", 0))
     return max(0.0, 1 - max(0, used - cached) / int(limit))
+
+
+class MemoryPressure(msgspec.Struct, eq=False, kw_only=True):
+    """Tells whether memory is short: then nothing more is started, and what runs goes on.
+
+    The tighter of two counts: the machine, and the control group we are in (a container's limit). Asked before every
+    lease, looks once a second. ``clock`` is in seconds.
+    """
+
+    clock: Callable[[], float]
+    look: Callable[[], float] = free_part
+    _looked_at: float | None = None
+    _free: float = 1.0
+
+    def pressed(self, reserve: float) -> bool:
+        """Return whether less than ``reserve`` (a fraction) of the memory is free."""
+        now = self.clock()
+        if self._looked_at is None or now - self._looked_at >= FRESH_SECONDS:
+            self._looked_at = now
+            self._free = self.look()
+        return self._free < reserve
 
 
 _MICROSECONDS: Final = 1_000_000

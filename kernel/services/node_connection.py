@@ -120,37 +120,30 @@ def session_with(
     return NodeSession(name, project, term, partial(enter, name), hello_seconds=hello_seconds)
 
 
-class NodeConnection:
+class NodeConnection(msgspec.Struct, eq=False, kw_only=True):
     """One node: its sessions, its state, and whether it is given anything new."""
 
-    def __init__(
-        self,
-        name: str,
-        settings: NodeSettings,
-        *,
-        draining: bool,
-        new_session: Callable[[], NodeSession],
-        opener: Opener | None,
-        changed: Callable[["NodeConnection", bool], None],
-        now_ms: Callable[[], int],
-        chance: Callable[[], float],
-    ) -> None:
-        """``opener``: None where the node connects by itself. ``changed`` is called with whether the state moved."""
-        self.name = name
-        self.settings = settings
-        self.draining = draining
-        self.session: NodeSession | None = None
-        self.reach: Reach = "off"
-        self.since_ms = now_ms()
-        self.why = NOT_DIALLED if settings.via == "join" else None
-        self._new_session = new_session
-        self.dialled = DialledNode()
-        self._opener = opener or self.dialled.transport
-        self._changed = changed
-        self._now_ms = now_ms
-        self._chance = chance
-        self._connecting = trio.CancelScope()
-        self._leaving = trio.Event()
+    name: str
+    settings: NodeSettings
+    draining: bool
+    new_session: Callable[[], NodeSession]
+    opener: Opener | None
+    """None where the node connects by itself."""
+    changed: Callable[["NodeConnection", bool], None]
+    """Called with whether the state moved."""
+    now_ms: Callable[[], int]
+    chance: Callable[[], float]
+    session: NodeSession | None = None
+    reach: Reach = "off"
+    since_ms: int = 0
+    why: str | None = None
+    dialled: DialledNode = msgspec.field(default_factory=DialledNode)
+    _connecting: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
+    _leaving: trio.Event = msgspec.field(default_factory=trio.Event)
+
+    def __post_init__(self) -> None:
+        self.since_ms = self.now_ms()
+        self.why = NOT_DIALLED if self.settings.via == "join" else None
 
     @property
     def state(self) -> NodeState:
@@ -170,7 +163,7 @@ class NodeConnection:
         while not self._leaving.is_set():
             self._move("began", self.why)
             began = trio.current_time()
-            session = self.session = self._new_session()
+            session = self.session = self.new_session()
             try:
                 refused = await self._speak(session)
                 held_seconds = trio.current_time() - began if session.connected.is_set() else 0.0
@@ -182,7 +175,7 @@ class NodeConnection:
                 break
             failures = node_states.failures_after(failures, held_seconds)
             refusals = 0 if refused is None else refusals + 1
-            pause = node_states.pause_seconds(failures, self._chance())
+            pause = node_states.pause_seconds(failures, self.chance())
             with trio.CancelScope() as self._connecting:
                 await trio.sleep(pause if refused is None else node_states.refused_seconds(refusals))
         self._move("ended")
@@ -200,7 +193,7 @@ class NodeConnection:
         why = "the stream ended"
         try:
             with trio.CancelScope() as self._connecting:
-                async with self._opener() as transport:
+                async with (self.opener or self.dialled.transport)() as transport:
                     try:
                         await session.speak(transport.stream, lambda: self._move("opened"))
                     except NodeRefused as refused:
@@ -222,8 +215,8 @@ class NodeConnection:
         self.reach = node_states.after(before, event)
         self.why = None if self.reach == "up" else why or self.why
         if self.reach != before:
-            self.since_ms = self._now_ms()
+            self.since_ms = self.now_ms()
             level = logging.WARNING if self.reach == "lost" or event == "refused" else logging.INFO
             logger.log(level, "node.%s %s: %s", self.reach, self.name, self.why or event)
         if (self.reach, self.why) != (before, told):
-            self._changed(self, self.reach != before)
+            self.changed(self, self.reach != before)

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.agents.nodes import Address
@@ -100,42 +101,34 @@ REFUSALS_MS: Final = 60_000
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  (compared with, not listened at)
 
 
-class NodeListener:
+class NodeListener(msgspec.Struct, eq=False, kw_only=True):
     """Lets nodes in that show their token."""
 
-    def __init__(
-        self,
-        *,
-        address: Address | None,
-        state_dir: Path,
-        digests: Callable[[], Mapping[str, bytes]],
-        carry: Callable[[str, trio.abc.Stream], Awaitable[None]],
-        now_ms: Callable[[], int],
-    ) -> None:
-        """``digests``: SHA-256 of each node's token. ``carry`` has a node spoken to until the connection ends."""
-        assert address is not None
-        self._address = address
-        self._folder = state_dir / FOLDER
-        self._digests = digests
-        self._carry = carry
-        self._now_ms = now_ms
-        self.listens = trio.Event()
-        self.port = 0
-        self._sha256 = ""
-        self._strangers: dict[trio.SocketStream, trio.CancelScope] = {}
-        """Oldest first."""
-        self._refused = 0
-        self._refused_since_ms = 0
+    address: Address
+    folder: Path
+    """In the state directory."""
+    digests: Callable[[], Mapping[str, bytes]]
+    """SHA-256 of each node's token."""
+    carry: Callable[[str, trio.abc.Stream], Awaitable[None]]
+    """Has a node spoken to until the connection ends."""
+    now_ms: Callable[[], int]
+    listens: trio.Event = msgspec.field(default_factory=trio.Event)
+    port: int = 0
+    _sha256: str = ""
+    _strangers: dict[trio.SocketStream, trio.CancelScope] = {}
+    """Oldest first."""
+    _refused: int = 0
+    _refused_since_ms: int = 0
 
     def word(self, node: str, token: str, host: str | None) -> str:
         """The join word of a node. ``host`` is where the node finds this machine."""
-        own = socket.gethostname() if self._address.host in _EVERYWHERE else self._address.host
+        own = socket.gethostname() if self.address.host in _EVERYWHERE else self.address.host
         return JoinWord(host=host or own, port=self.port, sha256=self._sha256, token=token, node=node).encode()
 
     async def run(self) -> None:
         """Let nodes in until cancelled. Where the port cannot be had it says so in the log, and tries again."""
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        path, self._sha256 = await trio.to_thread.run_sync(certificate_in, self._folder)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        path, self._sha256 = await trio.to_thread.run_sync(certificate_in, self.folder)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.load_cert_chain(path)
@@ -144,14 +137,14 @@ class NodeListener:
                 listeners = await self._open()
                 break
             except OSError as error:
-                logger.warning("nodes.port %s:%d cannot be had: %s", *self._address, error.strerror)
+                logger.warning("nodes.port %s:%d cannot be had: %s", *self.address, error.strerror)
                 await trio.sleep(HANDSHAKE_SECONDS)
         self.port = int(listeners[0].socket.getsockname()[1])
-        kept = self._folder / PORT
+        kept = self.folder / PORT
         with suppress(OSError):
             kept.write_text(f"{self.port}\n", "ascii")
             os.chmod(kept, 0o600)
-        logger.info("nodes.listening %s:%d", self._address.host, self.port)
+        logger.info("nodes.listening %s:%d", self.address.host, self.port)
         self.listens.set()
         async with trio.open_nursery() as nursery:
             let_in: Callable[[trio.SocketStream], Awaitable[None]] = partial(self._let_in, context)
@@ -159,10 +152,10 @@ class NodeListener:
 
     async def _open(self) -> list[trio.SocketListener]:
         """Listen at the address; where it leaves the port to us, at the one of the last time if that is free."""
-        host, port = self._address
+        host, port = self.address
         if port == 0:
             with suppress(OSError, ValueError):
-                last = int((self._folder / PORT).read_text("ascii"))
+                last = int((self.folder / PORT).read_text("ascii"))
                 return await trio.open_tcp_listeners(last, host=host)
         return await trio.open_tcp_listeners(port, host=host)
 
@@ -179,7 +172,7 @@ class NodeListener:
                 finally:
                     self._strangers.pop(plain, None)
             if node is not None:
-                await self._carry(node, stream)
+                await self.carry(node, stream)
         except (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError) as error:
             logger.debug("nodes.connection_broke %r", error)
         except Exception:
@@ -198,14 +191,14 @@ class NodeListener:
             line += byte
         shown = hashlib.sha256(bytes(line[:-1])).digest()
         found: str | None = None
-        for name, digest in self._digests().items():
+        for name, digest in self.digests().items():
             if hmac.compare_digest(digest, shown):
                 found = name
         return found
 
     def _note_refusal(self) -> None:
         self._refused += 1
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         if now_ms - self._refused_since_ms >= REFUSALS_MS:
             logger.warning("nodes.refused %d connections without a valid token", self._refused)
             self._refused, self._refused_since_ms = 0, now_ms

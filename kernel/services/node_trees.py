@@ -25,6 +25,7 @@ from kernel.git.view import View
 from kernel.procs.handle import CannotHandOver
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
+from kernel.services.completion import log_line
 from kernel.services.node_files import NodeFiles, NodePlace, private_bytes, relocate, skill_folders
 from kernel.services.nodes import Nodes
 from kernel.services.preparation import NotHome, Preparation, Prepared
@@ -33,7 +34,6 @@ from kernel.services.working_directory import folder_name
 from kernel.services.worktrees import Worktrees
 from kernel.store import workflows, worktrees
 from kernel.store.reader import Reader
-from kernel.store.transaction import emit_log
 from kernel.store.transitions.lease import Leased
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
@@ -154,7 +154,7 @@ class NodePreparation(Preparation):
             message += f" ({run_id(leased.run)})"
         sync = NodeSync(home, clone, node=self.name, agent=leased.name, message=message)
         for note in (await sync.bring()).notes:
-            await self._say(leased, note)
+            await log_line(self.parts.writer, leased, "warning", note[:_LOG_LETTERS])
         cwd = f"{top}/{home.tree.folder}".rstrip("/")
         await self._set_up(home.tree, clone, cwd, box)
         if start.command and start.pinned:
@@ -240,21 +240,13 @@ class NodePreparation(Preparation):
         except (Refused, OSError) as error:
             text = f"what was done on {self.name} has not come back, and stays in {ready.place.tree} there: {error}"
             logger.warning("node.files %s", text)
-            await self._say(leased, text)
+            await log_line(self.parts.writer, leased, "warning", text[:_LOG_LETTERS])
             refusal = NotHome(text)
         with suppress(Refused, SpawnTransient):
             await ready.files.remove()
         await self.parts.work.finish(leased)
         if refusal is not None:
             raise refusal
-
-    async def _say(self, leased: Leased, text: str) -> None:
-        data = {"level": "warning", "text": text[:_LOG_LETTERS]}
-        space, agent, instruction = leased.space, leased.name, leased.instruction
-        with suppress(Refused):
-            await self.parts.writer.commit(
-                emit_log, "worker.log", space=space, agent=agent, instruction=instruction, data=data
-            )
 
 
 def private_box(bubblewrap: str, top: str, facts: NodeFacts) -> Sandbox:

@@ -25,7 +25,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeSession
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_connection import NodeConnection, Transport, engine_transport
-from kernel.services.node_listener import NodeListener
+from kernel.services.node_listener import FOLDER, NodeListener
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import instructions, nodes
 from kernel.store.reader import Reader
@@ -95,40 +95,33 @@ class Wanted(NamedTuple):
     """As it was added, or stands in the file: the members of a group have a number behind that."""
 
 
-class Nodes:
+class Nodes(msgspec.Struct, eq=False, kw_only=True):
     """Keeps a link to each node there should be."""
 
-    def __init__(
-        self,
-        *,
-        log: Log,
-        files: TrustedFiles,
-        state_dir: Path,
-        new_session: SessionMaker,
-        chance: Callable[[], float],
-        running: Callable[[], Mapping[str, int]] = dict,
-    ) -> None:
-        """``running``: how many attempts run on each node."""
-        self._reader, self._writer, self._now_ms = log
-        self._state_dir = state_dir
-        self._catalog, self._environ, self._trust = files
-        self._new_session = new_session
-        self._chance = chance
-        self.running = running
-        self._project = ""
-        self._wanted: dict[str, Wanted] | None = None
-        self._links: dict[str, NodeConnection] = {}
-        self._told: list[tuple[str, str, str | None]] = []
-        self._known_of: dict[str, tuple[str, str | None]] = {}
-        """What was told last of each: one that refuses again and again is told of once."""
-        self._again = trio.Event()
-        self._taken_up = trio.Event()
-        """What was wanted before is there; another event each time."""
-        self.listener: NodeListener | None = None
-        """None where nobody dials home."""
-        self._scaling = NodeScaling(log.reader, log.now_ms)
-        self._since_ms = log.now_ms()
-        self._watching: list[Callable[[], None]] = []
+    log: Log
+    files: TrustedFiles
+    state_dir: Path
+    new_session: SessionMaker
+    chance: Callable[[], float]
+    scaling: NodeScaling
+    running: Callable[[], Mapping[str, int]] = dict
+    """How many attempts run on each node."""
+    listener: NodeListener | None = None
+    """None where no node connects by itself."""
+    _project: str = ""
+    _wanted: dict[str, Wanted] | None = None
+    _links: dict[str, NodeConnection] = {}
+    _told: list[tuple[str, str, str | None]] = []
+    _known_of: dict[str, tuple[str, str | None]] = {}
+    """What was told last of each: one that refuses again and again is told of once."""
+    _again: trio.Event = msgspec.field(default_factory=trio.Event)
+    _taken_up: trio.Event = msgspec.field(default_factory=trio.Event)
+    """What was wanted before is there; another event each time."""
+    _since_ms: int = 0
+    _watching: list[Callable[[], None]] = []
+
+    def __post_init__(self) -> None:
+        self._since_ms = self.log.now_ms()
 
     # -- for others -------------------------------------------------------------------------------------
 
@@ -177,9 +170,9 @@ class Nodes:
                 raise Refused(
                     "conflict", f"the project file has a node {name}", "change it there, or take another name"
                 )
-            await self._writer.commit(nodes.set_token, name, digest)
+            await self.log.writer.commit(nodes.set_token, name, digest)
         else:
-            await self._writer.commit(nodes.add, name, settings, digest)
+            await self.log.writer.commit(nodes.add, name, settings, digest)
         if name in self._links:
             self._links[name].dialled.leave()  # whoever came by the word before
         self.look_again()
@@ -195,7 +188,7 @@ class Nodes:
     async def drain(self, name: str, *, draining: bool) -> None:
         """Give a node nothing new, or again something. Raises Refused (not_found)."""
         self._check_known(name)
-        await self._writer.commit(partial(nodes.drain, draining=draining), name)
+        await self.log.writer.commit(partial(nodes.drain, draining=draining), name)
         if name in self._links:
             self._links[name].draining = draining
         self.look_again()
@@ -211,7 +204,7 @@ class Nodes:
         if at_work and not force:
             hint = f"awk node drain {name} and wait, or repeat with --force: its work is done again elsewhere"
             raise Refused("conflict", f"{at_work} attempts run on {name}", hint)
-        await self._writer.commit(nodes.remove, name)
+        await self.log.writer.commit(nodes.remove, name)
         self.look_again()
 
     def _known(self) -> dict[str, Wanted]:
@@ -225,7 +218,7 @@ class Nodes:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep links until cancelled. It has started once it knows which nodes there are."""
-        self._project = await self._writer.commit(nodes.project_id, secrets.token_hex(8))
+        self._project = await self.log.writer.commit(nodes.project_id, secrets.token_hex(8))
         self._links.clear()
         self.listener = None
         async with trio.open_nursery() as nursery:
@@ -243,7 +236,7 @@ class Nodes:
                         self._known_of[name] = state, why
                         with suppress(Refused):  # a disk that is full: kernel.log has it
                             data = {"node": name, "state": state, "why": why}
-                            await self._writer.commit(emit_log, "node.changed", data=data)
+                            await self.log.writer.commit(emit_log, "node.changed", data=data)
                 self._taken_up.set()
                 self._taken_up = trio.Event()
                 for changed in self._watching:
@@ -255,8 +248,8 @@ class Nodes:
 
     def wanted(self) -> dict[str, Wanted]:
         """The nodes there should be, by name: those of the file, then those that were added."""
-        project = self._catalog.kept_project()
-        kept = {one.name: one for one in self._reader.now(nodes.all_)}
+        project = self.files.catalog.kept_project()
+        kept = {one.name: one for one in self.log.reader.now(nodes.all_)}
         single: dict[str, Wanted] = {}
         for name, settings in project.nodes.items():
             why = self._fault(name, settings)
@@ -271,14 +264,14 @@ class Nodes:
             if wanted.settings.most == 1 or wanted.why is not None:
                 found[name] = wanted
                 continue
-            for member in self._scaling.members(name, wanted.settings, self._links, self.running()):
+            for member in self.scaling.members(name, wanted.settings, self._links, self.running()):
                 draining = wanted.draining or (member in kept and kept[member].draining)
                 found[member] = wanted._replace(draining=draining, group=name)
         return found
 
     def _fault(self, name: str, settings: NodeSettings) -> str | None:
         try:
-            return self._trust.fault(node_unit(name, settings, self._catalog.root))
+            return self.files.trust.fault(node_unit(name, settings, self.files.catalog.root))
         except BadDefinition as error:
             return error.text
 
@@ -288,7 +281,7 @@ class Nodes:
         if fault is not None:
             raise CommandMissing(fault)
         far = ("node", "--project-id", self._id_at(name))
-        return engine_transport(wanted.settings, far, name, self._environ, str(self._catalog.root))
+        return engine_transport(wanted.settings, far, name, self.files.environ, str(self.files.catalog.root))
 
     def _take_up(self, wanted: dict[str, Wanted], nursery: trio.Nursery) -> None:
         self._wanted = wanted
@@ -302,7 +295,7 @@ class Nodes:
             self._links[name] = kept = self._new_link(name, wanted[name])
             nursery.start_soon(self._keep, name, kept)
         if self.listener is None and (
-            self._catalog.kept_project().nodes_listen is not None
+            self.files.catalog.kept_project().nodes_listen is not None
             or any(one.settings.via == "join" and one.why is None for one in wanted.values())
         ):
             self.listener = self._new_listener()
@@ -318,14 +311,14 @@ class Nodes:
 
     def _new_link(self, name: str, wanted: Wanted) -> NodeConnection:
         return NodeConnection(
-            name,
-            wanted.settings,
+            name=name,
+            settings=wanted.settings,
             draining=wanted.draining,
-            new_session=partial(self._new_session, name, self._id_at(name), hello_seconds(wanted.settings)),
+            new_session=partial(self.new_session, name, self._id_at(name), hello_seconds(wanted.settings)),
             opener=None if wanted.settings.via == "join" else partial(self._opened, name, wanted),
             changed=self._changed,
-            now_ms=self._now_ms,
-            chance=self._chance,
+            now_ms=self.log.now_ms,
+            chance=self.chance,
         )
 
     def _id_at(self, name: str) -> str:
@@ -341,16 +334,18 @@ class Nodes:
             self.look_again()
 
     def _new_listener(self) -> NodeListener:
-        asked = self._catalog.kept_project().nodes_listen
-        if asked is not None and self._trust.fault(listen_unit(asked)):
+        asked = self.files.catalog.kept_project().nodes_listen
+        if asked is not None and self.files.trust.fault(listen_unit(asked)):
             logger.warning("nodes.unusable nodes_listen: it is not trusted yet; look at it and keep it with awk trust")
             asked = None
+        address = address_of(asked or LISTEN_DEFAULT) or address_of(LISTEN_DEFAULT)
+        assert address is not None
         return NodeListener(
-            address=address_of(asked or LISTEN_DEFAULT) or address_of(LISTEN_DEFAULT),
-            state_dir=self._state_dir,
-            digests=lambda: dict(self._reader.now(lambda conn: list(nodes.digests(conn)))),
+            address=address,
+            folder=self.state_dir / FOLDER,
+            digests=lambda: dict(self.log.reader.now(lambda conn: list(nodes.digests(conn)))),
             carry=self._carry,
-            now_ms=self._now_ms,
+            now_ms=self.log.now_ms,
         )
 
     async def _carry(self, name: str, stream: trio.abc.Stream) -> None:

@@ -87,25 +87,16 @@ _PLACES: Final[Mapping[FileGroup, _Place]] = MappingProxyType(
 )
 
 
-class Prune:
+class Prune(msgspec.Struct, eq=False):
     """Looks and removes, one request after the other. ``busy`` tells that work is under way."""
 
-    def __init__(
-        self,
-        state: Path,
-        reader: Reader,
-        writer: Writer,
-        trees: WorktreeSweep,
-        busy: Callable[[], bool],
-        now_ms: Callable[[], int],
-    ) -> None:
-        self._state = str(state)
-        self._reader = reader
-        self._writer = writer
-        self._trees = trees
-        self._busy = busy
-        self._now_ms = now_ms
-        self._turn = trio.Lock()
+    state: Path
+    reader: Reader
+    writer: Writer
+    trees: WorktreeSweep
+    busy: Callable[[], bool]
+    now_ms: Callable[[], int]
+    _turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def prune(self, asked: PruneRequest) -> PruneReport:
         """Remove what may go of the groups that are asked for, or only tell of it. Raises Refused, StorageFailed.
@@ -123,7 +114,7 @@ class Prune:
                     decided += await self._prune_pages(asked.dry_run)
                 else:
                     decided += await trio.to_thread.run_sync(
-                        prune_files, self._state, group, self._now_ms(), asked.dry_run
+                        prune_files, str(self.state), group, self.now_ms(), asked.dry_run
                     )
         removed = tuple(
             PrunedRow(group=one.group, what=one.what, why=one.why, bytes=one.bytes)
@@ -142,12 +133,12 @@ class Prune:
         )
 
     async def _prune_trees(self, dry_run: bool) -> Decided:
-        ended = self._reader.now(worktrees.of_ended)
+        ended = self.reader.now(worktrees.of_ended)
         sizes = [(await trio.to_thread.run_sync(room_of, Path(tree.path)))[0] for tree in ended]
         if dry_run:
-            stays = {(tree.run, tree.agent): await self._trees.kept_because(tree) for tree in ended}
+            stays = {(tree.run, tree.agent): await self.trees.kept_because(tree) for tree in ended}
         else:
-            _, kept = await self._trees.remove(ended, force=False)
+            _, kept = await self.trees.remove(ended, force=False)
             stays = {(tree.run, tree.agent): tree.why or "it could not be looked at" for tree in kept}
         why = "its run has ended, and nothing in it would be lost"
         return [
@@ -159,19 +150,19 @@ class Prune:
         ]
 
     async def _prune_pages(self, dry_run: bool) -> Decided:
-        free, whole = self._reader.now(free_and_whole)
+        free, whole = self.reader.now(free_and_whole)
         pages = Leftover(
             group="database",
             what="free pages",
             why="so much of the database is empty",
             bytes=free,
             whole_bytes=whole,
-            busy=self._busy(),
+            busy=self.busy(),
         )
         stays = kept_because(pages)
         if not stays and not dry_run:
-            await self._writer.commit(give_back)
-            left, _ = self._reader.now(free_and_whole)
+            await self.writer.commit(give_back)
+            left, _ = self.reader.now(free_and_whole)
             if left >= free:
                 stays = "it could not be rewritten now, and kernel.log says why: ask again"
             pages = msgspec.structs.replace(pages, bytes=free if stays else free - left)

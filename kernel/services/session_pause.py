@@ -113,8 +113,8 @@ class HandedSession(msgspec.Struct, frozen=True, kw_only=True):
     ``left_seconds`` is what is left of the total limit; None: all of it.
     """
 
-    ready: bool
-    left_seconds: float | None
+    ready: bool = False
+    left_seconds: float | None = None
     pings: int = 0
     tool_runs: bool = False
     doing: str = ""

@@ -7,7 +7,6 @@ The log follows git: what a branch came to is written once git has it, and found
 import itertools
 import logging
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +21,7 @@ from kernel.git.node_sync import NodeSync
 from kernel.policy.landing import tightest
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
-from kernel.services.completion import commit_with_retry
+from kernel.services.completion import commit_with_retry, log_line
 from kernel.services.logins import Logins
 from kernel.services.preparation import Preparation, Prepared
 from kernel.services.working_directory import Confinement
@@ -30,7 +29,6 @@ from kernel.services.worktrees import Worktrees
 from kernel.store import worktrees
 from kernel.store.attempts import Identity
 from kernel.store.reader import Reader
-from kernel.store.transaction import emit_log
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.worktrees import worktree_moved
 from kernel.store.workflows import WorkflowRecord
@@ -116,12 +114,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
         except (Refused, SpawnTransient, OSError) as error:
             text = f"what is in its working tree is not committed: {error}"
             logger.warning("worktree.uncommitted %s: %s", tree.path, error)
-            data = {"level": "warning", "text": text[:2000]}
-            space, agent, instruction = leased.space, leased.name, leased.instruction
-            with suppress(Refused):
-                await self.writer.commit(
-                    emit_log, "worker.log", space=space, agent=agent, instruction=instruction, data=data
-                )
+            await log_line(self.writer, leased, "warning", text[:2000])
 
     def place(self, identity: Identity) -> Place:
         """The tree that the author of a call works in. Raises Refused where there is none."""

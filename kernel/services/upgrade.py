@@ -9,11 +9,9 @@ is put back uncharged; a command that takes too long refuses the upgrade for now
 import logging
 import os
 import secrets
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -33,7 +31,6 @@ from kernel.services.handover import (
     children_of,
     encode,
     interpreter_at,
-    try_version,
 )
 from kernel.store.transitions.recovery import upgrade_failed, upgraded
 from kernel.store.writer import Writer
@@ -64,38 +61,30 @@ class NotNow(Exception):
     """Work could not be brought to where it can be handed over. The text says what keeps it."""
 
 
-class Upgrade:
+class Upgrade(msgspec.Struct, eq=False, kw_only=True):
     """The upgrades of one kernel, one at a time. ``leaving`` is set where its program is to be replaced."""
 
-    def __init__(
-        self,
-        *,
-        attempts: Attempts,
-        dispatcher: Dispatcher,
-        spawns: SpawnControl,
-        writer: Writer,
-        version: str,
-        safe_mode: trio.Event,
-        trial: Try,
-        installed: Program,
-    ) -> None:
-        """``installed`` is the program that runs where nobody names another one."""
-        self._attempts = attempts
-        self._dispatcher = dispatcher
-        self._spawns = spawns
-        self._writer = writer
-        self._version = version
-        self._safe_mode = safe_mode
-        self._try = trial
-        self._installed = installed
-        self._asked = trio.Event()
-        self.program = installed
-        """The one that is asked for: what is to be executed, once it leaves."""
-        self.report = UpgradeReport(id="", state="none", before=version, to="")
-        self.leaving = trio.Event()
-        self._children: tuple[int, ...] = ()
-        self._began = 0.0
-        self._taken_over = 0
+    attempts: Attempts
+    dispatcher: Dispatcher
+    spawns: SpawnControl
+    writer: Writer
+    version: str
+    safe_mode: trio.Event
+    trial: Try
+    installed: Program
+    """The program that runs where nobody names another one."""
+    program: Program = Program("", ())
+    """The one that is asked for: what is to be executed, once it leaves."""
+    report: UpgradeReport = UpgradeReport(id="", state="none", before="", to="")
+    leaving: trio.Event = msgspec.field(default_factory=trio.Event)
+    _asked: trio.Event = msgspec.field(default_factory=trio.Event)
+    _children: tuple[int, ...] = ()
+    _began: float = 0.0
+    _taken_over: int = 0
+
+    def __post_init__(self) -> None:
+        self.program = self.installed
+        self.report = UpgradeReport(id="", state="none", before=self.version, to="")
 
     def ask(self, to: str | None) -> UpgradeReport:
         """Begin with the program at ``to``, or the one that is installed. Raises Refused (busy, bad_request)."""
@@ -103,10 +92,10 @@ class Upgrade:
             raise Refused("bad_request", "a kernel is upgraded under its workers on Linux only", "awk restart --kernel")
         if self._asked.is_set():
             raise Refused("busy", "an upgrade is under way", "see how it ends: awk upgrade --status")
-        python = self._installed.python if to is None else interpreter_at(to)
-        self.program = self._installed._replace(python=python)
+        python = self.installed.python if to is None else interpreter_at(to)
+        self.program = self.installed._replace(python=python)
         self.report = UpgradeReport(
-            id=f"u{secrets.token_hex(6)}", state="checking", before=self._version, to=self.program.python
+            id=f"u{secrets.token_hex(6)}", state="checking", before=self.version, to=self.program.python
         )
         self._asked.set()
         return self.report
@@ -134,8 +123,8 @@ class Upgrade:
         """Write down that the old program goes on, then say so: who hears it may ask for another upgrade at once."""
         logger.warning("upgrade.refused %s", reason)
         with suppress(Refused):
-            await self._writer.commit(
-                upgrade_failed, pid=os.getpid(), version=self._version, to=self.report.to, reason=reason
+            await self.writer.commit(
+                upgrade_failed, pid=os.getpid(), version=self.version, to=self.report.to, reason=reason
             )
         self._asked = trio.Event()
         self.report = msgspec.structs.replace(self.report, state="failed", reason=reason)
@@ -143,7 +132,7 @@ class Upgrade:
     def _samples(self) -> tuple[HandedAttempt, ...]:
         """Samples of what would be handed over of the attempts that talk now: whether another version can read it."""
         found: list[HandedAttempt] = []
-        for attempt in self._attempts.running.values():
+        for attempt in self.attempts.running.values():
             with suppress(CannotHandOver):
                 found.append(attempt.export(standing=False))
         return tuple(found)
@@ -153,11 +142,11 @@ class Upgrade:
 
     async def _prepare(self) -> None:
         """Try the new version, and bring all work to a stop. Raises TrialFailed, NotNow; then all goes on."""
-        version = await self._try(self.program, encode(self._table(self._samples(), ())))
+        version = await self.trial(self.program, encode(self._table(self._samples(), ())))
         self.report = msgspec.structs.replace(self.report, to=version)
         fault_point("upgrade.tried")
         self._step("waiting")
-        self._dispatcher.hold_back()
+        self.dispatcher.hold_back()
         try:
             await self._settle()
             await self._bring_to_a_stop()
@@ -168,23 +157,23 @@ class Upgrade:
         self._step("replacing")
 
     def _go_on(self) -> None:
-        for attempt in self._attempts.running.values():
+        for attempt in self.attempts.running.values():
             attempt.pause.release()
-        self._spawns.open()
-        self._dispatcher.go_on()
+        self.spawns.open()
+        self.dispatcher.go_on()
 
     async def _settle(self) -> None:
         """Wait until every attempt talks with its worker, and no command runs. Raises NotNow."""
         if await _until(lambda: not self._unsettled(), SETTLE_SECONDS):
             return
-        for attempt in self._attempts.running.values():
+        for attempt in self.attempts.running.values():
             if not attempt.hands_over and not attempt.completing:
                 attempt.stop("upgrade", STOP_SECONDS)
         if not await _until(lambda: not self._unsettled(), PUT_BACK_SECONDS):
             raise NotNow(f"{', '.join(self._unsettled()[:5])}: try again")
 
     def _unsettled(self) -> list[str]:
-        running = self._attempts.running.values()
+        running = self.attempts.running.values()
         between = [
             f"{one.leased.attempt} has not left the node {one.leased.node}"
             if one.leased.node
@@ -192,29 +181,29 @@ class Upgrade:
             for one in running
             if not one.hands_over
         ]
-        if not between and self._dispatcher.unsettled():
+        if not between and self.dispatcher.unsettled():
             between = ["an attempt is being leased"]
         return [*between, *(f"the command {name or 'that is being started'} runs" for name in self._commands())]
 
     def _commands(self) -> tuple[str, ...]:
-        workers = [one.handle for one in self._attempts.running.values()]
-        kept = [one.worker.handle for one in self._attempts.kept.waiting.values()]
-        return self._spawns.under_way([handle for handle in (*workers, *kept) if handle is not None])
+        workers = [one.handle for one in self.attempts.running.values()]
+        kept = [one.worker.handle for one in self.attempts.kept.waiting.values()]
+        return self.spawns.under_way([handle for handle in (*workers, *kept) if handle is not None])
 
     async def _bring_to_a_stop(self) -> None:
         """Have all conversations stand still at once, and start nothing. Raises NotNow."""
-        self._spawns.shut_off()
+        self.spawns.shut_off()
         self._began = boot_seconds()
-        for attempt in self._attempts.running.values():
+        for attempt in self.attempts.running.values():
             attempt.pause.ask()
 
         def stands() -> bool:
-            return not self._unsettled() and all(one.pause.stands for one in self._attempts.running.values())
+            return not self._unsettled() and all(one.pause.stands for one in self.attempts.running.values())
 
         if not await _until(stands, PAUSE_SECONDS):
             raise NotNow(f"{', '.join(self._unsettled()[:5]) or 'a commit takes long'}: try again")
         try:
-            for attempt in self._attempts.running.values():
+            for attempt in self.attempts.running.values():
                 attempt.export()
         except CannotHandOver as error:
             raise NotNow(f"{error}: try again") from error
@@ -224,13 +213,13 @@ class Upgrade:
 
         ``children`` are processes to be reaped beside its own.
         """
-        self._children += (*children, *await self._spawns.hand_over())
-        self._attempts.kept.close()
+        self._children += (*children, *await self.spawns.hand_over())
+        self.attempts.kept.close()
 
     def hand_over(self, signals: tuple[int, ...]) -> Handover:
         """Return the table, and touch no worker any more. Cancel everything then, without another turn of the loop."""
         attempts: list[HandedAttempt] = []
-        for attempt in self._attempts.running.values():
+        for attempt in self.attempts.running.values():
             try:
                 attempts.append(attempt.export())
             except CannotHandOver as error:  # it was ended meanwhile: the next program finds it as after a death
@@ -241,10 +230,10 @@ class Upgrade:
 
     def _table(self, attempts: tuple[HandedAttempt, ...], signals: tuple[int, ...]) -> Handover:
         return Handover(
-            upgrade=HandedUpgrade(id=self.report.id, before=self._version, to=self.report.to, began=self._began),
+            upgrade=HandedUpgrade(id=self.report.id, before=self.version, to=self.report.to, began=self._began),
             attempts=attempts,
             children=children_of(attempts, self._children),
-            safe_mode=self._safe_mode.is_set(),
+            safe_mode=self.safe_mode.is_set(),
             signals=signals,
         )
 
@@ -254,20 +243,20 @@ class Upgrade:
         told = self.report
         common = {"pid": os.getpid(), "attempts": self._taken_over, "waited_seconds": waited_seconds}
         if returned is None:
-            self.report = msgspec.structs.replace(told, state="done", to=self._version, **common)
+            self.report = msgspec.structs.replace(told, state="done", to=self.version, **common)
         else:
             logger.error("upgrade.returned %s", returned)
             self.report = msgspec.structs.replace(told, state="failed", reason=returned, **common)
             with suppress(Refused):
-                await self._writer.commit(
-                    upgrade_failed, pid=os.getpid(), version=self._version, to=told.to, reason=returned
+                await self.writer.commit(
+                    upgrade_failed, pid=os.getpid(), version=self.version, to=told.to, reason=returned
                 )
         if returned is None:
             with suppress(Refused):
-                await self._writer.commit(
+                await self.writer.commit(
                     upgraded,
                     pid=os.getpid(),
-                    version=self._version,
+                    version=self.version,
                     before=told.before,
                     attempts=self._taken_over,
                     waited_seconds=waited_seconds,
@@ -279,7 +268,7 @@ class Upgrade:
         told = handover.upgrade
         self.report = UpgradeReport(id=told.id, state="replacing", before=told.before, to=told.to)
         self._began, self._taken_over, self._children = told.began, len(handover.attempts), handover.children
-        self._dispatcher.take_over(handover.attempts)
+        self.dispatcher.take_over(handover.attempts)
 
 
 async def _until(holds: Callable[[], bool], seconds: float) -> bool:
@@ -290,26 +279,3 @@ async def _until(holds: Callable[[], bool], seconds: float) -> bool:
             return False
         await trio.sleep(_LOOK_SECONDS)
     return True
-
-
-def upgrade_of(
-    attempts: Attempts,
-    dispatcher: Dispatcher,
-    spawns: SpawnControl,
-    writer: Writer,
-    safe_mode: trio.Event,
-    version: str,
-    words: tuple[str, ...],
-    patience_seconds: float,
-) -> Upgrade:
-    """Make it for a kernel that was started with ``words``: what is installed is the program that runs it."""
-    return Upgrade(
-        attempts=attempts,
-        dispatcher=dispatcher,
-        spawns=spawns,
-        writer=writer,
-        version=version,
-        safe_mode=safe_mode,
-        trial=partial(try_version, patience_seconds=patience_seconds),
-        installed=Program(sys.executable, words),
-    )

@@ -178,51 +178,43 @@ class SessionHandlers(Protocol):
         """Show all that was gathered to be shown."""
 
 
-class WorkerSession:
+class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
     """One conversation. ``run`` returns the ending, or None where the worker left without a terminal frame."""
 
-    def __init__(
-        self,
-        *,
-        link: Link,
-        start: Start,
-        timeouts: Timeouts,
-        handlers: SessionHandlers,
-        heartbeat: Heartbeat | None = None,
-        deadline: PausableDeadline | None = None,
-        pause: SessionPause | None = None,
-        resumed: HandedSession | None = None,
-    ) -> None:
-        """``deadline`` stands still while the worker waits for a person. ``resumed``: an earlier program of this kernel
-        has held it so far.
-        """
-        self._link = link
-        self._start = start
-        self._timeouts = timeouts
-        self._handlers = handlers
-        self._heartbeat = heartbeat or Heartbeat()
-        self._deadline = deadline or PausableDeadline()
-        self._pause = pause or SessionPause()
-        self._resumed = resumed or HandedSession(ready=False, left_seconds=None)
-        self._ready = self._resumed.ready
-        self._notice_at = math.inf
-        self._progress_at = 0.0
-        self._tool_runs = self._resumed.tool_runs
-        self._doing = self._resumed.doing
-        self._forgiven = False
-        """The kernel was late, and nothing has been heard since."""
-        self._pace_from = -math.inf
-        self._paced_frames = 0
-        self._log_lines = self._resumed.log_lines
-        self._noise_lines = self._resumed.noise_lines
-        self._noise_in_a_row = self._resumed.noise_in_a_row
+    link: Link
+    start: Start
+    timeouts: Timeouts
+    handlers: SessionHandlers
+    heartbeat: Heartbeat = msgspec.field(default_factory=Heartbeat)
+    deadline: PausableDeadline = msgspec.field(default_factory=PausableDeadline)
+    """Stands still while the worker waits for a person."""
+    pause: SessionPause = msgspec.field(default_factory=SessionPause)
+    resumed: HandedSession = HandedSession()
+    """As an earlier program of this kernel has left it."""
+    _ready: bool = False
+    _notice_at: float = math.inf
+    _progress_at: float = 0.0
+    _tool_runs: bool = False
+    _doing: str = ""
+    _forgiven: bool = False
+    """The kernel was late, and nothing has been heard since."""
+    _pace_from: float = -math.inf
+    _paced_frames: int = 0
+    _log_lines: int = 0
+    _noise_lines: int = 0
+    _noise_in_a_row: int = 0
+
+    def __post_init__(self) -> None:
+        told = self.resumed
+        self._ready, self._tool_runs, self._doing = told.ready, told.tool_runs, told.doing
+        self._log_lines, self._noise_lines, self._noise_in_a_row = told.log_lines, told.noise_lines, told.noise_in_a_row
 
     def export(self) -> HandedSession:
         """Return what the next program of the kernel needs. Ask only while it stands still."""
         return HandedSession(
             ready=self._ready,
-            left_seconds=self._deadline.left_seconds,
-            pings=self._heartbeat.pings,
+            left_seconds=self.deadline.left_seconds,
+            pings=self.heartbeat.pings,
             tool_runs=self._tool_runs,
             doing=self._doing,
             log_lines=self._log_lines,
@@ -233,33 +225,33 @@ class WorkerSession:
     async def run(self) -> Ending | None:
         """Talk until the worker's terminal frame, its end of output, or a time limit."""
         ending: Ending | None = None
-        left_seconds = self._resumed.left_seconds
-        with self._deadline.move_on_after(self._timeouts.total if left_seconds is None else left_seconds) as total:
+        left_seconds = self.resumed.left_seconds
+        with self.deadline.move_on_after(self.timeouts.total if left_seconds is None else left_seconds) as total:
             ending = await self._talk()
         if total.cancelled_caught:
-            return Ending("incomplete", f"still running after {self._timeouts.total:g} s", cause="total_timeout")
+            return Ending("incomplete", f"still running after {self.timeouts.total:g} s", cause="total_timeout")
         return ending
 
     async def _talk(self) -> Ending | None:
         self._progress_at = trio.current_time()
         if self._ready:
-            self._heartbeat.begin(self._progress_at, self._resumed.pings)
+            self.heartbeat.begin(self._progress_at, self.resumed.pings)
         while True:
-            if self._pause.asked and not self._link.waits:
+            if self.pause.asked and not self.link.waits:
                 await self._stand_still()
-            wake_at = min(self._progress_at + self._patience_seconds(), self._heartbeat.due_at, self._notice_at)
-            frame, silent = self._link.at_hand(), False
+            wake_at = min(self._progress_at + self._patience_seconds(), self.heartbeat.due_at, self._notice_at)
+            frame, silent = self.link.at_hand(), False
             if frame is None:
-                with trio.move_on_at(wake_at) as nap, self._pause.may_interrupt(nap):
-                    frame = await self._link.receive()
+                with trio.move_on_at(wake_at) as nap, self.pause.may_interrupt(nap):
+                    frame = await self.link.receive()
                 silent = nap.cancelled_caught
-                if frame is None and self._pause.asked and silent:
+                if frame is None and self.pause.asked and silent:
                     continue
             now = trio.current_time()
             ending: Ending | None = None
             if frame is not None:
                 self._note_life(frame, now)
-                with self._link.working():
+                with self.link.working():
                     ending = await self._on_frame(frame)
             elif not silent:
                 return None
@@ -267,7 +259,7 @@ class WorkerSession:
                 ending = await self._on_silence(now, wake_at)
             if now >= self._notice_at and ending is None:
                 self._notice_at = math.inf
-                await self._handlers.on_at_work()
+                await self.handlers.on_at_work()
             if ending is not None:
                 return ending
             if frame is not None:
@@ -278,17 +270,17 @@ class WorkerSession:
         began = trio.current_time()
         if self._notice_at < math.inf:
             self._notice_at = math.inf
-            await self._handlers.on_at_work()
-        self._handlers.on_pause()
-        await self._pause.wait()
+            await self.handlers.on_at_work()
+        self.handlers.on_pause()
+        await self.pause.wait()
         self._forgive(trio.current_time() - began)
 
     def _note_life(self, frame: WorkerFrame | Noise, now: float) -> None:
         self._forgiven = False
         if isinstance(frame, Pong):
-            self._heartbeat.pong(frame.n, now)
+            self.heartbeat.pong(frame.n, now)
             return
-        self._heartbeat.heard(now)
+        self.heartbeat.heard(now)
         if not isinstance(frame, Noise):
             self._noise_in_a_row = 0
         if isinstance(frame, Ready | Entry | Delta | Progress):
@@ -300,7 +292,7 @@ class WorkerSession:
         """Have ``frame`` handled and answered. Returns the ending where it is the last one that counts."""
         match frame:
             case Result():
-                return await self._handlers.on_result(frame)
+                return await self.handlers.on_result(frame)
             case Error():
                 return of_error(frame)
             case Ready():
@@ -308,14 +300,14 @@ class WorkerSession:
             case Entry():
                 return await self._on_entry(frame)
             case Delta() | Progress():
-                self._handlers.on_live(frame)
+                self.handlers.on_live(frame)
             case Log():
                 self._log_lines += 1
                 if self._log_lines == LOG_LINES:
                     text = f"{LOG_LINES} lines logged: the rest of this attempt's are dropped"
-                    await self._handlers.on_log(Log(level="warning", text=text))
+                    await self.handlers.on_log(Log(level="warning", text=text))
                 elif self._log_lines < LOG_LINES:
-                    await self._handlers.on_log(frame)
+                    await self.handlers.on_log(frame)
             case Noise():
                 return await self._on_noise(frame)
             case Pong():
@@ -331,22 +323,22 @@ class WorkerSession:
             return Ending("failed", text, cause="spawn_permanent")
         if not self._ready:
             self._ready = True
-            for part in split_start(self._start):
-                await self._link.send(part)
-            await self._handlers.on_ready(ready)
+            for part in split_start(self.start):
+                await self.link.send(part)
+            await self.handlers.on_ready(ready)
             now = trio.current_time()
-            self._heartbeat.begin(now)
+            self.heartbeat.begin(now)
             self._notice_at = now + NOTICE_SECONDS
         return None
 
     async def _on_entry(self, entry: Entry) -> Ending | None:
         """Have ``entry`` committed and answered; the last, which is not answered, with the result if that has come."""
-        result = self._link.result_at_hand() if entry.last else None
+        result = self.link.result_at_hand() if entry.last else None
         if result is not None:
-            return await self._handlers.on_result(result, entry)
-        answer = await self._handlers.on_entry(entry)
+            return await self.handlers.on_result(result, entry)
+        answer = await self.handlers.on_entry(entry)
         if not entry.last:
-            await self._link.send(answer)
+            await self.link.send(answer)
         return None
 
     async def _on_noise(self, noise: Noise) -> Ending | None:
@@ -357,7 +349,7 @@ class WorkerSession:
         self._noise_lines += 1
         self._noise_in_a_row += 1
         if self._noise_lines <= NOISE_LINES:
-            await self._handlers.on_log(Log(level="warning", text=f"not a frame ({noise.why}): {noise.text}"))
+            await self.handlers.on_log(Log(level="warning", text=f"not a frame ({noise.why}): {noise.text}"))
         if self._noise_in_a_row <= NOISE_LIMIT:
             return None
         text = f"the worker prints lines that are no frames: over {NOISE_LIMIT} in a row, the last {noise.text[:80]!r}"
@@ -367,37 +359,37 @@ class WorkerSession:
         """Judge a worker that said nothing until ``wake_at``: ping it, or end it. None: it still has time."""
         if now - wake_at > LATE_SECONDS and not self._forgiven:
             self._forgiven = True
-            self._forgive(now - wake_at + self._heartbeat.within_seconds)
+            self._forgive(now - wake_at + self.heartbeat.within_seconds)
             return None
         patience_seconds = self._patience_seconds()
         if now >= self._progress_at + patience_seconds:
-            excused_at = self._deadline.excused_at()
+            excused_at = self.deadline.excused_at()
             if excused_at > self._progress_at:
                 self._progress_at = excused_at
                 return None
             cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
             last = f"; the last it told: {self._doing[:200]}" if self._doing else ""
             return Ending("failed", f"the worker made no progress for {patience_seconds:g} s{last}", cause=cause)
-        if self._deadline.lasts:
-            self._heartbeat.put_off(now)
+        if self.deadline.lasts:
+            self.heartbeat.put_off(now)
             return None
-        ping = self._heartbeat.ask(now)
+        ping = self.heartbeat.ask(now)
         if ping is None:
-            await self._link.ask_for_dump()
+            await self.link.ask_for_dump()
             await trio.sleep(DUMP_SECONDS)
-            text = f"the worker did not answer a ping for {self._heartbeat.within_seconds:g} s"
+            text = f"the worker did not answer a ping for {self.heartbeat.within_seconds:g} s"
             return Ending("failed", text, cause="unresponsive")
-        await self._link.send(ping)
+        await self.link.send(ping)
         return None
 
     def _patience_seconds(self) -> float:
         if not self._ready:
-            return self._timeouts.startup
-        return max(self._timeouts.idle, self._timeouts.tool) if self._tool_runs else self._timeouts.idle
+            return self.timeouts.startup
+        return max(self.timeouts.idle, self.timeouts.tool) if self._tool_runs else self.timeouts.idle
 
     def _forgive(self, seconds: float) -> None:
         self._progress_at += seconds
-        self._heartbeat.forgive(seconds)
+        self.heartbeat.forgive(seconds)
 
     async def _pace(self) -> None:
         """Read a worker slower that says more than anybody can read: its pipe fills, the others get their turn."""

@@ -70,7 +70,7 @@ def test_its_trees_die_with_the_kernel_too(project: Project) -> None:
     assert survivors(trees, seconds=2) == []
 
 
-@pytest.mark.long("tests/kernel/services/test_idle_exit.py")
+@pytest.mark.long("tests/kernel/services/test_supervision.py")
 @pytest.mark.promise("P77")
 def test_a_kernel_that_is_idle_ends_and_the_next_command_starts_one(project: Project) -> None:
     project.write(".agents.yaml", "idle_exit: 1s\n")

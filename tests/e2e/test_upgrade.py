@@ -117,7 +117,7 @@ BROKEN: Final = {
 
 
 SHORT: Final = "raises when it takes over"
-LONG: Final = pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_version_trial.py")
+LONG: Final = pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_handover.py")
 
 
 @pytest.mark.promise("P93")
@@ -155,7 +155,7 @@ def test_a_kernel_killed_in_an_upgrade_is_recovered_like_any_other(project: Proj
     assert project.ended(instruction)["text"] == "finished"
 
 
-@pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_version_trial.py")
+@pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_handover.py")
 @pytest.mark.promise("P93")
 def test_a_program_killed_in_the_moment_of_its_exec_is_followed_by_its_guardian(project: Project) -> None:
     instruction = at_work(project, **{AT: "upgrade.exec:1"})
@@ -167,14 +167,14 @@ def test_a_program_killed_in_the_moment_of_its_exec_is_followed_by_its_guardian(
     assert project.ask("GET", "/upgrade")["reason"] == "the new version ended before it was ready"
 
 
-@pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_version_trial.py")
+@pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_handover.py")
 def test_a_guardian_that_is_killed_is_missed_by_nobody(project: Project) -> None:
     instruction = at_work(project, **{AT: "upgrade.dismissed:1"})
     assert upgrade(project)["state"] == "done"
     finishes(project, instruction)
 
 
-@pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_version_trial.py")
+@pytest.mark.long("tests/kernel/boot/test_replacement.py, tests/kernel/services/test_handover.py")
 @pytest.mark.promise("P93")
 def test_a_version_installed_over_the_one_that_runs_need_not_work_either(project: Project, tmp_path: Path) -> None:
     other = make_version(tmp_path / "other", "9.9.9")

@@ -1,14 +1,24 @@
 """Workers that are kept: how long, how many, and for whom."""
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, cast
 
+import apsw
 import pytest
 import trio
 import trio.testing
 
 from kernel.procs.handle import Handle
+from kernel.services.in_flight import PLACES, InFlight
 from kernel.services.kept_workers import IDLE_SECONDS, MOST, IdleWorker, KeptWorkers, Worker
 from kernel.store.transitions.lease import Leased
+from protocol.ipc import Entry, Exited, Progress, Result
+from protocol.names import instruction_id
+from tests.kernel.services.kernel_core import PlayedLauncher, core
 
 pytestmark = pytest.mark.promise("P36")
 
@@ -102,3 +112,86 @@ async def test_there_are_never_more_than_the_most(workers: KeptWorkers) -> None:
         workers.close()
     assert all(handle.gone.is_set() for handle in handles)
     assert keep(workers, FakeHandle()) is None
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from kernel.services.in_flight import InFlight
+record = InFlight(Path(sys.argv[1]))
+record.begin()
+with record.working("i7"), record.working("i7"):
+    with record.working("i8"):
+        pass
+    with record.working("i9"):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_was_at_is_read_by_the_next(tmp_path: Path) -> None:
+    place = tmp_path / "in-flight"
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(place)], timeout=30, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    record = InFlight(place)
+    assert record.left == frozenset({instruction_id(7), instruction_id(9)})
+    record.begin()
+    assert InFlight(place).left == frozenset()
+
+
+def test_more_than_it_has_places_for_is_no_harm(tmp_path: Path) -> None:
+    place = tmp_path / "in-flight"
+    record = InFlight(place)
+    for _ in range(2):
+        blocks = [record.working(f"i{number}") for number in range(1, PLACES + 3)]
+        for block in blocks:
+            block.__enter__()
+        found = InFlight(place).left
+        assert found is not None
+        assert len(found) == PLACES
+        for block in blocks:
+            block.__exit__(None, None, None)
+        assert InFlight(place).left == frozenset()
+
+
+def test_without_a_record_nobody_knows(tmp_path: Path) -> None:
+    record = InFlight(tmp_path / "nowhere" / "in-flight")
+    assert record.left is None
+    record.begin()
+    with record.working("i1"):
+        pass
+
+
+def test_what_somebody_else_wrote_there_is_no_instruction(tmp_path: Path) -> None:
+    place = tmp_path / "in-flight"
+    place.write_bytes(b"\xff" * 8 + b"\x05" + b"\0" * 7 + b"abc")
+    assert InFlight(place).left == frozenset({instruction_id(5)})
+    os.truncate(place, 0)
+    os.truncate(place, 1 << 30)
+    assert InFlight(place).left == frozenset()
+
+
+@pytest.mark.promise("P13")
+async def test_work_is_in_flight_with_its_frames_and_commits_and_not_while_its_worker_works(
+    tmp_path: Path,
+) -> None:
+    def in_flight() -> object:
+        return InFlight(tmp_path / "in-flight").left
+
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        worker = await it.launcher.next()
+        await worker.say(Progress(what="asking the model"))
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        assert in_flight() == frozenset()
+        stranger = apsw.Connection(str(tmp_path / "agent-worker.db"))
+        stranger.execute("BEGIN IMMEDIATE")
+        await worker.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"))
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        assert in_flight() == {instruction}
+        stranger.execute("ROLLBACK")
+        stranger.close()
+        await worker.say(Result(status="done", text="hi"))
+        await worker.leave(Exited(code=0))
+        assert await it.until(instruction, lambda status: status in ("done", "dead", "failed")) == "done"
+        await trio.testing.wait_all_tasks_blocked(0.1)
+        assert in_flight() == frozenset()

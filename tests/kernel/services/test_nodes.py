@@ -162,6 +162,7 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         state_dir=tmp_path,
         new_session=new_session,
         chance=lambda: 0.0,
+        scaling=NodeScaling(reader, lambda: START_MS),
         running=at_work,
     )
     await nursery.start(writer.run)
@@ -271,14 +272,14 @@ async def test_a_look_that_fails_ends_no_session(
     bench.write(echo("a"))
     await nursery.start(bench.service.run)
     await bench.until("a", lambda one: one.state == "up")
-    looks, wanted = trio.Event(), bench.service.wanted
+    looks, wanted = trio.Event(), Nodes.wanted
 
-    def breaks() -> NoReturn:
-        monkeypatch.setattr(bench.service, "wanted", wanted)
+    def breaks(_service: Nodes) -> NoReturn:
+        monkeypatch.setattr(Nodes, "wanted", wanted)
         looks.set()
         raise ValueError("what nobody thought of")
 
-    monkeypatch.setattr(bench.service, "wanted", breaks)
+    monkeypatch.setattr(Nodes, "wanted", breaks)
     bench.write(echo("a") + echo("b").removeprefix("nodes:\n"))
     bench.service.look_again()
     with trio.fail_after(10):

@@ -7,18 +7,21 @@ from typing import Any
 import pytest
 import trio
 
-from kernel.rule.draft import Author
-from kernel.services.retention import Retention
+from kernel.rule.draft import Author, Draft, RunSpec
+from kernel.services.retention import MEMORY_SPACE_KEPT_MS, MemorySpaceCleanup, Retention
+from kernel.services.working_directory import CliHomes
 from kernel.source.diagnostics import fail
 from kernel.store import entries, feed, messages
 from kernel.store.idempotency import RequestKey, record_response
 from kernel.store.messages import add_feedback, feedback_list
 from kernel.store.resources import create
+from kernel.store.transitions.append import append
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.retention import ROWS, sweep_runs
+from kernel.store.transitions.runs import stop_workflow
 from kernel.store.work_notes import StatusChange, set_status, write_handover
 from kernel.store.writer import Writer
 from protocol.api.instructions import Handover
@@ -265,3 +268,123 @@ async def test_a_sweep_that_was_interrupted_is_finished_by_the_next(store: Store
     await retention(store).sweep()
     assert {one.space for one in store.reader.now(messages.of_run, again.run)} == {"review:main"}
     assert store.database.reader().execute("SELECT count(*) FROM messages WHERE space = ?", (run.space,)).get == 0
+
+
+async def start(store: Store, workspace: str = "memory") -> None:
+    payload = RunSpec(
+        name="review", tag="main", mode="start", file="f", definition=b'{"name":"review","agents":{}}', members=(),
+        kickoff="canary", workspace=workspace,  # type: ignore[arg-type]
+    )  # fmt: skip
+    draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
+    await store.writer.commit(append, draft)
+
+
+def words(store: Store) -> str:
+    return "".join(said.text for said in store.reader.now(messages.channel, "review:main"))
+
+
+def bytes_of(directory: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in directory.iterdir())
+
+
+async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Path) -> None:
+    async with open_store(str(tmp_path / "kernel.db")) as store:
+        cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
+        await start(store)
+        assert await cleanup.run_once() == float("inf")
+        await store.writer.commit(stop_workflow, "review:main", "cancelled", 130)
+        assert await cleanup.run_once() == MEMORY_SPACE_KEPT_MS / 1000
+        assert "canary" in words(store)
+        await start(store)
+        store.clock.now_ms += MEMORY_SPACE_KEPT_MS
+        assert await cleanup.run_once() == float("inf")
+        await store.writer.commit(stop_workflow, "review:main", "cancelled", 130)
+        store.clock.now_ms += MEMORY_SPACE_KEPT_MS
+        assert await cleanup.run_once() == float("inf")
+        assert words(store) == ""
+        assert b"canary" not in bytes_of(tmp_path)
+
+
+async def test_what_was_said_in_memory_goes_with_the_kernel_and_at_the_start_of_the_next(tmp_path: Path) -> None:
+    """`run --rm` ends its kernel at once: nothing is left for a start that may never come."""
+    async with open_store(str(tmp_path / "kernel.db")) as store:
+        for _ in range(2):
+            cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
+            async with trio.open_nursery() as nursery:
+                await nursery.start(cleanup.run)
+                assert b"canary" not in bytes_of(tmp_path)
+                await start(store)
+                await store.writer.commit(stop_workflow, "review:main", "done", 0)
+                assert "canary" in words(store)
+                nursery.cancel_scope.cancel()
+            assert b"canary" not in bytes_of(tmp_path)
+            await start(store)  # as by a kernel that was killed then
+            await store.writer.commit(stop_workflow, "review:main", "done", 0)
+
+
+async def test_what_is_kept_is_kept(tmp_path: Path) -> None:
+    async with open_store(str(tmp_path / "kernel.db")) as store:
+        cleanup = MemorySpaceCleanup(log=store.log, wake=store.feed.new_wake())
+        await start(store, "kept")
+        await store.writer.commit(stop_workflow, "review:main", "done", 0)
+        store.clock.now_ms += 10 * MEMORY_SPACE_KEPT_MS
+        assert await cleanup.run_once() == float("inf")
+        assert "canary" in words(store)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Homes of alice in two places, and of bob in one."""
+    for home in ("alice/dm+alice", "alice/review+main", "bob@review+main/review+main"):
+        (tmp_path / home / "claude").mkdir(parents=True)
+        (tmp_path / home / "claude" / "session.jsonl").write_text("words")
+    return tmp_path
+
+
+def left(root: Path) -> list[str]:
+    """What is there."""
+    return sorted(path.parent.relative_to(root).as_posix() for path in root.glob("*/*/claude"))
+
+
+@pytest.mark.parametrize(
+    ("agent", "space", "kept"),
+    [
+        ("alice", None, ["bob@review+main/review+main"]),
+        (None, "review:main", ["alice/dm+alice"]),
+        ("alice", "review:main", ["alice/dm+alice", "bob@review+main/review+main"]),
+        ("bob@review:main", None, ["alice/dm+alice", "alice/review+main"]),
+        ("carol", None, ["alice/dm+alice", "alice/review+main", "bob@review+main/review+main"]),
+    ],
+)
+async def test_they_go_with_their_agent_and_with_their_space(
+    root: Path, agent: str | None, space: str | None, kept: list[str]
+) -> None:
+    await CliHomes(root).forget(agent, space)
+    assert left(root) == kept
+    assert "going" not in str(sorted(root.glob("*/*")))  # noqa: ASYNC240  (a look at a folder)
+
+
+@pytest.mark.promise("XF05")
+async def test_no_link_leads_out(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "precious").write_text("mine")
+    (root / "alice/dm+alice/claude/link").symlink_to(outside)
+    (root / "alice" / "linked").symlink_to(outside)
+    await CliHomes(root).forget("alice", None)
+    assert (outside / "precious").read_text() == "mine"
+
+
+@pytest.mark.promise("P10")
+async def test_old_ones_are_swept_and_those_in_use_are_not(root: Path, tmp_path: Path) -> None:
+    async with open_store(str(tmp_path / "store.db")) as store:
+        await store.agents("alice")
+        old = (await store.said("dm:alice", "work")).instruction_ids[0]
+        await store.take(old)
+        await store.writer.commit(close, old, 1, status="incomplete", text="")
+        kept_days = 30
+        retention = Retention(log=store.log, kept_seconds=lambda: kept_days * DAY_MS / 1000, homes=CliHomes(root))
+        await retention.sweep()
+        assert left(root) == ["alice/dm+alice"]
+        store.clock.now_ms += (kept_days + 1) * DAY_MS
+        await retention.sweep()
+        assert left(root) == []

@@ -15,20 +15,23 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
 from kernel.agents.schedule import DEFAULT_PROMPT, wakes_text
 from kernel.agents.trust import GrantSource, ProjectTrust, TrustedFiles, schedule_units
-from kernel.rule.draft import Draft, MemberSpec, RunSpec
+from kernel.rule.draft import Author, Draft, MemberSpec, RunSpec
 from kernel.services.runs import Runs
-from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Schedules
-from kernel.store import instructions, messages, timers, workflows
+from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Deadlines, Schedules
+from kernel.store import instructions, messages, timers, voting, workflows
 from kernel.store.agents import AgentSpec, put_agents, set_agent_state
+from kernel.store.database import MEMORY
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import EndStatus, close
 from kernel.store.transitions.runs import stop_workflow
+from kernel.store.transitions.voting import create
 from kernel.store.writer import STORAGE_FULL, Log
 from protocol.agent import AgentDefinition, Schedule
 from protocol.errors import Cause
-from protocol.names import AgentKey, number_of
+from protocol.names import AgentKey, InstructionId, number_of
 from protocol.trust import Grant, digest_of
 from protocol.workflow import Ref, WorkflowDefinition
+from tests.kernel.store.busy_workspace import STARVATION_MS, asked
 from tests.kernel.store.running_store import Store, open_store
 
 DAY_MS = 24 * 3600 * 1000
@@ -537,3 +540,23 @@ async def test_a_consent_is_noticed_when_it_is_written(tmp_path: Path) -> None:
             while not it.armed():
                 await wait_all_tasks_blocked(0.01)
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.promise("P24")
+async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() -> None:
+    """Its only elector is who called for it; the alarm looks again at once, and next at the deadline."""
+    async with open_store(MEMORY) as store:
+        space = await store.workflow("alice")
+        await store.given(space, "work", to=("alice",))
+        wake = store.feed.new_wake()
+        deadlines = Deadlines(log=store.log, wake=wake, starvation_ms=STARVATION_MS)
+        wake.clear()
+        await store.writer.commit(create, space, asked(seconds=20), author=Author(InstructionId("i1"), 1))
+        assert wake.clear()
+        assert await deadlines.run_once() == pytest.approx(20)
+        store.clock.now_ms += 20_000
+        await deadlines.run_once()
+        ended = store.reader.now(voting.one, space, "p1")
+        assert ended is not None
+        assert (ended.state, ended.why) == ("expired", "deadline")
+        assert wake.clear()

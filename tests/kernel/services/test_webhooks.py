@@ -1,7 +1,10 @@
 """Hooks out, against receivers that are real servers on loopback; time is the test's."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import ipaddress
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,11 +12,16 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import UNTRUSTED, ProjectTrust, TrustedFiles
 from kernel.agents.webhooks import outgoing_unit
 from kernel.policy.webhooks import PAUSES_SECONDS, Signed, is_genuine, key_of
+from kernel.services import signed_post
 from kernel.services.signed_post import Asked, Unreached, post
 from kernel.services.webhooks import WAKING, Webhooks
 from kernel.store import feed
@@ -90,6 +98,13 @@ class Bench:
         receiver.url = f"http://127.0.0.1:{port}/in?a=b"
         return receiver
 
+    async def hooked(self, status: int = 200, events: str = "['*']") -> Receiver:
+        """A server whose webhook has its place in the log."""
+        receiver = await self.receiver(status)
+        self.write(receiver.url, events=events)
+        await self.look()
+        return receiver
+
     def write(self, *urls: str, events: str = "['*']", private: bool = True, trusted: bool = True) -> None:
         """Have the project file name these, and trust them."""
         rows = "".join(
@@ -102,6 +117,11 @@ class Bench:
     async def happen(self, type: str = "schedule.untrusted") -> None:
         """Have something happen."""
         await self.writer.commit(emit_log, type, data={"home": "x"})
+
+    async def tell(self) -> None:
+        """Have something happen, and look."""
+        await self.happen()
+        await self.look()
 
     async def look(self) -> None:
         """One turn of each webhook that may be used, to its end."""
@@ -143,8 +163,7 @@ async def test_what_happens_is_told_once_in_order_and_signed(bench: Bench) -> No
     bench.write(receiver.url)
     await bench.look()
     for _ in range(25):
-        await bench.happen()
-    await bench.look()
+        await bench.tell()
     await bench.look()
     assert [one["data"]["ids"]["event"] for one in receiver.bodies] == list(range(2, 27))
     assert len({one.id for one in receiver.got}) == 25
@@ -153,9 +172,7 @@ async def test_what_happens_is_told_once_in_order_and_signed(bench: Bench) -> No
 
 @pytest.mark.promise("P60")
 async def test_only_the_events_that_were_chosen_are_told(bench: Bench) -> None:
-    receiver = await bench.receiver()
-    bench.write(receiver.url, events="[worker.log, approval.rule]")
-    await bench.look()
+    receiver = await bench.hooked(events="[worker.log, approval.rule]")
     for name in ("schedule.untrusted", "worker.log", "schedule.untrusted", "approval.rule"):
         await bench.happen(name)
     await bench.look()
@@ -164,16 +181,12 @@ async def test_only_the_events_that_were_chosen_are_told(bench: Bench) -> None:
 
 @pytest.mark.promise("P60")
 async def test_a_failed_delivery_is_tried_again_by_the_table_and_holds_up_no_other(bench: Bench) -> None:
-    receiver = await bench.receiver(500)
-    bench.write(receiver.url)
-    await bench.look()
-    await bench.happen()
-    await bench.look()
+    receiver = await bench.hooked(500)
+    await bench.tell()
     (failed,) = bench.told()
     assert (failed[0], failed[1]["why"], failed[1]["again_seconds"]) == ("webhook.failed", "status 500", 5)
     receiver.status = 200
-    await bench.happen()
-    await bench.look()
+    await bench.tell()
     assert [one["data"]["ids"]["event"] for one in receiver.bodies] == [1, 3]
     bench.clock[0] += 4_999
     await bench.look()
@@ -188,9 +201,7 @@ async def test_a_failed_delivery_is_tried_again_by_the_table_and_holds_up_no_oth
 
 @pytest.mark.promise("P60")
 async def test_events_behind_a_failed_one_of_a_batch_are_delivered(bench: Bench) -> None:
-    receiver = await bench.receiver(500)
-    bench.write(receiver.url, events="[schedule.untrusted]")
-    await bench.look()
+    receiver = await bench.hooked(500, events="[schedule.untrusted]")
     for _ in range(3):
         await bench.happen()
     for digest, (hook, key) in (await bench.service.usable()).items():
@@ -204,25 +215,19 @@ async def test_events_behind_a_failed_one_of_a_batch_are_delivered(bench: Bench)
 
 @pytest.mark.promise("P60")
 async def test_a_kernel_that_dies_in_a_batch_repeats_one_delivery_at_most(bench: Bench) -> None:
-    receiver = await bench.receiver()
-    bench.write(receiver.url, events="[schedule.untrusted]")
-    await bench.look()
+    receiver = await bench.hooked(events="[schedule.untrusted]")
     [digest] = await bench.service.usable()
     cursors: list[int] = []
     receiver.seen = lambda: cursors.append(getattr(bench.reader.now(standing, digest, 0), "cursor", -1))
     for _ in range(5):
-        await bench.happen()
-    await bench.look()
+        await bench.tell()
     assert cursors == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.promise("P60")
 async def test_after_the_last_try_it_is_given_up_and_told(bench: Bench) -> None:
-    receiver = await bench.receiver(503)
-    bench.write(receiver.url, events="[schedule.untrusted]")
-    await bench.look()
-    await bench.happen()
-    await bench.look()
+    receiver = await bench.hooked(503, events="[schedule.untrusted]")
+    await bench.tell()
     for pause in PAUSES_SECONDS:
         bench.clock[0] += pause * 1000
         await bench.look()
@@ -237,14 +242,10 @@ async def test_after_the_last_try_it_is_given_up_and_told(bench: Bench) -> None:
 
 @pytest.mark.promise("P60")
 async def test_a_failed_delivery_of_a_deleted_event_is_given_up(bench: Bench) -> None:
-    receiver = await bench.receiver(500)
-    bench.write(receiver.url, events="[schedule.untrusted]")
-    await bench.look()
-    await bench.happen()
-    await bench.look()
+    receiver = await bench.hooked(500, events="[schedule.untrusted]")
+    await bench.tell()
     receiver.status = 200
-    await bench.happen()
-    await bench.look()
+    await bench.tell()
     await bench.writer.commit(lambda tx: tx.conn.execute("DELETE FROM events WHERE seq = 1"))
     bench.clock[0] += 5_000
     await bench.look()
@@ -254,12 +255,9 @@ async def test_a_failed_delivery_of_a_deleted_event_is_given_up(bench: Bench) ->
 
 @pytest.mark.promise("P60")
 async def test_410_ends_a_webhook_until_its_entry_is_another(bench: Bench) -> None:
-    receiver = await bench.receiver(500)
-    bench.write(receiver.url)
-    await bench.look()
+    receiver = await bench.hooked(500)
     for receiver.status in (500, 410, 410):
-        await bench.happen()
-        await bench.look()
+        await bench.tell()
     assert len(receiver.got) == 2
     [digest] = await bench.service.usable()
     ended = bench.reader.now(standing, digest, 0)
@@ -269,8 +267,7 @@ async def test_410_ends_a_webhook_until_its_entry_is_another(bench: Bench) -> No
     receiver.status = 200
     bench.write(receiver.url, events="[schedule.untrusted]")
     await bench.look()
-    await bench.happen()
-    await bench.look()
+    await bench.tell()
     assert len(receiver.got) == 3
 
 
@@ -281,8 +278,7 @@ async def test_what_is_not_trusted_is_not_told_and_has_no_place_in_the_log(
     receiver = await bench.receiver()
     bench.write(receiver.url, trusted=False)
     await bench.look()
-    await bench.happen()
-    await bench.look()
+    await bench.tell()
     assert receiver.got == []
     assert [one.split(": ", 1)[1] for one in caplog.messages] == [UNTRUSTED]
     assert bench.reader.now(standing, outgoing_unit(bench.catalog.project().webhooks[0]).digest, 0) is None
@@ -293,8 +289,7 @@ async def test_an_address_of_this_machine_is_not_reached_unless_it_may_be(bench:
     receiver = await bench.receiver()
     bench.write(receiver.url, receiver.url.replace("127.0.0.1", "localhost"), private=False)
     await bench.look()
-    await bench.happen()
-    await bench.look()
+    await bench.tell()
     assert receiver.got == []
     assert ["allow_private" in data["why"] for _, data in bench.told()] == [True, True]
 
@@ -325,11 +320,8 @@ async def test_every_address_of_a_name_is_judged_and_a_judged_one_is_reached(
 
 @pytest.mark.promise("P60")
 async def test_a_redirect_is_a_failure(bench: Bench) -> None:
-    receiver = await bench.receiver(307)
-    bench.write(receiver.url)
-    await bench.look()
-    await bench.happen()
-    await bench.look()
+    await bench.hooked(307)
+    await bench.tell()
     assert [data["why"] for _, data in bench.told()] == ["status 307"]
 
 
@@ -362,3 +354,110 @@ async def test_a_running_service_tells_what_happens_and_a_slow_server_holds_up_o
         await bench.happen()
         await receiver.arrived.wait()
         assert [one["data"]["ids"]["event"] for one in receiver.bodies] == list(range(1, number + 1))
+
+
+pytestmark = pytest.mark.promise("P60")
+
+NOW = datetime.now(UTC)
+LOOPBACK = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+
+
+class Authority:
+    """An authority that this machine believes, or not, and its certificates."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        made = self._begun(self._name, self._key, NOW + timedelta(days=1))
+        made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        self.file = folder / f"{name}.pem"
+        self.file.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+
+    def _begun(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, until: datetime) -> x509.CertificateBuilder:
+        builder = x509.CertificateBuilder(self._name, subject, key.public_key(), x509.random_serial_number())
+        return builder.not_valid_before(NOW - timedelta(days=2)).not_valid_after(until)
+
+    def server(self, of: x509.GeneralName, until: datetime = NOW + timedelta(days=1)) -> ssl.SSLContext:
+        """What a server shows: a certificate of the name or address ``of``."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a server")])
+        made = self._begun(subject, key, until).add_extension(x509.SubjectAlternativeName([of]), critical=False)
+        form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        file = self._folder / f"{key.public_key().public_numbers().x}.pem"
+        certificate = made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        file.write_bytes(key.private_bytes(*form) + certificate)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(file)
+        return context
+
+
+@pytest.fixture
+def believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
+    """An authority that is among those of the machine."""
+    authority = Authority(tmp_path, "believed")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    signed_post.tls_context.cache_clear()
+    yield authority
+    signed_post.tls_context.cache_clear()
+
+
+Serve = Callable[[ssl.SSLContext], Awaitable[int]]
+
+
+@pytest.fixture
+def got() -> list[bytes]:
+    """What the server has read."""
+    return []
+
+
+@pytest.fixture
+async def serve(nursery: trio.Nursery, got: list[bytes]) -> Serve:
+    """Starts a server; gives its port."""
+
+    async def answer(stream: trio.SSLStream[trio.SocketStream]) -> None:
+        try:
+            got.append(bytes(await stream.receive_some(65536)))
+            await stream.send_all(b"HTTP/1.1 204 No Content\r\n\r\n")
+        except (trio.BrokenResourceError, ssl.SSLError):
+            pass  # the client did not like what it was shown
+
+    async def start(context: ssl.SSLContext) -> int:
+        serving = partial(trio.serve_ssl_over_tcp, answer, 0, context, host="127.0.0.1")
+        (listener,) = await nursery.start(serving)
+        return int(listener.transport_listener.socket.getsockname()[1])
+
+    return start
+
+
+async def told(port: int, host: str = "127.0.0.1") -> int:
+    """The status that a delivery is answered with."""
+    return await post(Asked(f"https://{host}:{port}/path", {"X-One": "1"}, b"{}"), lambda _address: True)
+
+
+@pytest.mark.parametrize(("host", "of"), [("127.0.0.1", LOOPBACK), ("localhost", x509.DNSName("localhost"))])
+async def test_a_server_that_proves_its_name_is_told(
+    believed: Authority, serve: Serve, got: list[bytes], host: str, of: x509.GeneralName
+) -> None:
+    port = await serve(believed.server(of))
+    assert await told(port, host) == 204
+    assert got[0].startswith(b"POST /path HTTP/1.1\r\n")
+    assert f"Host: {host}:{port}\r\n".encode() in got[0]
+
+
+async def test_a_wrong_certificate_is_refused_before_anything_is_said(
+    believed: Authority, serve: Serve, got: list[bytes], tmp_path: Path
+) -> None:
+    wrong = {
+        "mismatch": believed.server(x509.DNSName("elsewhere.example")),
+        "expired": believed.server(LOOPBACK, NOW - timedelta(days=1)),
+        "self-signed|self signed|unable to get": Authority(tmp_path, "unknown").server(LOOPBACK),
+    }
+    for why, shown in wrong.items():
+        with pytest.raises(Unreached, match=why):
+            await told(await serve(shown))
+    with pytest.raises(Unreached):
+        await post(
+            Asked(f"http://127.0.0.1:{await serve(believed.server(LOOPBACK))}/", {}, b"{}"), lambda _address: True
+        )
+    assert got == []

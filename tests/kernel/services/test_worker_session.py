@@ -107,6 +107,13 @@ class Conversation:
             nursery.cancel_scope.cancel()
         return ending
 
+    async def hear(self, *frames: WorkerFrame) -> Ending:
+        """Say ``frames``, and run the kernel's side to the ending that they are."""
+        await self.say(*frames)
+        ending = await self.run()
+        assert ending is not None
+        return ending
+
     async def run(self) -> Ending | None:
         """Run the kernel's side to its end."""
         link = Link(self.handle)  # type: ignore[arg-type]
@@ -174,9 +181,9 @@ async def test_the_last_entry_is_heard_before_the_end_and_not_answered() -> None
 @pytest.mark.promise("IF09")
 async def test_the_first_terminal_frame_wins() -> None:
     session = Conversation()
-    await session.say(READY, Result(status="done", text="first"), Error(cause="crash", text="second"))
-    ending = await session.run()
-    assert ending is not None and ending.text == "first"
+    assert (
+        await session.hear(READY, Result(status="done", text="first"), Error(cause="crash", text="second"))
+    ).text == "first"
 
 
 @pytest.mark.promise("IF04")
@@ -205,9 +212,8 @@ async def test_a_frame_that_counts_and_cannot_be_ends_the_attempt(line: bytes, w
     session = Conversation()
     await session.say(READY)
     await session.worker_out.send_all(line + b"\n")
-    await session.say(Result(status="done", text="all done"))
-    ending = await session.run()
-    assert ending is not None and (ending.ended_as, ending.cause) == ("failed", "protocol")
+    ending = await session.hear(Result(status="done", text="all done"))
+    assert (ending.ended_as, ending.cause) == ("failed", "protocol")
     assert ending.text.startswith(f"the worker sent a frame of kind {wrong} that does not parse: ")
     assert session.entries == []
 
@@ -224,9 +230,7 @@ async def test_a_last_frame_counts_though_nothing_ends_its_line() -> None:
 async def test_noise_is_logged_with_a_limit_and_ends_nothing() -> None:
     session = Conversation()
     await session.worker_out.send_all(b"npm notice\n" * 1000)
-    await session.say(READY, Result(status="done"))
-    ending = await session.run()
-    assert ending is not None and ending.ended_as == "done"
+    assert (await session.hear(READY, Result(status="done"))).ended_as == "done"
     assert len(session.heard) == 21
 
 
@@ -247,9 +251,7 @@ async def test_noise_between_frames_may_add_up(autojump_clock: trio.testing.Mock
     for _ in range(5):
         await session.worker_out.send_all(b"compiling\n" * NOISE_LIMIT)
         await session.say(Progress(what="x"))
-    await session.say(Result(status="done"))
-    ending = await session.run()
-    assert ending is not None and ending.ended_as == "done"
+    assert (await session.hear(Result(status="done"))).ended_as == "done"
 
 
 @pytest.mark.promise("IF15")
@@ -508,15 +510,11 @@ async def test_a_worker_of_a_later_minor_protocol_is_understood() -> None:
     session = Conversation()
     await session.say(Ready(pid=1, version="9", protocol=(PROTOCOL[0], PROTOCOL[1] + 1)))
     await session.worker_out.send_all(b'{"t":"from-the-future"}\n')
-    await session.say(Result(status="done"))
-    ending = await session.run()
-    assert ending is not None and ending.ended_as == "done"
+    assert (await session.hear(Result(status="done"))).ended_as == "done"
 
 
 @pytest.mark.promise("IF07")
 async def test_a_worker_of_another_major_protocol_is_refused_before_it_is_told_anything() -> None:
     session = Conversation()
-    await session.say(Ready(pid=1, version="9", protocol=(9, 0)))
-    ending = await session.run()
-    assert ending is not None and ending.cause == "spawn_permanent"
+    assert (await session.hear(Ready(pid=1, version="9", protocol=(9, 0)))).cause == "spawn_permanent"
     assert session.heard == []
