@@ -11,7 +11,7 @@ import trio
 
 from kernel.agents.providers import CauseError
 from kernel.agents.sandbox import RUN_OUTSIDE, find_bubblewrap, home_fault
-from kernel.procs.exec import ExecLauncher
+from kernel.procs.launcher import ExecLauncher
 from kernel.services.working_directory import Confinement, Placeholders, WorkingDirectory
 from kernel.store.worktrees import Worktree
 from protocol.agent import AgentDefinition
