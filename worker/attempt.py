@@ -46,7 +46,8 @@ async def attempt(
     link.hide(secrets_of(start))
     try:
         conversation = Conversation(start)
-        reach = ToolAccess(start, waits, own, doubtful=_pending(conversation) if start.interrupted else "")
+        begun = conversation.last if start.interrupted and conversation.pending else None
+        reach = ToolAccess(start, waits, own, doubtful="" if begun is None else begun.pending_key)
         model = connect(start, reach.offered)
         try:
             return await run(
@@ -115,11 +116,6 @@ class ToolAccess:
         if self._kernel is None:
             self._kernel = DaemonMcp(self._start.mcp.url, self._start.token, self._waits)
         return self._kernel
-
-
-def _pending(conversation: Conversation) -> str:
-    last = conversation.last
-    return last.pending_key if last is not None and last.pending is not None else ""
 
 
 def error_frame(error: Failed | TooLarge, conversation: Conversation | None) -> Error:

@@ -84,7 +84,11 @@ class Conversation:
         """The steps as a model is to see them."""
         if not self._compact:
             return self.steps
-        return [*map(_shortened, self.steps[:-WHOLE_STEPS]), *self.steps[-WHOLE_STEPS:]]
+        shown: list[Step] = []
+        for step in self.steps[:-WHOLE_STEPS]:
+            short = [msgspec.structs.replace(one, text=shorten(one.text, SHORT_RESULT_BYTES)) for one in step.results]
+            shown.append(Step(step.reply, short, step.notes))
+        return [*shown, *self.steps[-WHOLE_STEPS:]]
 
     @property
     def pending(self) -> bool:
@@ -114,8 +118,3 @@ class Conversation:
 
 def _count(steps: Iterable[Step]) -> int:
     return sum(step.reply.stop_reason != "fired" for step in steps)
-
-
-def _shortened(step: Step) -> Step:
-    short = [msgspec.structs.replace(one, text=shorten(one.text, SHORT_RESULT_BYTES)) for one in step.results]
-    return Step(step.reply, short, step.notes)

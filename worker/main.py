@@ -186,17 +186,19 @@ def _play(start: Start | None, desk: PollIO, cookie: str | None, die: Die, leave
             desk=desk, cwd=start.cwd, env=_env(start, cookie), idempotency_key=start.idempotency_key, confine=confine
         )
         ended = run_blocking(
-            attempt(start, link, desk, partial(_script, desk=desk, die=die), {SHELL: BuiltinTool(hand=shell)})
+            attempt(
+                start,
+                link,
+                desk,
+                lambda played, _tools: MockModel(played.mock, played.mock_counts, desk, die),
+                {SHELL: BuiltinTool(hand=shell)},
+            )
         )
     if hearing.stop is not None and ended is None:
         ended = Error(cause="cancelled", text=f"stopped: {hearing.stop.reason}")
     if ended is not None:
         run_blocking(link.finish(ended))
     leave(None if link.lost else ended)
-
-
-def _script(start: Start, _list_tools: ListTools, *, desk: PollIO, die: Die) -> Model:
-    return MockModel(start.mock, start.mock_counts, desk, die)
 
 
 def _adapter(start: Start, list_tools: ListTools, *, die: Die) -> Model:

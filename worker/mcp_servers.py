@@ -303,15 +303,15 @@ def tools_of(server: Server, idempotency_key: str, read_only: Sequence[str] = ()
         return {
             name: BuiltinTool(hand=_AbsentServer(about), spec=ToolSpec(name=name, description=about), read_only=True)
         }
-    return {
-        name: BuiltinTool(
-            hand=_ServerToolRunner(server, tool.name, idempotency_key),
-            spec=_spec(name, tool),
-            read_only=is_read_only(name, read_only),
-        )
-        for tool in server.tools
-        for name in (tool_name(server.name, tool.name),)
-    }
+    own: dict[str, BuiltinTool] = {}
+    for tool in server.tools:
+        name, schema = tool_name(server.name, tool.name), Json(msgspec.json.encode(tool.input_schema))
+        if len(schema) > SCHEMA_LIMIT_BYTES:
+            schema = Json(b'{"type":"object"}')
+        spec = ToolSpec(name=name, description=(tool.description or "")[:DESCRIPTION_LIMIT], input_schema=schema)
+        hand = _ServerToolRunner(server, tool.name, idempotency_key)
+        own[name] = BuiltinTool(hand=hand, spec=spec, read_only=is_read_only(name, read_only))
+    return own
 
 
 def tool_name(server: str, tool: str) -> str:
@@ -337,13 +337,6 @@ class _AbsentServer(msgspec.Struct, frozen=True):
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         return Outcome(self.why, True)
-
-
-def _spec(name: str, tool: types.Tool) -> ToolSpec:
-    schema = Json(msgspec.json.encode(tool.input_schema))
-    if len(schema) > SCHEMA_LIMIT_BYTES:
-        schema = Json(b'{"type":"object"}')
-    return ToolSpec(name=name, description=(tool.description or "")[:DESCRIPTION_LIMIT], input_schema=schema)
 
 
 def _reason(error: BaseException) -> str:

@@ -195,9 +195,11 @@ class ToolRunners(msgspec.Struct, frozen=True):
             leave = await self.permits.ask(call.name, args, key)
         if isinstance(leave, Outcome):
             return leave
-        if key == self.doubtful and not leave.first and self._changes(call.name):
-            return Outcome(INTERRUPTED, True)
         own = self.own.get(call.name)
+        # Own tools, also one that an earlier attempt had, could do something twice; the kernel knows repeated calls.
+        twice = read_only is False if own is not None else not call.name.startswith(CONTEXT_FAMILIES)
+        if key == self.doubtful and not leave.first and twice:
+            return Outcome(INTERRUPTED, True)
         hand = self.kernel if own is None else own.hand
         if own is not None and own.changes is not None and self.claims is not None:
             path = own.changes(args)
@@ -208,11 +210,6 @@ class ToolRunners(msgspec.Struct, frozen=True):
         if outcome is not None:
             return msgspec.structs.replace(outcome, text=shorten(outcome.text, TOOL_RESULT_LIMIT_BYTES))
         return Outcome(f"no answer within {self.seconds:g} s: {UNKNOWN}", True)
-
-    def _changes(self, name: str) -> bool:
-        """Return whether running it again could do something twice: own tools, also one that an earlier attempt had."""
-        read_only = self.read_only(name)
-        return read_only is False or (name not in self.own and not name.startswith(CONTEXT_FAMILIES))
 
 
 def as_object(args: Json) -> dict[str, Any] | None:

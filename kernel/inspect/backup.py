@@ -16,30 +16,10 @@ from kernel.agents.catalog import context_dir
 from kernel.fault_injection import fault_point
 from kernel.git.directory import NoRepository, find_git_directory
 from kernel.inspect.agents import PartialCatalog
-from kernel.source import restore_journal
-from kernel.source.backup_file import (
-    PARTS,
-    PROJECT,
-    BackupWriter,
-    BadBackup,
-    name_fault,
-    open_backup,
-    unpack,
-    work_folder,
-    write_backup,
-)
+from kernel.source import backup_file, restore_journal
 from kernel.source.restore_journal import ASIDE, STAGED, Journal, Move, ProjectFile, ProjectFolder
 from kernel.source.safe_paths import NotInside, folder_fault, open_file, open_folder, open_path
-from kernel.store.snapshot import (
-    SnapshotRefused,
-    TreePlaces,
-    check_snapshot,
-    fit_snapshot,
-    folders_of,
-    take_snapshot,
-    term_of,
-    trees_of,
-)
+from kernel.store import snapshot
 from kernel.store.transaction import rfc3339
 from osfiles.atomic_write import sync_folder
 from protocol.agent_layout import AGENTS, SOUL_FILE
@@ -74,12 +54,12 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
     if os.path.lexists(file) and not force:
         raise Refused("already_exists", f"{file} is there already", "give another name, or --force to replace it")
     try:
-        with work_folder(str(state)) as folder:
+        with backup_file.work_folder(str(state)) as folder:
             copy = os.path.join(folder, DATABASE)
-            mark = take_snapshot(str(database), copy)
+            mark = snapshot.take_snapshot(str(database), copy)
             fault_point("backup.snapshot")
 
-            def fill(writer: BackupWriter) -> BackupHead:
+            def fill(writer: backup_file.BackupWriter) -> BackupHead:
                 with open(copy, "rb") as content:
                     writer.add(DATABASE, content)
                 pack_kept(writer, root, state)
@@ -94,10 +74,10 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
                     trees=trees_in(copy),
                 )
 
-            manifest = write_backup(file, fill, force=force)
+            manifest = backup_file.write_backup(file, fill, force=force)
     except FileExistsError as error:
         raise Refused("already_exists", f"{file} is there already", "give another name, or --force") from error
-    except (SnapshotRefused, BadBackup) as error:
+    except (snapshot.SnapshotRefused, backup_file.BadBackup) as error:
         raise Refused("storage_failed", str(error), "nothing was written") from error
     except OSError as error:
         text = f"{file} cannot be written: {error.strerror or error}"
@@ -109,7 +89,8 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
 def trees_in(path: str) -> tuple[BackedUpTree, ...]:
     """The working trees that the copy of a database at ``path`` knows."""
     return tuple(
-        BackedUpTree(run=run_id(one.run), agent=one.agent, branch=one.branch, tip=one.tip) for one in trees_of(path)
+        BackedUpTree(run=run_id(one.run), agent=one.agent, branch=one.branch, tip=one.tip)
+        for one in snapshot.trees_of(path)
     )
 
 
@@ -118,20 +99,20 @@ def kept_files(root: Path, state: Path) -> Iterator[tuple[str, int]]:
     stated = {context_dir(one.definition) for one in PartialCatalog(root).survey().loaded}
     usual = {f"{AGENTS}/{path.name}" for path in (root / AGENTS).glob("[!.]*") if path.is_dir()}
     for folder in sorted(stated | usual):  # also of those whose files have mistakes
-        for part in (*sorted(PARTS), ""):
+        for part in (*sorted(backup_file.PARTS), ""):
             inside = f"{folder}/{part}".rstrip("/")
-            yield from _files_in(str(root), inside, f"{PROJECT}/{inside}", only=None if part else SOUL_FILE)
+            yield from _files_in(str(root), inside, f"{backup_file.PROJECT}/{inside}", only=None if part else SOUL_FILE)
     contexts = state / CONTEXTS
     for name in sorted(os.listdir(contexts)) if contexts.is_dir() else ():
-        for inside in (name, *(f"{name}/{part}" for part in sorted(PARTS))):
+        for inside in (name, *(f"{name}/{part}" for part in sorted(backup_file.PARTS))):
             yield from _files_in(str(contexts), inside, f"{CONTEXTS}/{inside}")
 
 
-def pack_kept(writer: BackupWriter, root: Path, state: Path) -> None:
+def pack_kept(writer: backup_file.BackupWriter, root: Path, state: Path) -> None:
     """Pack what agents keep in files."""
     for name, descriptor in kept_files(root, state):
         with open(descriptor, "rb") as content:
-            if name_fault(name) is None:
+            if backup_file.name_fault(name) is None:
                 writer.add(name, content)
 
 
@@ -177,13 +158,13 @@ def restore(
         hint = "name the file that awk backup wrote; for the folder of a standby: awk restore --promote DIR"
         raise Refused("conflict", f"{file} is a folder, and no backup; nothing was changed", hint)
     try:
-        with open_backup(file) as (manifest, archive):
+        with backup_file.open_backup(file) as (manifest, archive):
             os.makedirs(state, mode=0o700, exist_ok=True)
             with no_kernel(state):
                 restore_journal.finish(str(state))
-                unpack(archive, manifest, str(state / STAGED))
+                backup_file.unpack(archive, manifest, str(state / STAGED))
                 return put_in_place(root, state, manifest, now_ms=int(now * 1000), force=force, trusted=trusted)
-    except (BadBackup, SnapshotRefused) as error:
+    except (backup_file.BadBackup, snapshot.SnapshotRefused) as error:
         shutil.rmtree(state / STAGED, ignore_errors=True)
         raise Refused("conflict", f"{file} is not restored: {error}", "nothing was changed") from error
     except (OSError, ValueError) as error:
@@ -200,18 +181,18 @@ def put_in_place(
     """
     staged = state / STAGED
     aside = f"{ASIDE}/{rfc3339(now_ms).replace(':', '').replace('.', '')}"
-    mark = check_snapshot(str(staged / DATABASE))
+    mark = snapshot.check_snapshot(str(staged / DATABASE))
     head = manifest.head
     if mark[:3] != (head.database_schema, head.event, head.message):
-        raise BadBackup("its database is not the one that its manifest tells of")
+        raise backup_file.BadBackup("its database is not the one that its manifest tells of")
     try:
         common: str | None = find_git_directory(root).common
     except NoRepository:
         common = None
     trees = f"{os.path.realpath(state)}/{WORKTREES}"
-    places = TreePlaces(f"{head.state}/{WORKTREES}", trees, common or str(root / ".git"))
-    term = term_of(str(state / DATABASE))
-    done = fit_snapshot(str(staged / DATABASE), places, now_ms=now_ms, term=term, trusted=trusted)
+    places = snapshot.TreePlaces(f"{head.state}/{WORKTREES}", trees, common or str(root / ".git"))
+    term = snapshot.term_of(str(state / DATABASE))
+    done = snapshot.fit_snapshot(str(staged / DATABASE), places, now_ms=now_ms, term=term, trusted=trusted)
     journal = _plan(root, state, manifest, aside)
     # What would be set aside, but for files from which nothing can be gone on with.
     there = [str(state / DATABASE)] if (state / DATABASE).exists() else []
@@ -252,21 +233,21 @@ def _plan(root: Path, state: Path, manifest: BackupManifest, aside: str) -> Jour
         Move(target=CONTEXTS, aside=f"{aside}/{CONTEXTS}", staged=contexts),
         Move(target=DATABASE, aside=f"{aside}/{DATABASE}", staged=f"{STAGED}/{DATABASE}"),
     )
-    wanted = {one.path for one in manifest.files if one.path.startswith(f"{PROJECT}/")}
+    wanted = {one.path for one in manifest.files if one.path.startswith(f"{backup_file.PROJECT}/")}
     present: set[str] = set()
     for name, descriptor in kept_files(root, state / STAGED):
         os.close(descriptor)
         present.add(name)
     files: list[ProjectFile] = []
-    for path in sorted(wanted | {name for name in present if name.startswith(f"{PROJECT}/")}):
-        folder, _, name = path.removeprefix(f"{PROJECT}/").rpartition("/")
+    for path in sorted(wanted | {name for name in present if name.startswith(f"{backup_file.PROJECT}/")}):
+        folder, _, name = path.removeprefix(f"{backup_file.PROJECT}/").rpartition("/")
         staged = f"{STAGED}/{path}" if path in wanted else None
         if staged is None or not _same(root / folder / name, state / staged):
             files.append(ProjectFile(folder=folder, name=name, aside=f"{aside}/{path}", staged=staged))
     suffix = aside.rpartition("/")[2]
-    found = folders_of(str(state / STAGED / DATABASE))
+    found = snapshot.folders_of(str(state / STAGED / DATABASE))
     if (fault := next(filter(None, map(folder_fault, found)), None)) is not None:
-        raise BadBackup(f"files of a workspace lead elsewhere: {fault}")
+        raise backup_file.BadBackup(f"files of a workspace lead elsewhere: {fault}")
     folders = tuple(
         ProjectFolder(folder=one, aside=f"{one}.before-{suffix}")
         for one in (f"{folder}/{_DOCUMENTS}" for folder in found)

@@ -26,18 +26,8 @@ import msgspec
 
 from kernel.fault_injection import arm, fault_point
 from kernel.inspect.backup import kept_files, pack_kept
+from kernel.source import standby_place
 from kernel.source.backup_file import MANIFEST, BackupWriter
-from kernel.source.standby_place import (
-    BEAT,
-    FILES,
-    BadPlace,
-    claim,
-    forget_before,
-    new_base_name,
-    new_file,
-    write_json,
-    write_piece,
-)
 from kernel.store.transaction import rfc3339
 from osfiles.atomic_write import sync_folder
 from protocol import standby
@@ -63,7 +53,7 @@ class BaseCopy:
 
     def __init__(self, source: str, folder: str, first: int, chain: str, at: float) -> None:
         self._at_ms = int(at * 1000)
-        self.first, self.chain, self.name = first, chain, new_base_name(first)
+        self.first, self.chain, self.name = first, chain, standby_place.new_base_name(first)
         self.base: standby.Base | None = None
         """Once all of it is copied; ``needs`` is not known before somebody looked."""
         self.needs: int | None = None
@@ -74,7 +64,10 @@ class BaseCopy:
     def _copy(self, source: str) -> Generator[bool]:
         digest, size = hashlib.sha256(), 0
         descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(descriptor, "rb", buffering=0) as found, new_file(self._folder, f"{self.name}.db") as file:
+        with (
+            open(descriptor, "rb", buffering=0) as found,
+            standby_place.new_file(self._folder, f"{self.name}.db") as file,
+        ):
             while data := found.read(_CHUNK_BYTES):
                 digest.update(data)
                 file.write(data)
@@ -179,7 +172,7 @@ class Copier:
             return
         try:
             if not self._claimed:
-                self._highest = claim(self._folder, self._owner)
+                self._highest = standby_place.claim(self._folder, self._owner)
                 self._claimed = True
                 if self._base is not None and not self._has_base():
                     self._lose()
@@ -194,7 +187,7 @@ class Copier:
             self._bring()
             self._copy()
             if self._untidy and self._base is not None:
-                forget_before(self._folder, self._base.first, self._base_name)
+                standby_place.forget_before(self._folder, self._base.first, self._base_name)
                 self._untidy = False
                 self._say(place_bytes=sum(entry.stat().st_size for entry in os.scandir(self._folder)))
             self._keep_files()
@@ -205,13 +198,13 @@ class Copier:
                 self._say(ended=True)
             self._failures = 0
             self._say(why=None, fix=None)
-        except (BadPlace, OSError) as error:
+        except (standby_place.BadPlace, OSError) as error:
             self._fail(error)
 
     def _has_base(self) -> bool:
         return os.path.exists(os.path.join(self._folder, f"{self._base_name}.json"))
 
-    def _fail(self, error: BadPlace | OSError) -> None:
+    def _fail(self, error: standby_place.BadPlace | OSError) -> None:
         self._claimed = False
         if self._copying is not None and not (isinstance(error, OSError) and self._copying.base is not None):
             self._lose()
@@ -242,7 +235,7 @@ class Copier:
                 sha256=hashlib.sha256(one.body).hexdigest(),
                 anew=self._anew,
             )
-            chain = write_piece(self._folder, piece, one.body)
+            chain = standby_place.write_piece(self._folder, piece, one.body)
             sync_folder(self._folder)
             if one.start == 0:
                 self._log_began = (self._next, self._chain)
@@ -273,7 +266,7 @@ class Copier:
         elif copying.needs is not None and self._next > copying.needs:
             base = msgspec.structs.replace(copying.base, needs=copying.needs)
             sync_folder(self._folder)
-            write_json(self._folder, f"{copying.name}.json", base)
+            standby_place.write_json(self._folder, f"{copying.name}.json", base)
             sync_folder(self._folder)
             fault_point("standby.based")
             self._copying, self._base, self._bytes_since, self._anew = None, base, 0, False
@@ -302,7 +295,7 @@ class Copier:
                 message=0,
             )
             packing = partial(zipfile.ZipFile, mode="w", compression=zipfile.ZIP_DEFLATED, compresslevel=1)
-            with new_file(self._folder, FILES) as file, packing(file) as archive:
+            with standby_place.new_file(self._folder, standby_place.FILES) as file, packing(file) as archive:
                 writer = BackupWriter(archive)
                 pack_kept(writer, self._root, self._state)
                 archive.writestr(MANIFEST, msgspec.json.encode(BackupManifest(head=head, files=tuple(writer.files))))
@@ -318,13 +311,13 @@ class Copier:
         if self._base is not None and self._done >= self._look.sent:
             self._event = self._look.event
         beat = standby.Beat(at=now, term=self._look.term, last=self._next - 1, event=self._event, ended=ended)
-        write_json(self._folder, BEAT, beat)
+        standby_place.write_json(self._folder, standby_place.BEAT, beat)
         self._beat_at = now
 
 
-def in_words(error: BadPlace | OSError, folder: str) -> tuple[str, str]:
+def in_words(error: standby_place.BadPlace | OSError, folder: str) -> tuple[str, str]:
     """Say what keeps the copy from ``folder``, and what to do."""
-    if isinstance(error, BadPlace):
+    if isinstance(error, standby_place.BadPlace):
         return str(error), "give standby.to an empty folder; of two that were one project only one may run"
     if error.errno in _FULL:
         return f"the disk of {folder} is full", "make room there: it goes on by itself"

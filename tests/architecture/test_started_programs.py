@@ -47,7 +47,7 @@ USERS: Final = "the user's own, who named the program"
 
 PROGRAMS: Final[dict[str, Control]] = {
     # The kernel's launchers, by which everything runs that a repository, a workflow or an agent has a say in.
-    "kernel/procs/exec.py::ExecLauncher._execute trio.lowlevel.open_process": Control(
+    "kernel/procs/launcher.py::ExecLauncher._execute trio.lowlevel.open_process": Control(
         "given to the launcher; the keeper gives its command exactly what the order says", HERE, "the keeper's lifeline"
     ),
     "kernel/procs/fork.py::start_zygote trio.lowlevel.open_process": Control(

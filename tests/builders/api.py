@@ -43,7 +43,7 @@ from kernel.operations.resource_usage import ResourceSampler
 from kernel.policy.metrics import Durations
 from kernel.policy.node_states import NodeState
 from kernel.procs.command import VersionProbes
-from kernel.procs.exec import ExecLauncher
+from kernel.procs.launcher import ExecLauncher
 from kernel.procs.peer import Wire, caller
 from kernel.procs.procfs import ProcessId
 from kernel.rule.installed import InstalledRules

@@ -148,7 +148,13 @@ class Replies:
             case "step_finish":
                 part = line.part
                 self.reason = part.reason
-                yield self._reply.turn(_usage(part.tokens), between="\n\n")
+                spent = Usage(
+                    input_tokens=part.tokens.input,
+                    output_tokens=part.tokens.output + part.tokens.reasoning,
+                    cache_read_tokens=part.tokens.cache.read,
+                    cache_write_tokens=part.tokens.cache.write,
+                )
+                yield self._reply.turn(spent, between="\n\n")
                 yield from self._ended
                 self._ended = []
                 if part.reason != GOES_ON:
@@ -192,13 +198,4 @@ def failed(error: _Trouble) -> Failed:
         http_status=data.status_code,
         retry_after_seconds=retry_after(data.response_headers),
         code=codes[0][:100] if codes else None,
-    )
-
-
-def _usage(tokens: _Tokens) -> Usage:
-    return Usage(
-        input_tokens=tokens.input,
-        output_tokens=tokens.output + tokens.reasoning,
-        cache_read_tokens=tokens.cache.read,
-        cache_write_tokens=tokens.cache.write,
     )

@@ -119,7 +119,11 @@ class Draft:
         if stop == "end_turn":
             stop = "tool_use" if self._calls else "refusal" if self._refusal and not self._text else stop
         kept = [] if stop in CUT else self._calls
-        calls = tuple(_tool_call(call) for call in kept)
+        asked = ((call["id"], call["function"]) for call in kept)
+        calls = tuple(
+            ToolCall(id=clean(id_), name=clean(one["name"]), args=arguments_json(one["arguments"]))
+            for id_, one in asked
+        )
         message: Message = {"role": "assistant", "content": self._text or None, **self._extras}
         if kept:
             message["tool_calls"] = [_sendable(call) for call in kept]
@@ -139,11 +143,6 @@ class Draft:
                 cache_read_tokens=cached,
             ),
         )
-
-
-def _tool_call(call: Message) -> ToolCall:
-    function = call["function"]
-    return ToolCall(id=clean(call["id"]), name=clean(function["name"]), args=arguments_json(function["arguments"]))
 
 
 def _sendable(call: Message) -> Message:

@@ -52,7 +52,8 @@ class Walk:
             for path, folders, names, folder in os.fwalk(".", dir_fd=start, follow_symlinks=False):
                 trio.from_thread.check_cancelled()
                 below = (*self._top, *(part for part in path.split("/") if part != "."))
-                folders[:] = sorted(name for name in folders if self._enters((*below, name)))
+                entered = (one for one in folders if one not in SKIPPED and not self._place.hides((*below, one)))
+                folders[:] = sorted(entered)
                 if folders and len(below) - len(self._top) >= LIMIT_DEPTH:
                     self.cut = f"folders more than {LIMIT_DEPTH} deep were not looked into"
                     folders.clear()
@@ -69,9 +70,6 @@ class Walk:
                         yield Found((*below, name), folder)
         finally:
             os.close(start)
-
-    def _enters(self, parts: Parts) -> bool:
-        return parts[-1] not in SKIPPED and not self._place.hides(parts)
 
 
 MAX_PATTERN: Final = 1000

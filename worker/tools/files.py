@@ -344,7 +344,9 @@ def _read_file(place: ConfinedDir, asked: _ReadArguments) -> str:
     room = TEXT_LIMIT
     lines = islice(BytesIO(data), asked.offset - 1, asked.offset - 1 + asked.limit)
     for number, line in enumerate(lines, asked.offset):
-        text = f"{number:>6}\t{_cut(line.removesuffix(_END).decode('utf-8', 'replace'))}"
+        whole = line.removesuffix(_END).decode("utf-8", "replace")
+        over = len(whole) - READ_FILE_LINE_LIMIT
+        text = f"{number:>6}\t{whole if over <= 0 else f'{whole[:READ_FILE_LINE_LIMIT]}[... {over} more]'}"
         room -= len(text) + 1
         if room < 0 and shown:
             break
@@ -352,14 +354,6 @@ def _read_file(place: ConfinedDir, asked: _ReadArguments) -> str:
     after = asked.offset + len(shown)
     more = [f"[{count} lines; go on with offset {after}]"] if after <= count else []
     return "\n".join([*shown, *more])
-
-
-def _cut(line: str) -> str:
-    return (
-        line
-        if len(line) <= READ_FILE_LINE_LIMIT
-        else f"{line[:READ_FILE_LINE_LIMIT]}[... {len(line) - READ_FILE_LINE_LIMIT} more]"
-    )
 
 
 class _WriteArguments(FileArguments, frozen=True, kw_only=True):

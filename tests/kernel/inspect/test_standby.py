@@ -16,6 +16,7 @@ import pytest
 from kernel import fault_injection
 from kernel.inspect import copier
 from kernel.inspect.standby import Whole, check_standby, promote, put_together
+from kernel.source import standby_place
 from kernel.source.standby_place import BEAT, PROMOTED
 from kernel.store import log_tap
 from kernel.store.transaction import Transaction
@@ -306,7 +307,7 @@ async def test_a_place_that_is_full_gone_or_read_only_is_told_and_caught_up_with
         await copied.say("one")
         copied.bring()
         with monkeypatch.context() as patched:
-            patched.setattr(copier, "write_piece", full)
+            patched.setattr(standby_place, "write_piece", full)
             await copied.say("two")
             copied.send()
             copied.copier.turn()
@@ -428,7 +429,7 @@ async def test_the_newer_of_two_bases_is_used(tmp_path: Path, monkeypatch: pytes
         copied.bring()
         copied.new_copier()
         await copied.say("two")
-        monkeypatch.setattr(copier, "forget_before", left)
+        monkeypatch.setattr(standby_place, "forget_before", left)
         copied.bring()
         assert len(list(copied.folder.glob("base-*.json"))) == 2
         assert looked(copied.folder, tmp_path / "look")[1] == ["one", "two"]

@@ -1,4 +1,4 @@
-"""What doctor says of the copy of a log, and what is wrong with the key that asks for one."""
+"""What people are told of the copy of a log, and what is wrong with the key that asks for one."""
 
 from pathlib import Path
 
@@ -7,11 +7,12 @@ import pytest
 from kernel.agents.catalog import Catalog
 from kernel.agents.standby import standby_units
 from kernel.inspect.standby import standby_rows
+from kernel.services.standby import STALE_SECONDS, standby_notice
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.standby_place import PROMOTED, write_json
 from protocol.inspection import DoctorRow
 from protocol.project import StandbySettings
-from protocol.standby import Promoted
+from protocol.standby import Promoted, StandbyState
 from protocol.trust import Grant
 from tests.kernel.inspect.copied_store import AT, copied_store
 
@@ -49,3 +50,23 @@ def test_a_place_is_the_whole_path_of_a_folder(to: str, tmp_path: Path) -> None:
     file.write_text("standby: {to: /mnt/nas/awk}\n")
     (unit,) = standby_units(Catalog(tmp_path).project())
     assert unit.demands == ("all that is said and done, and what agents keep, is copied to /mnt/nas/awk",)
+
+
+@pytest.mark.parametrize(
+    ("state", "lag_seconds", "told"),
+    [
+        ("following", 0.0, None),
+        ("following", STALE_SECONDS - 1, None),
+        ("copying", 5.0, None),
+        ("following", STALE_SECONDS, "60 s behind: the place takes nothing (see to it)"),
+        ("copying", 2 * STALE_SECONDS, "120 s behind"),
+        ("behind", 0.5, "0 s behind: the place takes nothing"),
+        ("untrusted", 0.0, "is not made"),
+    ],
+)
+def test_a_copy_that_follows_or_begins_is_no_news_and_all_else_is(
+    state: str, lag_seconds: float, told: str | None
+) -> None:
+    notice = standby_notice(StandbyState(to="/far", state=state, lag_seconds=lag_seconds, event=1))
+    assert (notice is None) == (told is None)
+    assert told is None or told in (notice or "")

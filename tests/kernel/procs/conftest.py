@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from kernel.procs.exec import ExecLauncher
 from kernel.procs.fork import ForkLauncher
-from kernel.procs.launcher import Launcher
+from kernel.procs.launcher import ExecLauncher, Launcher
 from tests.kernel.procs.node.far_node import FarNode
 from tests.kernel.procs.trees import ENV
 

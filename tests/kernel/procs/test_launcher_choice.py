@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kernel.procs.exec import ExecLauncher
 from kernel.procs.fork import ForkLauncher
-from kernel.procs.launcher import LauncherUnknown, choose_launcher
+from kernel.procs.launcher import ExecLauncher, LauncherUnknown, choose_launcher
 
 
 @pytest.mark.parametrize(

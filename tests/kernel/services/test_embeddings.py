@@ -15,7 +15,7 @@ from kernel.agents.embeddings import embedding_units
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.inspect.trust import trust_demands
 from kernel.policy.recall import fused
-from kernel.procs.exec import ExecLauncher
+from kernel.procs.launcher import ExecLauncher
 from kernel.services import embeddings as service
 from kernel.services.embeddings import FILE, Asking, EmbeddingProcess, Embeddings
 from kernel.services.recall import WAKING, Recall

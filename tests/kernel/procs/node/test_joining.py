@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import trio
 
-from kernel.procs.node.joining import Dialling
+from kernel.procs.node.host import Dialling
 from kernel.procs.node.session import NodeSession
 from kernel.services.node_listener import certificate_in
 from protocol.node import JoinWord
