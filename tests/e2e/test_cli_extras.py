@@ -71,7 +71,6 @@ def furnish(home: Path, notes: Path) -> None:
 
 
 def reads(name: str, path: Path) -> Call:
-    """How its model reads a file."""
     program = BY_NAME[name].program
     assert program is not None
     if name == "codex":

@@ -55,7 +55,6 @@ def rows(project: Project) -> dict[str, dict[str, Any]]:
 
 
 def until(project: Project, name: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """Wait until a node is as it is to be."""
     found: dict[str, Any] = {}
 
     def is_so() -> bool:
@@ -75,7 +74,6 @@ def is_up(row: dict[str, Any]) -> bool:
 
 
 def command_node(far: Path) -> str:
-    """A node of its own on this machine, as YAML."""
     return f"{{via: command, argv: [env, AGENT_WORKER_HOME={far}], command: {AGENT_WORKER}, labels: [gpu], workers: 3}}"
 
 

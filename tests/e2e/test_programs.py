@@ -44,7 +44,6 @@ class Team:
         return self.project.awk("show", instruction, "--json").json()
 
     def said(self) -> list[str]:
-        """What was said to alice, and by her."""
         return [one["text"] for one in self.project.awk("peek", "alice", "--json").json()["messages"]]
 
 
@@ -66,7 +65,6 @@ def team(request: pytest.FixtureRequest, project: Project, tmp_path: Path) -> Te
 
 
 def alice(team: Team, url: str) -> None:
-    """Write her file: her model is the scripted one."""
     team.project.write(
         ".agents/alice.yaml",
         f"""

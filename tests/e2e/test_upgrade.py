@@ -25,7 +25,6 @@ HOLD = "sh -c 'while [ ! -e go ]; do sleep 0.02; done'"
 
 
 def upgrade(project: Project, to: str | None = None) -> dict[str, Any]:
-    """Ask for an upgrade, and return how it ended."""
     asked = project.ask("POST", "/upgrade", {} if to is None else {"to": to})
     told: list[dict[str, Any]] = []
 

@@ -119,11 +119,9 @@ class Kernel:
         self._grace_seconds = 0.0
 
     def now_ms(self) -> int:
-        """Its own time."""
         return self._offset_ms + int(trio.current_time() * 1000)
 
     def stop(self, grace_seconds: float) -> None:
-        """Ask it to stop, as SIGTERM does."""
         self._grace_seconds = grace_seconds
         self._stop.set()
 

@@ -64,7 +64,6 @@ class People:
     """Set when everything in the plan is done."""
 
     async def live(self) -> None:
-        """Do all that the plan says."""
         plan = self.world.plan
         steps: list[Step] = [*plan.sends, *plan.acts, *plan.runs, *plan.watches, *plan.decides, *plan.polls]
         async with trio.open_nursery() as nursery:

@@ -62,7 +62,6 @@ class Providers:
     floors: dict[tuple[str, str], list[Floor]] = field(default_factory=dict)
 
     def heal(self) -> None:
-        """From now on the sky is clear."""
         self.healed = True
 
     def heard(self, attempt: str, cause: str) -> None:
@@ -73,7 +72,6 @@ class Providers:
             self.floors.setdefault((caller.provider, caller.model), []).append(floor)
 
     def forgive(self) -> None:
-        """A person has said that it may be tried again now."""
         self.floors.clear()
 
     async def answer(self, caller: Caller) -> None:
