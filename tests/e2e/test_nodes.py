@@ -114,18 +114,10 @@ def test_a_node_that_dials_home_needs_only_the_command_that_add_printed(nodes: P
 @pytest.mark.parametrize(
     ("name", "keys", "called"),
     [
-        (
-            "docker",
-            "image: 'a:1', args: ['--gpus', all]",
-            "run -i --rm --init --gpus all a:1 FAR node --project",
-        ),
+        ("docker", "image: 'a:1', args: ['--gpus', all]", "run -i --rm --init --gpus all a:1 FAR node --project"),
         ("docker", "container: box", "exec -i box FAR node --project"),
         ("kubectl", "pod: agents-0, namespace: ci", "exec -i --namespace=ci agents-0 -- FAR node --project"),
-        (
-            "kubectl",
-            "image: 'a:1'",
-            "run FRESH -i --rm --quiet --restart=Never --image=a:1 --command -- FAR node",
-        ),
+        ("kubectl", "image: 'a:1'", "run FRESH -i --rm --quiet --restart=Never --image=a:1 --command -- FAR node"),
     ],
 )
 def test_containers_are_started_as_their_owners_would(

@@ -55,12 +55,7 @@ def team(request: pytest.FixtureRequest, project: Project, tmp_path: Path) -> Te
         pytest.skip("claude is not installed: AGENT_WORKER_TEST_CLIS")
     (tmp_path / "programs").mkdir()
     place = Place(tmp_path / "programs")
-    place.put(
-        CLAUDE.binary,
-        recorded=CLAUDE.recordings / "resume",
-        real=real,
-        calls=(SEND, SEND),
-    )
+    place.put(CLAUDE.binary, recorded=CLAUDE.recordings / "resume", real=real, calls=(SEND, SEND))
     return Team(project, place, real is not None)
 
 

@@ -163,9 +163,7 @@ BOTH: Final = pytest.mark.skipif(CLAUDE.missing or CODEX.missing, reason="AGENT_
 @pytest.mark.long("tests/e2e/test_handbook_example.py, tests/e2e/test_merge.py")
 @pytest.mark.parametrize("confined", [False, True], ids=["free", "sandbox"])
 @pytest.mark.parametrize(
-    "engines",
-    [dict.fromkeys(MIXED, CLAUDE), dict.fromkeys(MIXED, CODEX), MIXED],
-    ids=["claude", "codex", "both"],
+    "engines", [dict.fromkeys(MIXED, CLAUDE), dict.fromkeys(MIXED, CODEX), MIXED], ids=["claude", "codex", "both"]
 )
 def test_a_team_of_programs_lands_what_was_red_and_then_green(
     engines: dict[str, Engine], confined: bool, project: Project, tmp_path: Path
@@ -245,10 +243,7 @@ def readers(engines: dict[str, Engine], choice: str) -> dict[str, Rules]:
     return {
         "coordinator": (
             vote("coordinator", "document-owner", "scribe"),
-            (
-                "@coordinator please",
-                calls("coordinator", "team_proposal_create", **shares, **quorum, options=options),
-            ),
+            ("@coordinator please", calls("coordinator", "team_proposal_create", **shares, **quorum, options=options)),
             ("@coordinator nothing was measured", calls("coordinator", "team_proposal_create", **accept)),
         ),
         "coder": (

@@ -191,8 +191,7 @@ def test_a_result_of_any_size_leaves_the_kernel_as_it_is(project: Project, subte
     (project.root / "big").write_bytes((b"x" * 99 + b"\n") * (BIG // 100))
     project.write("server.py", SERVER)
     project.write(
-        "moniro.yaml",
-        "tools: { whole: { description: All, command: [cat, '${path}'], input: { path: string } } }\n",
+        "moniro.yaml", "tools: { whole: { description: All, command: [cat, '${path}'], input: { path: string } } }\n"
     )
     for number, action in enumerate(WAYS.values()):
         project.agent(f"a{number}", action, "text: done", more=OWN)

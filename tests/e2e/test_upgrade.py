@@ -248,8 +248,7 @@ def test_a_kernel_that_is_told_to_stop_in_an_upgrade_stops(project: Project) -> 
 
 
 @pytest.mark.parametrize(
-    ("to", "said"),
-    [("relative", "is not an absolute path"), ("/nowhere/at/all", "neither a virtual environment nor")],
+    ("to", "said"), [("relative", "is not an absolute path"), ("/nowhere/at/all", "neither a virtual environment nor")]
 )
 def test_what_is_no_version_is_refused_before_anything_happens(shared_kernel: Project, to: str, said: str) -> None:
     record = shared_kernel.record()

@@ -68,11 +68,7 @@ class Kernel:
         self.machine = HostClock("sim", self._offset_ms)
         self.reader = Reader(database=world.database)
         self.writer = InlineWriter(
-            database=world.database,
-            clock_ms=self.now_ms,
-            publish=publish,
-            doomed=world.doomed,
-            inspect=world.inspector,
+            database=world.database, clock_ms=self.now_ms, publish=publish, doomed=world.doomed, inspect=world.inspector
         )
         self._launcher = world.launcher
         self._catalog = project_folder.catalog

@@ -38,16 +38,9 @@ from tests.sim.world import World
 
 Step = Send | Act | Run | Watch | Decide | Poll
 
-ON_AGENT: Final[dict[Deed, Callable[..., Any]]] = {
-    "pause": pause_agent,
-    "resume": resume_agent,
-    "reset": reset_agent,
-}
+ON_AGENT: Final[dict[Deed, Callable[..., Any]]] = {"pause": pause_agent, "resume": resume_agent, "reset": reset_agent}
 ON_INSTRUCTION: Final[dict[Deed, Callable[..., Any]]] = {"cancel": cancel, "promote": promote, "retry": retry}
-ON_TEAM: Final[dict[Deed, Callable[..., Any]]] = {
-    "pause workflow": pause_workflow,
-    "resume workflow": resume_workflow,
-}
+ON_TEAM: Final[dict[Deed, Callable[..., Any]]] = {"pause workflow": pause_workflow, "resume workflow": resume_workflow}
 
 
 WAITING: Final = "SELECT 'a' || id FROM approvals WHERE state = 'open' ORDER BY id"

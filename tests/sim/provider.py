@@ -11,13 +11,7 @@ from tests.sim.plan import Sky, Weather
 from tests.sim.witness import Witness
 from worker.models.errors import Failed, cause_of
 
-STATUS: Final[dict[Sky, int | None]] = {
-    "rate": 429,
-    "auth": 401,
-    "quota": 402,
-    "overloaded": 529,
-    "network": None,
-}
+STATUS: Final[dict[Sky, int | None]] = {"rate": 429, "auth": 401, "quota": 402, "overloaded": 529, "network": None}
 """Skies under which a call fails, and with what. None: no answer at all."""
 SLOW_SECONDS: Final = (10.0, 45.0)
 USUAL_SECONDS: Final = (0.05, 1.5)

@@ -99,8 +99,7 @@ class Views:
                 worktrees=SimpleNamespace(diffs=SimpleNamespace(stat=_no_diff)),
             ),
             "processes": SimpleNamespace(
-                attempts=SimpleNamespace(activity=dict, kept=dict),
-                resources=SimpleNamespace(measure=_no_usage),
+                attempts=SimpleNamespace(activity=dict, kept=dict), resources=SimpleNamespace(measure=_no_usage)
             ),
             "kernel": SimpleNamespace(
                 identity=KernelIdentity(pid=1, url="http://kernel", version="sim", project="/project", term=1),
