@@ -116,7 +116,6 @@ def fault(claim: Claim) -> str | None:
 
 
 def breaks() -> list[Break]:
-    """Return the recorded breaks."""
     return msgspec.convert(yaml.safe_load(BREAKS.read_text("utf-8")), list[Break])
 
 

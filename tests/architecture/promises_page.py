@@ -63,7 +63,6 @@ class Promises(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def proofs(self) -> dict[str, tuple[str, ...]]:
-        """The tests that the row of each id names."""
         rows: list[Promise | Fault] = [*self.promises, *(fault for family in self.faults for fault in family.rows)]
         return {row.id: row.tests for row in rows}
 
@@ -91,7 +90,6 @@ def _lines(data: Promises) -> Iterator[str]:
 
 
 def page() -> str:
-    """The page as it has to be."""
     return _OPENING + "".join(_lines(read_promises()))
 
 

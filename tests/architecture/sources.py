@@ -26,7 +26,6 @@ class Source:
 
     @property
     def lines(self) -> int:
-        """Length of the file."""
         return len(self.text.splitlines())
 
     def at(self, node: ast.AST) -> str:
@@ -35,7 +34,6 @@ class Source:
 
     @cached_property
     def calls(self) -> tuple[ast.Call, ...]:
-        """Every call expression in the file."""
         return tuple(node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
 
     def calls_by_function(self) -> Iterator[tuple[str, ast.Call]]:
@@ -61,7 +59,6 @@ def sources(*folders: str) -> tuple[Source, ...]:
 
 
 def product() -> tuple[Source, ...]:
-    """Every Python file that ships."""
     return sources(*PACKAGES)
 
 

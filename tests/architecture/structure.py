@@ -318,7 +318,6 @@ def measure() -> dict[str, Figure]:
 
 
 def forget() -> None:
-    """Let go of the parsed files."""
     for cached in (_modules, _functions, _imports, _named):
         cached.cache_clear()
 

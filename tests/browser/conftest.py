@@ -81,7 +81,6 @@ class Opened:
         self.pending.discard(request.url)
 
     def state(self, name: str, value: str, seconds: float = 20) -> None:
-        """Wait until the page says so of itself."""
         self.page.wait_for_selector(f'body[data-{name}="{value}"]', state="attached", timeout=seconds * 1000)
 
     def go(self, place: str) -> None:
@@ -101,7 +100,6 @@ class Opened:
         raise AssertionError(f"the page never comes to rest: {self.pending}")
 
     def title_number(self) -> int:
-        """The number that the title begins with."""
         return int(self.page.title().partition(")")[0].removeprefix("("))
 
 

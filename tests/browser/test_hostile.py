@@ -32,12 +32,10 @@ OWN_TAGS: Final = (
 
 
 def script_of(actions: list[dict[str, Any]]) -> str:
-    """The actions of a mock, as the lines of its file."""
     return "".join(f"  - {json.dumps(action, ensure_ascii=True)}\n" for action in actions)
 
 
 def printed(text: str) -> str:
-    """As much of it as a name of a file may have."""
     return "".join(one for one in text if one.isprintable() and one not in "/\\")[:60]
 
 
@@ -117,7 +115,6 @@ def places() -> list[str]:
 
 
 def made(tab: Opened) -> dict[str, Any]:
-    """What a payload left in the page, beside its words."""
     found: dict[str, Any] = tab.page.evaluate(
         """(tags) => {
           const all = [...document.querySelectorAll("*")];

@@ -47,12 +47,10 @@ def begun(project: Project) -> None:
 
 
 def said(tab: Opened) -> list[str]:
-    """The texts of the channel, as the page shows them."""
     return [str(text) for text in tab.page.locator("#drawer .messages li").all_inner_texts()]
 
 
 def heap_bytes(tab: Opened) -> float:
-    """What the page's scripts hold, after a collection."""
     session = tab.page.context.new_cdp_session(tab.page)
     session.send("HeapProfiler.collectGarbage")
     session.send("Performance.enable")
@@ -165,7 +163,6 @@ def test_seven_tabs_share_one_stream_and_all_show_the_same(kernel_process: Proje
 
 @contextmanager
 def deaf(project: Project) -> Generator[socket.socket]:
-    """A client that asks for all events and reads none."""
     record = project.record()
     with socket.create_connection((record["host"], record["port"])) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

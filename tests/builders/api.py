@@ -160,7 +160,6 @@ class NoChecks:
 
 
 async def pruned(asked: PruneRequest) -> PruneReport:
-    """There is nothing to remove."""
     return PruneReport(dry_run=asked.dry_run, removed=(), kept=(), total_bytes=0)
 
 
@@ -168,11 +167,9 @@ class NoWorktrees:
     """Everybody works in the project."""
 
     async def report(self, run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
-        """None."""
         return ()
 
     def stat(self, space: str | None, name: str) -> DiffStat | None:
-        """None."""
         return None
 
 
@@ -180,7 +177,6 @@ class NoLandings:
     """Nothing is merged."""
 
     async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
-        """What was asked for, and nothing against it."""
         return MergeInfo(id="", run=f"r{record.id}", state="possible", into=plan.branch)
 
 
@@ -222,11 +218,9 @@ class NoUpgrade:
     """Nothing is upgraded."""
 
     def ask(self, to: str | None) -> UpgradeReport:
-        """As if it had begun."""
         return UpgradeReport(id="u1", state="checking", before="0.0.0", to=to or "0.0.1")
 
     def tell(self) -> UpgradeReport:
-        """None was asked for."""
         return UpgradeReport(id="", state="none", before="0.0.0", to="")
 
 
@@ -240,11 +234,9 @@ class RecordedShutdown:
     """Seconds of grace, once for each time."""
 
     def ask(self, grace_seconds: float) -> None:
-        """Note it."""
         self.asked.append(grace_seconds)
 
     def begun(self) -> bool:
-        """Return whether it was asked for."""
         return bool(self.asked)
 
 
@@ -252,9 +244,9 @@ class RecordedShutdown:
 class ServedKernel:
     """A kernel that is served, and what it was asked to do."""
 
-    services: Services
     port: int
-    asked_to_stop: list[float] = field(default_factory=list)
+    asked_to_stop: list[float]
+    services: Services = field(init=False)
     live: dict[str, AttemptActivity] = field(default_factory=dict)
     interrupted: list[str] = field(default_factory=list)
     """Agents whose work was to be begun anew."""
@@ -268,13 +260,25 @@ class ServedKernel:
     """The processes of attempts, with the digests of their tokens."""
     served: trio.Event = field(default_factory=trio.Event)
 
+    async def until_gone(self, _of: Callable[[Leased], bool]) -> None:
+        for event in self.awaited:
+            await event.wait()
+
+    async def calling(self, wire: Wire, cookie: str) -> bytes | None:
+        if cookie != COOKIE:
+            return None
+        process = await trio.to_thread.run_sync(caller, wire, self.trees.keys(), os.getpid())
+        return None if process is None else self.trees[process]
+
+    def interrupt(self, agent: str) -> bool:
+        self.interrupted.append(agent)
+        return True
+
     @property
     def host(self) -> str:
-        """What requests name as their host."""
         return f"127.0.0.1:{self.port}"
 
     def headers(self, token: str | None = TOKEN, **more: str) -> Headers:
-        """Ordinary header fields."""
         fields = {"Host": self.host}
         if token is not None:
             fields["Authorization"] = f"Bearer {token}"
@@ -289,7 +293,6 @@ class ServedKernel:
         headers: Mapping[str, str] | None = None,
         raw: bytes | None = None,
     ) -> Answer:
-        """One request on a connection of its own."""
         fields = dict(self.headers() if headers is None else headers)
         data = raw if raw is not None else b"" if body is None else msgspec.json.encode(body)
         if data:
@@ -317,7 +320,6 @@ class ServedKernel:
         await self.services.store.writer.commit(lambda tx: tx.write(TREES, ()))
 
     async def end(self, instruction: str, epoch: int = 1, text: str = "the reply") -> None:
-        """End an attempt with a result."""
         await self.services.store.writer.commit(close, instruction, epoch, status="done", text=text)
 
 
@@ -328,7 +330,6 @@ def kept(units: Iterable[TrustUnit]) -> tuple[Grant, ...]:
 
 
 def write_project(root: Path) -> None:
-    """A project with the agent alice and two workflows."""
     (root / ".agents").mkdir(parents=True)
     (root / ".workflows").mkdir()
     (root / ".agents/alice.yaml").write_text(ALICE)
@@ -358,27 +359,7 @@ async def serve_kernel(
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     shutdown = RecordedShutdown()
-    live: dict[str, AttemptActivity] = {}
-    interrupted: list[str] = []
-    below: list[bool] = []
-    awaited: list[trio.Event] = []
-    grants: list[TrustUnit] = []
-    trees: dict[ProcessId, bytes] = {}
-
-    async def until_gone(_of: Callable[[Leased], bool]) -> None:
-        for event in awaited:
-            await event.wait()
-
-    async def calling(wire: Wire, cookie: str) -> bytes | None:
-        if cookie != COOKIE:
-            return None
-        process = await trio.to_thread.run_sync(caller, wire, trees.keys(), os.getpid())
-        return None if process is None else trees[process]
-
-    def interrupt(agent: str) -> bool:
-        interrupted.append(agent)
-        return True
-
+    built = ServedKernel(port, shutdown.asked)
     launcher = ExecLauncher(run_dir=root / "run", environ={})
     project = root / "project"
     log = Log(reader, writer, lambda: 1_700_000_000_000)
@@ -390,7 +371,7 @@ async def serve_kernel(
         settings=partial(settings_of, catalog=catalog, reader=reader),
         answer_seconds=answer_seconds,
     )
-    services = Services(
+    built.services = services = Services(
         store=StoreAccess(
             writer=writer,
             append=lambda draft, request: writer.commit(append, draft, request=request),
@@ -405,7 +386,7 @@ async def serve_kernel(
             catalog=catalog,
             contexts=contexts,
             definitions=Reload(catalog=catalog, log=log).current,
-            trust=ProjectTrust(everything=False, kept=lambda: kept(grants)),
+            trust=ProjectTrust(everything=False, kept=lambda: kept(built.grants)),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             worktrees=TreeServices(
                 diffs=cast(Worktrees, NoWorktrees()),
@@ -421,14 +402,14 @@ async def serve_kernel(
             launcher=launcher,
             probes=VersionProbes(launcher, root / "run"),
             attempts=AttemptControl(
-                activity=lambda: live,
-                interrupt=interrupt,
+                activity=lambda: built.live,
+                interrupt=built.interrupt,
                 hold=lambda _instruction: nullcontext(),
-                until_gone=until_gone,
+                until_gone=built.until_gone,
                 reached=lambda _instruction: None,
-                calling=calling,
+                calling=built.calling,
             ),
-            runs_client=lambda _port: bool(below),
+            runs_client=lambda _port: bool(built.below),
             single_flight=SingleFlight(),
             resources=ResourceSampler(),
             landings=cast(Landings, NoLandings()),
@@ -457,7 +438,7 @@ async def serve_kernel(
         memory=MemoryAccess(
             history=recall,
             vectors=Embeddings(
-                files=TrustedFiles(catalog, environ or {}, ProjectTrust(kept=lambda: kept(grants))),
+                files=TrustedFiles(catalog, environ or {}, ProjectTrust(kept=lambda: kept(built.grants))),
                 asking=EmbeddingProcess(launcher, dict),
                 state_dir=root / "state",
                 now=lambda: 0.0,
@@ -469,7 +450,6 @@ async def serve_kernel(
             prompts=Memories(contexts, lambda: 0),
         ),
     )
-    built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited, grants, trees)
 
     async def serving(*, task_status: trio.TaskStatus[None]) -> None:
         await serve(services, listener, task_status=task_status)

@@ -13,7 +13,6 @@ Value = str | int | float | bool | tuple[str, ...]
 
 
 def plain(value: AnyValue) -> Value:
-    """The value as one of Python."""
     kind = value.WhichOneof("value")
     if kind == "array_value":
         return tuple(one.string_value for one in value.array_value.values)
@@ -22,7 +21,6 @@ def plain(value: AnyValue) -> Value:
 
 
 def attributes(span: Span) -> dict[str, Value]:
-    """The attributes of a span."""
     return {one.key: plain(one.value) for one in span.attributes}
 
 
@@ -45,11 +43,9 @@ class Collector:
 
     @property
     def url(self) -> str:
-        """Where it is, without a path."""
         return f"http://127.0.0.1:{self.port}"
 
     async def start(self, nursery: trio.Nursery) -> "Collector":
-        """Listen until the nursery ends."""
         (listener,) = await nursery.start(partial(trio.serve_tcp, self.serve, self.port, host="127.0.0.1"))
         self.port = int(listener.socket.getsockname()[1])
         return self

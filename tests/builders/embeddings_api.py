@@ -29,12 +29,10 @@ class EmbeddingsApi:
 
     @property
     def url(self) -> str:
-        """The base URL, as providers have it."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     @property
     def texts(self) -> list[list[str]]:
-        """The texts of each request."""
         return [body["input"] for _, _, body in self.requests]
 
     def vectors(self, body: dict[str, Any]) -> tuple[int, Any]:

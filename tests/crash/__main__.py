@@ -19,7 +19,6 @@ RECOVERY: Final = ("sweep.locked:1", "recover.settled:1", "recover.reopened:1", 
 
 
 def main(share: float = 1.0) -> int:
-    """Print what was tried and what was found."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

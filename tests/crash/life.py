@@ -91,11 +91,9 @@ class Life:
 
     @property
     def pid(self) -> int:
-        """Of the process that was started."""
         return self._process.pid
 
     def is_dead(self) -> bool:
-        """Whether it has ended."""
         return self._process.poll() is not None
 
     def wait_ready(self, accept: Sequence[int] = (200,)) -> None:
@@ -138,7 +136,6 @@ class Life:
         return self._process.wait(seconds)
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Send it a signal."""
         self._process.send_signal(number)
 
     def stop(self) -> int:

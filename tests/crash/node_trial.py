@@ -99,7 +99,6 @@ class Trial:
     # -- disturbing ---------------------------------------------------------------------------------------
 
     def is_up(self, name: str) -> bool:
-        """Whether the kernel has the node."""
         with suppress(OSError, ValueError, AssertionError):
             rows = self.project.ask("GET", "/nodes")["nodes"]
             return any(row["name"] == name and row["state"] == "up" for row in rows)
@@ -116,7 +115,6 @@ class Trial:
                         process.kill()
 
     def set_wire(self, name: str, word: str) -> None:
-        """Have the wire to a node be in another state."""
         new = self.base / name / "wire.new"
         new.write_text(word, "ascii")
         new.replace(self.base / name / "wire")
@@ -196,7 +194,6 @@ class Trial:
         return self.found
 
     def kill_kernel(self) -> None:
-        """Kill the kernel, and start the next one."""
         with suppress(OSError, ValueError, psutil.NoSuchProcess):
             self.project.kill()
         ran = self.project.awk("start", "--trust")
@@ -213,7 +210,6 @@ class Trial:
     # -- judging ------------------------------------------------------------------------------------------
 
     def judge(self, sent: dict[str, tuple[str, int]]) -> None:
-        """Compare what was asked with what came of it."""
         wrong = self.found.wrong
         said = Counter(
             str(event["data"]["text"]) for event in self.events("message") if event["data"]["kind"] == "said"
@@ -244,7 +240,6 @@ class Trial:
             wrong += [f"{agent}: {text}" for text in overlaps(self.base / "beats" / agent)]
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        """All durable events of a kind."""
         ran = self.project.awk("events", "--jsonl", "--since", "1d")
         assert ran.code == 0, ran.err
         return [event for line in ran.out.splitlines() if (event := json.loads(line))["type"] == kind]
@@ -282,7 +277,6 @@ def overlaps(beats: Path) -> Iterator[str]:
 
 @contextmanager
 def trial(base: Path, seed: int) -> Generator[Trial]:
-    """A trial, of which nothing is left."""
     made = Trial(base, seed)
     try:
         yield made
@@ -295,7 +289,6 @@ def trial(base: Path, seed: int) -> Generator[Trial]:
 
 
 def main(base: Path, kills: int, partitions: int, kernels: int, seed: int) -> int:
-    """Run one trial, and say what was found."""
     seed = seed or random.SystemRandom().randrange(2**32)
     say(f"seed {seed}")
     began = time.monotonic()

@@ -43,7 +43,6 @@ def word_in(state: str) -> str:
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """Write all of it."""
     while data:
         data = data[os.write(descriptor, data) :]
 

@@ -117,7 +117,6 @@ def _untold(path: str, project: Project, collector: Collector) -> list[str]:
 
 
 def _judge(path: str, project: str, collector: Collector) -> Iterator[str]:
-    """What is not as the log has it."""
     expected = dict(_expected(path, project))
     told: dict[bytes, Any] = {}
     for key, span in collector.spans.items():

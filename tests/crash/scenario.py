@@ -78,7 +78,6 @@ kickoff: "@erin wait"
 
 
 def furnish(project: Project) -> None:
-    """Write the agents and workflows that the rounds need."""
     project.write(".agents/alice.yaml", ALICE)
     project.write(".agents/gina.yaml", GINA)
     project.write(".agents/ivan.yaml", IVAN)
@@ -102,7 +101,6 @@ class Request:
 
     @property
     def text(self) -> str | None:
-        """The message, if it is one."""
         return None if self.body is None else self.body.get("text")
 
 

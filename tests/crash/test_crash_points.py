@@ -57,7 +57,6 @@ def test_the_points_are_all_there_and_a_step_made_twice_is_seen(project: Project
 
 
 def judge_without_votes(database: Path) -> list[str]:
-    """What the judge says of a store whose votes are lost."""
     conn = apsw.Connection(str(database))
     try:
         conn.execute("UPDATE votes SET ballot = -ballot").fetchall()

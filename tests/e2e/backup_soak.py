@@ -238,7 +238,6 @@ class Trial:
 
 
 def main(base: Path, rounds: int, seed: int) -> int:
-    """Returns the exit code."""
     random.seed(seed)
     trial = Trial(base)
     try:

@@ -54,7 +54,6 @@ def one_round(project: Project, number: int) -> tuple[list[str], int]:
 
 
 def main(base: Path, rounds: int) -> int:
-    """Returns the exit code."""
     project = empty_project(base)
     subprocess.run(["mount", "-t", "tmpfs", "-o", DISK, "none", str(project.state_home)], check=True)
     project.agent("alice", "text: done")

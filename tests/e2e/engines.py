@@ -30,7 +30,6 @@ class Engine:
 
     @property
     def missing(self) -> bool:
-        """Whether its program is not installed for tests."""
         return self.program is not None and self.program.installed() is None
 
     def tells(self, message: str, text: str = "") -> Say:
@@ -73,7 +72,6 @@ def environ(folder: Path, cursor: ScriptedApi | None = None) -> dict[str, str]:
 
 
 def place(path: Path, script: str) -> None:
-    """Write an executable of the shell's."""
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
 

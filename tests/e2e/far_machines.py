@@ -28,21 +28,18 @@ def program(name: str) -> str | None:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody has now."""
     with closing(socket.socket()) as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
 
 
 def answers(port: int) -> bool:
-    """Whether somebody listens there."""
     with suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), timeout=1)):
         return True
     return False
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """End a daemon that the test started, and wait for it."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         try:
@@ -147,7 +144,6 @@ class Slurm:
     conf: Path
 
     def jobs(self) -> list[str]:
-        """The jobs that are queued or run."""
         environ = {"PATH": SBIN, "SLURM_CONF": str(self.conf)}
         asked = subprocess.run(
             ["squeue", "-h", "-o", "%i"], env=environ, capture_output=True, text=True, timeout=30, check=True

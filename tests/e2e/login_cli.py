@@ -33,7 +33,6 @@ def main(notes: Path) -> None:
 
 
 def say(**line: object) -> None:
-    """One line of its output."""
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 

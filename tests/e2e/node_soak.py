@@ -47,7 +47,6 @@ def write_files(project: Project, server: Sshd, base: Path) -> list[str]:
 def kill_now_and_then(
     kernel: psutil.Process, base: Path, kills: int, chance: random.Random, over: threading.Event
 ) -> list[str]:
-    """Kill until it is over. Returns what was killed."""
     killed: list[str] = []
     over.wait(10)
     for number in range(kills):
@@ -65,7 +64,6 @@ def kill_now_and_then(
 
 
 def run(base: Path, kills: int, seed: int) -> int:
-    """Print what came of it. Returns the exit code."""
     project = empty_project(base)
     with Sshd.running(base / "sshd") as server:
         names = write_files(project, server, base)

@@ -43,7 +43,6 @@ def survivors(processes: list[psutil.Process], seconds: float) -> list[psutil.Pr
 
 
 def zygote_of(kernel: psutil.Process) -> psutil.Process:
-    """The kernel's zygote."""
     return next(child for child in kernel.children() if "zygote" in " ".join(_words(child)))
 
 

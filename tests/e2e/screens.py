@@ -63,7 +63,6 @@ def ask(project: Project, agent: str) -> None:
 
 
 def ended(project: Project, agent: str) -> None:
-    """Wait until its work has ended."""
     project.until("instruction.ended", holds=lambda event: event["agent"] == agent)
 
 
@@ -125,7 +124,6 @@ def situations(project: Project, tmux: Tmux) -> Iterator[tuple[str, str]]:
 
 
 def expected() -> dict[str, str]:
-    """The screens by the names of their situations."""
     parts = SCREENS.read_text("utf-8").split("== ")[1:]
     return {name: text for name, _, text in (part.partition("\n") for part in parts)}
 

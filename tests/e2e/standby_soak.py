@@ -72,7 +72,6 @@ class Trial:
             project.agent(agent, "sleep: 0.1", 'text: "did ${{ message.text }}"')
 
     def copier(self) -> int | None:
-        """The process that copies."""
         for entry in os.listdir("/proc"):
             with suppress(OSError, ValueError):
                 words = Path("/proc", entry, "cmdline").read_bytes().split(b"\0")
@@ -81,7 +80,6 @@ class Trial:
         return None
 
     def one_round(self, number: int) -> None:
-        """Have it work, kill something, and judge the copy."""
         kind = random.choice(("kernel", "kernel", "copier", "point", "point"))
         point = f"{random.choice(POINTS)}:{random.randint(1, 12)}" if kind == "point" else None
         env = TRUST | ({AT: point} if point else {})
@@ -144,7 +142,6 @@ class Trial:
 
 
 def main(base: Path, rounds: int, seed: int) -> int:
-    """Returns the exit code."""
     random.seed(seed)
     trial = Trial(base)
     try:

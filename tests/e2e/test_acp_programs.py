@@ -56,7 +56,6 @@ def started(project: Project, program: ProgramSubject, api: ScriptedApi, folder:
 
 
 def shell(program: ProgramSubject, command: str) -> Say:
-    """The model has a command run."""
     return Say(calls=(program.shell(command),), input_tokens=2000)
 
 

@@ -67,7 +67,6 @@ def test_what_cancelled_work_spent_is_booked(engine: Engine, project: Project, t
 
 
 def has_spent(project: Project, tokens: int) -> bool:
-    """Whether all work together has cost so many tokens."""
     usage = project.awk("stats", "--json").json()["total"]["usage"]
     return int(usage["input_tokens"] + usage["output_tokens"]) == tokens
 

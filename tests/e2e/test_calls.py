@@ -8,10 +8,7 @@ import pytest
 
 from tests.project import BWRAP, TRUST, Project, empty_project
 
-pytestmark = [
-    pytest.mark.promise("P56"),
-    pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="needs /proc"),
-]
+pytestmark = [pytest.mark.promise("P56"), pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="needs /proc")]
 
 
 @pytest.fixture(scope="module")

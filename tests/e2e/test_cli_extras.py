@@ -71,7 +71,6 @@ def furnish(home: Path, notes: Path) -> None:
 
 
 def reads(name: str, path: Path) -> Call:
-    """How its model reads a file."""
     program = BY_NAME[name].program
     assert program is not None
     if name == "codex":
@@ -183,10 +182,7 @@ def test_its_program_is_given_what_was_let_in(project: Project, tmp_path: Path) 
 def test_without_consent_nothing_of_it_is_opened(project: Project, tmp_path: Path) -> None:
     """Exit 7, with each thing in its own words."""
     furnish(project.home, tmp_path)
-    project.write(
-        ".agents/alice.yaml",
-        ALICE,
-    )
+    project.write(".agents/alice.yaml", ALICE)
     with opened(project.home) as found:
         assert project.awk("start", env={"ANTHROPIC_API_KEY": KEY}).code == 0
         asked = project.awk("send", "alice", "go")

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="need
 
 
 def quoted(command: str) -> str:
-    """As a word of YAML."""
     return "'" + command.replace("'", "''") + "'"
 
 

@@ -71,7 +71,6 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 
 def run(team: Project, workflow: str, *words: str) -> dict[str, Any]:
-    """Run it to its end, which has to be a good one."""
     ran = team.awk("run", workflow, "--trust", "--json", *words)
     assert ran.code == 0, ran.err
     report: dict[str, Any] = ran.json()

@@ -99,7 +99,6 @@ class Desk:
         return json.loads((self.project.home / CLAUDE).read_text())
 
     def copies(self) -> list[Path]:
-        """Copies of logins below the state directory."""
         return [path for path in self.project.state_home.rglob("*") if path.name in {".credentials.json", "auth.json"}]
 
 

@@ -15,7 +15,6 @@ SENDS: Final = int(os.environ.get("AWK_TEST_SENDS", "10"))
 
 
 def pages(project: Project, path: str, rows: str, more: str) -> list[dict[str, Any]]:
-    """All rows of a list, page by page."""
     found: list[dict[str, Any]] = []
     following: str | None = "0"
     while following is not None:

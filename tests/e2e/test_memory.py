@@ -157,7 +157,6 @@ guard: { model: mock/guard, auto_store: true, mock: [{ text: %s }] }
 
 
 def tray(project: Project) -> list[Any]:
-    """What is proposed to alice."""
     return list(json.loads(project.awk("agent", "memory", "alice", "tray", "--json").out)["rows"])
 
 

@@ -27,7 +27,6 @@ class Obedient(ScriptedApi):
 
 
 def prompt_of(request: Request) -> str:
-    """All that the model was told before it said anything."""
     messages: list[dict[str, Any]] = request.body["messages"]
     return "\n".join(str(one["content"]) for one in messages if one["role"] in ("system", "user"))
 

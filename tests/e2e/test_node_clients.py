@@ -62,7 +62,6 @@ def team(project: Project) -> Project:
 
 
 def output(words: list[str], folder: Path) -> str:
-    """What a program prints, which must be all right."""
     ran = subprocess.run(words, check=False, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
     assert ran.returncode == 0, (ran.stdout[-3000:], ran.stderr[-3000:])
     return ran.stdout

@@ -49,7 +49,6 @@ def commit(project: Project, **more: str) -> None:
 
 
 def workflow(project: Project, *steps: str, more: str = "", workspace: str = "git: worktree") -> None:
-    """One run of alice, on the node."""
     shells = ", ".join(f'{{shell: "{step}"}}' for step in steps)
     project.write(
         ".workflows/w.yaml",

@@ -55,7 +55,6 @@ def rows(project: Project) -> dict[str, dict[str, Any]]:
 
 
 def until(project: Project, name: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """Wait until a node is as it is to be."""
     found: dict[str, Any] = {}
 
     def is_so() -> bool:
@@ -75,7 +74,6 @@ def is_up(row: dict[str, Any]) -> bool:
 
 
 def command_node(far: Path) -> str:
-    """A node of its own on this machine, as YAML."""
     return f"{{via: command, argv: [env, AGENT_WORKER_HOME={far}], command: {AGENT_WORKER}, labels: [gpu], workers: 3}}"
 
 
@@ -116,18 +114,10 @@ def test_a_node_that_dials_home_needs_only_the_command_that_add_printed(nodes: P
 @pytest.mark.parametrize(
     ("name", "keys", "called"),
     [
-        (
-            "docker",
-            "image: 'a:1', args: ['--gpus', all]",
-            "run -i --rm --init --gpus all a:1 FAR node --project",
-        ),
+        ("docker", "image: 'a:1', args: ['--gpus', all]", "run -i --rm --init --gpus all a:1 FAR node --project"),
         ("docker", "container: box", "exec -i box FAR node --project"),
         ("kubectl", "pod: agents-0, namespace: ci", "exec -i --namespace=ci agents-0 -- FAR node --project"),
-        (
-            "kubectl",
-            "image: 'a:1'",
-            "run FRESH -i --rm --quiet --restart=Never --image=a:1 --command -- FAR node",
-        ),
+        ("kubectl", "image: 'a:1'", "run FRESH -i --rm --quiet --restart=Never --image=a:1 --command -- FAR node"),
     ],
 )
 def test_containers_are_started_as_their_owners_would(

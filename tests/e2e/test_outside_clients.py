@@ -38,7 +38,6 @@ async def leader(project: Project, *extensions: ClientExtension, **more: str) ->
 
 
 async def ask(mcp: Client, name: str, arguments: Mapping[str, Any]) -> Any:
-    """What a tool gives."""
     answer = await mcp.call_tool(name, dict(arguments))
     assert answer.structured_content is not None, answer.content
     return answer.structured_content
@@ -130,7 +129,6 @@ RUNNERS = {
 
 
 def can_run(language: str) -> bool:
-    """Whether what it needs is here."""
     if language == "javascript" and shutil.which("node"):
         return subprocess.run([*RUNNERS[language][:2], "-e", "0"], check=False, capture_output=True).returncode == 0
     return shutil.which(RUNNERS[language][0]) is not None and (language != "sh" or shutil.which("curl") is not None)

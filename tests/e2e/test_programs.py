@@ -44,7 +44,6 @@ class Team:
         return self.project.awk("show", instruction, "--json").json()
 
     def said(self) -> list[str]:
-        """What was said to alice, and by her."""
         return [one["text"] for one in self.project.awk("peek", "alice", "--json").json()["messages"]]
 
 
@@ -56,17 +55,11 @@ def team(request: pytest.FixtureRequest, project: Project, tmp_path: Path) -> Te
         pytest.skip("claude is not installed: AGENT_WORKER_TEST_CLIS")
     (tmp_path / "programs").mkdir()
     place = Place(tmp_path / "programs")
-    place.put(
-        CLAUDE.binary,
-        recorded=CLAUDE.recordings / "resume",
-        real=real,
-        calls=(SEND, SEND),
-    )
+    place.put(CLAUDE.binary, recorded=CLAUDE.recordings / "resume", real=real, calls=(SEND, SEND))
     return Team(project, place, real is not None)
 
 
 def alice(team: Team, url: str) -> None:
-    """Write her file: her model is the scripted one."""
     team.project.write(
         ".agents/alice.yaml",
         f"""

@@ -21,7 +21,6 @@ def pids(project: Project) -> list[int]:
 
 
 def work(project: Project, *texts: str) -> list[dict[str, object]]:
-    """Have alice do one thing after the other."""
     return [project.ended(project.send("alice", text)) for text in texts]
 
 
@@ -32,7 +31,6 @@ def row(project: Project) -> dict[str, object]:
 
 
 def until_kept(project: Project) -> int:
-    """Wait until the worker is kept, and return its pid."""
     wait_until(lambda: "kept for more work" in str(row(project)["doing"]))
     return int(str(row(project)["pid"]))
 

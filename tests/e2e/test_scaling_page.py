@@ -35,7 +35,6 @@ class Block(NamedTuple):
 
     @property
     def path(self) -> str | None:
-        """The file's name, which its first line says."""
         found = _FILE.match(self.text)
         return None if found is None else found[1]
 
@@ -57,7 +56,6 @@ class Reader:
         self.said: list[str] = []
 
     def follow(self, heading: str) -> None:
-        """Write each file and run each command of a part."""
         for block in blocks_of(heading):
             if block.kind == "yaml" and block.path is not None:
                 text = re.sub(r"model: sonnet\nprompt: .*", SCRIPT, block.text)
@@ -86,7 +84,6 @@ class Reader:
         self.said.append(ran.stdout)
 
     def all_up(self) -> bool:
-        """Whether each node that there is answers."""
         nodes = self.project.ask("GET", "/nodes")["nodes"]
         return all(one["state"] == "up" for one in nodes)
 

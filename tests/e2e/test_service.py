@@ -10,10 +10,7 @@ import pytest
 from tests.project import Project
 from tests.service_manager import Manager
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="the unit is systemd's"),
-    pytest.mark.promise("P72"),
-]
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="the unit is systemd's"), pytest.mark.promise("P72")]
 
 
 @pytest.mark.long("tests/interface/test_service.py, tests/kernel/boot/test_service_end.py")

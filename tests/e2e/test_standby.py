@@ -16,13 +16,11 @@ REPLIES = 'text: "did ${{ message.text }}"'
 
 
 def state_of(project: Project) -> dict[str, Any]:
-    """What the kernel says of the copy."""
     found: dict[str, Any] = project.ask("GET", "/status")["standby"]
     return found
 
 
 def follows(project: Project) -> bool:
-    """Whether all that was committed is there."""
     found = state_of(project)
     return bool(found["state"] == "following" and found["lag_seconds"] == 0.0)
 

@@ -11,10 +11,7 @@ def test_work_is_paused_resumed_cancelled_and_tried_again(shared_kernel: Project
     project = shared_kernel
     gate = project.root / "go"
     project.agent(
-        "alice",
-        'shell: "echo step >> steps.log"',
-        "shell: 'while [ ! -e go ]; do sleep 0.02; done'",
-        "text: done",
+        "alice", 'shell: "echo step >> steps.log"', "shell: 'while [ ! -e go ]; do sleep 0.02; done'", "text: done"
     )
     project.agent("bob", "error: { http_status: 401 }", "text: never")
     steps = project.root / "steps.log"

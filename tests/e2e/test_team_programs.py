@@ -43,7 +43,6 @@ class Model(ScriptedApi):
         self._script = iter(moves)
 
     def take(self, request: Request) -> Move:
-        """The next of its moves."""
         super().take(request)
         move = next(self._script, Say("I have nothing more to say."))
         said = request.body.get("messages") or request.body["input"]
@@ -59,22 +58,18 @@ class Role:
         self._numbers = count(1)
 
     def shell(self, command: str) -> Say:
-        """Run a command with the program's own tool."""
         call = self._program.shell(command)
         return Say(calls=(Call(call.name, call.args, id=f"call_{next(self._numbers)}"),))
 
     def tool(self, name: str, **args: object) -> Say:
-        """Call a tool of the kernel's."""
         call = Call(self._program.daemon_tool(name), json.dumps(args), id=f"call_{next(self._numbers)}")
         return Say(calls=(call,))
 
     def write(self, name: str, text: str) -> Say:
-        """Write a file with the shell."""
         return self.shell(f"cat >{name} <<'PY'\n{text}PY")
 
 
 def judged(last: str) -> Say:
-    """What a tester says of its last run."""
     red = "FAILED" in last
     return Say("@coder red: test_centuries failed." if red else "@reviewer green: all tests are right now.")
 
@@ -168,9 +163,7 @@ BOTH: Final = pytest.mark.skipif(CLAUDE.missing or CODEX.missing, reason="AGENT_
 @pytest.mark.long("tests/e2e/test_handbook_example.py, tests/e2e/test_merge.py")
 @pytest.mark.parametrize("confined", [False, True], ids=["free", "sandbox"])
 @pytest.mark.parametrize(
-    "engines",
-    [dict.fromkeys(MIXED, CLAUDE), dict.fromkeys(MIXED, CODEX), MIXED],
-    ids=["claude", "codex", "both"],
+    "engines", [dict.fromkeys(MIXED, CLAUDE), dict.fromkeys(MIXED, CODEX), MIXED], ids=["claude", "codex", "both"]
 )
 def test_a_team_of_programs_lands_what_was_red_and_then_green(
     engines: dict[str, Engine], confined: bool, project: Project, tmp_path: Path
@@ -213,7 +206,6 @@ class Reader(ScriptedApi):
         self._left: list[Say] = []
 
     def take(self, request: Request) -> Move:
-        """The next of what follows from the last messages."""
         super().take(request)
         if not self._left:
             said = request.body.get("messages") or request.body["input"]
@@ -251,10 +243,7 @@ def readers(engines: dict[str, Engine], choice: str) -> dict[str, Rules]:
     return {
         "coordinator": (
             vote("coordinator", "document-owner", "scribe"),
-            (
-                "@coordinator please",
-                calls("coordinator", "team_proposal_create", **shares, **quorum, options=options),
-            ),
+            ("@coordinator please", calls("coordinator", "team_proposal_create", **shares, **quorum, options=options)),
             ("@coordinator nothing was measured", calls("coordinator", "team_proposal_create", **accept)),
         ),
         "coder": (

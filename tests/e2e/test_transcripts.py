@@ -59,7 +59,6 @@ def random_script(chance: random.Random, name: str) -> tuple[list[str], list[tup
 
 
 def read(project: Project, instruction: str) -> list[dict[str, Any]]:
-    """The whole transcript, a page at a time."""
     found: list[dict[str, Any]] = []
     after = "0"
     while True:
@@ -124,7 +123,6 @@ def test_the_transcript_of_random_work_is_what_was_done(project: Project) -> Non
 
 
 def until_ended(project: Project, count: int) -> None:
-    """Wait until so many instructions have ended."""
     ended = itertools.count(1)
     project.until("instruction.ended", holds=lambda _event: next(ended) >= count)
 
@@ -193,8 +191,7 @@ def test_a_result_of_any_size_leaves_the_kernel_as_it_is(project: Project, subte
     (project.root / "big").write_bytes((b"x" * 99 + b"\n") * (BIG // 100))
     project.write("server.py", SERVER)
     project.write(
-        "moniro.yaml",
-        "tools: { whole: { description: All, command: [cat, '${path}'], input: { path: string } } }\n",
+        "moniro.yaml", "tools: { whole: { description: All, command: [cat, '${path}'], input: { path: string } } }\n"
     )
     for number, action in enumerate(WAYS.values()):
         project.agent(f"a{number}", action, "text: done", more=OWN)

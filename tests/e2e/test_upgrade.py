@@ -25,7 +25,6 @@ HOLD = "sh -c 'while [ ! -e go ]; do sleep 0.02; done'"
 
 
 def upgrade(project: Project, to: str | None = None) -> dict[str, Any]:
-    """Ask for an upgrade, and return how it ended."""
     asked = project.ask("POST", "/upgrade", {} if to is None else {"to": to})
     told: list[dict[str, Any]] = []
 
@@ -249,8 +248,7 @@ def test_a_kernel_that_is_told_to_stop_in_an_upgrade_stops(project: Project) -> 
 
 
 @pytest.mark.parametrize(
-    ("to", "said"),
-    [("relative", "is not an absolute path"), ("/nowhere/at/all", "neither a virtual environment nor")],
+    ("to", "said"), [("relative", "is not an absolute path"), ("/nowhere/at/all", "neither a virtual environment nor")]
 )
 def test_what_is_no_version_is_refused_before_anything_happens(shared_kernel: Project, to: str, said: str) -> None:
     record = shared_kernel.record()

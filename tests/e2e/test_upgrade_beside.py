@@ -39,7 +39,6 @@ def with_node(tmp_path: Path) -> Iterator[Project]:
 
 
 def node(project: Project) -> dict[str, Any]:
-    """The node as the kernel knows it."""
     (found,) = project.ask("GET", "/nodes")["nodes"]
     row: dict[str, Any] = found
     return row

@@ -69,7 +69,6 @@ mock:
 
 
 def listens(port: int) -> bool:
-    """Whether somebody takes connections there."""
     with socket.socket() as wire:
         return wire.connect_ex(("127.0.0.1", port)) == 0
 

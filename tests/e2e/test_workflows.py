@@ -32,7 +32,6 @@ def workflow(project: Project, name: str, text: str, agent: str = "alice") -> No
 
 
 def running(project: Project, name: str) -> list[str]:
-    """The tags under which a workflow runs."""
     return [one["tag"] for one in project.awk("status", "--json").json()["workflows"] if one["name"] == name]
 
 

@@ -77,7 +77,6 @@ class Watch:
 
 
 def upgraded(project: Project, to: Path) -> dict[str, Any]:
-    """Upgrade, and return how it ended."""
     asked = project.ask("POST", "/upgrade", {"to": str(to)})
     told: list[dict[str, Any]] = [asked]
 
@@ -103,7 +102,6 @@ def ending_of(project: Project, instruction: str) -> str:
 
 
 def main(base: Path, count: int) -> int:
-    """Try it, and say what was found."""
     project = empty_project(base)
     names = [f"a{number}" for number in range(AGENTS)]
     for name in names:

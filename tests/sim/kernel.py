@@ -68,11 +68,7 @@ class Kernel:
         self.machine = HostClock("sim", self._offset_ms)
         self.reader = Reader(database=world.database)
         self.writer = InlineWriter(
-            database=world.database,
-            clock_ms=self.now_ms,
-            publish=publish,
-            doomed=world.doomed,
-            inspect=world.inspector,
+            database=world.database, clock_ms=self.now_ms, publish=publish, doomed=world.doomed, inspect=world.inspector
         )
         self._launcher = world.launcher
         self._catalog = project_folder.catalog
@@ -119,11 +115,9 @@ class Kernel:
         self._grace_seconds = 0.0
 
     def now_ms(self) -> int:
-        """Its own time."""
         return self._offset_ms + int(trio.current_time() * 1000)
 
     def stop(self, grace_seconds: float) -> None:
-        """Ask it to stop, as SIGTERM does."""
         self._grace_seconds = grace_seconds
         self._stop.set()
 

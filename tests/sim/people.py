@@ -38,16 +38,9 @@ from tests.sim.world import World
 
 Step = Send | Act | Run | Watch | Decide | Poll
 
-ON_AGENT: Final[dict[Deed, Callable[..., Any]]] = {
-    "pause": pause_agent,
-    "resume": resume_agent,
-    "reset": reset_agent,
-}
+ON_AGENT: Final[dict[Deed, Callable[..., Any]]] = {"pause": pause_agent, "resume": resume_agent, "reset": reset_agent}
 ON_INSTRUCTION: Final[dict[Deed, Callable[..., Any]]] = {"cancel": cancel, "promote": promote, "retry": retry}
-ON_TEAM: Final[dict[Deed, Callable[..., Any]]] = {
-    "pause workflow": pause_workflow,
-    "resume workflow": resume_workflow,
-}
+ON_TEAM: Final[dict[Deed, Callable[..., Any]]] = {"pause workflow": pause_workflow, "resume workflow": resume_workflow}
 
 
 WAITING: Final = "SELECT 'a' || id FROM approvals WHERE state = 'open' ORDER BY id"
@@ -64,7 +57,6 @@ class People:
     """Set when everything in the plan is done."""
 
     async def live(self) -> None:
-        """Do all that the plan says."""
         plan = self.world.plan
         steps: list[Step] = [*plan.sends, *plan.acts, *plan.runs, *plan.watches, *plan.decides, *plan.polls]
         async with trio.open_nursery() as nursery:

@@ -119,7 +119,6 @@ class Run:
 
     @property
     def space(self) -> str:
-        """Where it takes place."""
         return f"{self.label}:main"
 
 

@@ -35,12 +35,10 @@ OPEN: Final = "SELECT 1 FROM ballots WHERE state = 'open' LIMIT 1"
 
 
 def name_of_poll(label: str, step: int) -> str:
-    """What the ballot of a job's step is called."""
     return f"b{re.sub('[^a-z0-9]', '', label)}-{step}"
 
 
 def asked_to_vote(text: str) -> tuple[str, ...]:
-    """The ballots that a message asks for a vote on."""
     return tuple(dict.fromkeys(_MARK.findall(text)))
 
 
@@ -107,6 +105,5 @@ def _counted_again(one: BallotInfo) -> str | None:
 
 
 def by_person(kind: int, ballot: str) -> str:
-    """How the user votes."""
     options = {"approval": ("yes", "no"), "election": ("alice", "bob")}.get(POLLS[kind].type, ("a", "b"))
     return choice_of(USER, ballot, "".join(f"- {option}\n" for option in options))

@@ -11,13 +11,7 @@ from tests.sim.plan import Sky, Weather
 from tests.sim.witness import Witness
 from worker.models.errors import Failed, cause_of
 
-STATUS: Final[dict[Sky, int | None]] = {
-    "rate": 429,
-    "auth": 401,
-    "quota": 402,
-    "overloaded": 529,
-    "network": None,
-}
+STATUS: Final[dict[Sky, int | None]] = {"rate": 429, "auth": 401, "quota": 402, "overloaded": 529, "network": None}
 """Skies under which a call fails, and with what. None: no answer at all."""
 SLOW_SECONDS: Final = (10.0, 45.0)
 USUAL_SECONDS: Final = (0.05, 1.5)
@@ -62,7 +56,6 @@ class Providers:
     floors: dict[tuple[str, str], list[Floor]] = field(default_factory=dict)
 
     def heal(self) -> None:
-        """From now on the sky is clear."""
         self.healed = True
 
     def heard(self, attempt: str, cause: str) -> None:
@@ -73,7 +66,6 @@ class Providers:
             self.floors.setdefault((caller.provider, caller.model), []).append(floor)
 
     def forgive(self) -> None:
-        """A person has said that it may be tried again now."""
         self.floors.clear()
 
     async def answer(self, caller: Caller) -> None:

@@ -56,7 +56,6 @@ def run_batch(seeds: range, *, often: bool = False) -> list[Report]:
 
 
 def main(argv: list[str]) -> int:
-    """Run the seeds asked for."""
     parser = argparse.ArgumentParser(prog="tests.sim.soak", description="Simulate many worlds.")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=COUNT, help="how many seeds")
@@ -94,7 +93,6 @@ class _Done:
         self._needs: Counter[str] = Counter()
 
     def take(self, reports: Iterable[Report], *, hashes: bool) -> None:
-        """Count them, and print what is worth it."""
         for report in reports:
             self.seeds += 1
             self.broken += bool(report.violations)

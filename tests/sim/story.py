@@ -87,7 +87,6 @@ def at_step(k: int, do: Callable[[World], None]) -> Callable[[World], None]:
 
 
 def interrupt(world: World) -> None:
-    """Something more urgent comes for alice."""
     world.machine.start_soon(_interrupt, world)
 
 

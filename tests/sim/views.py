@@ -51,13 +51,11 @@ class Eyes:
         self._conn = conn
 
     def now(self, question: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Ask."""
         return question(self._conn, *args, **kwargs)
 
     async def read(
         self, question: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Ask."""
         return question(self._conn, *args, **kwargs)
 
 
@@ -101,8 +99,7 @@ class Views:
                 worktrees=SimpleNamespace(diffs=SimpleNamespace(stat=_no_diff)),
             ),
             "processes": SimpleNamespace(
-                attempts=SimpleNamespace(activity=dict, kept=dict),
-                resources=SimpleNamespace(measure=_no_usage),
+                attempts=SimpleNamespace(activity=dict, kept=dict), resources=SimpleNamespace(measure=_no_usage)
             ),
             "kernel": SimpleNamespace(
                 identity=KernelIdentity(pid=1, url="http://kernel", version="sim", project="/project", term=1),
@@ -119,7 +116,6 @@ class Views:
         return msgspec.json.encode(at_once(row.handler(**{name: given[name] for name in row.takes})))
 
     def numbers(self) -> dict[str, int]:
-        """What each view says how many there are."""
         whole = needs_of(cast("Client", self), 0)
         self.kinds = Counter(item["kind"] for item in whole["items"])
         ps, status = self.get("/ps"), self.get("/status")
@@ -191,5 +187,4 @@ def odd(conn: apsw.Connection, chance: random.Random) -> apsw.Connection:
 
 
 def disagreement(found: Mapping[str, int]) -> str | None:
-    """The views in words, where they do not say the same."""
     return None if len(set(found.values())) == 1 else ", ".join(f"{view} {number}" for view, number in found.items())

@@ -23,13 +23,11 @@ class Witness:
         self.lines.append(f"{at:10.3f} {' '.join(str(word) for word in words)}")
 
     def told(self, at: float, events: Sequence[Event]) -> None:
-        """The kernel told these."""
         for event in events:
             data = msgspec.json.encode(event.data, order="sorted").decode() if event.data else ""
             self.note(at, event.seq, event.type, event.space, event.agent, event.instruction, data)
 
     def blame(self, at: float, promise: str, text: str) -> None:
-        """A promise was broken."""
         self.note(at, "VIOLATION", promise, text)
         if len(self.violations) < VIOLATIONS_KEPT:
             self.violations.append(f"{promise} at {at:.3f} s: {text}")

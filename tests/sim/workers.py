@@ -99,18 +99,15 @@ class SimHandle:
         self.machine = machine
 
     def die(self, exited: Exited) -> None:
-        """End the worker's tree here and now."""
         if not self.life.cancel_called and not self.gone.is_set():
             self.exited = exited
             self.life.cancel()
 
     async def wait(self) -> Exited:
-        """As the real one."""
         await self.gone.wait()
         return self.exited
 
     async def kill(self, after_seconds: float = 0.0) -> None:
-        """As the real one."""
         await trio.lowlevel.checkpoint()
         if self.stubborn and after_seconds > 0:
             self.machine.start_soon(self.die_later, after_seconds)
@@ -123,7 +120,6 @@ class SimHandle:
         self.die(Exited(signal=9, killed=True))
 
     async def destroy(self) -> Exited:
-        """As the real one."""
         self.die(Exited(signal=9, killed=True))
         return await self.wait()
 
@@ -167,7 +163,6 @@ class SimLauncher:
         """Nothing is preloaded."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Nothing to run."""
         task_status.started()
         await trio.sleep_forever()
 
@@ -230,7 +225,6 @@ class SimWorker:
         self._born = trio.current_time()
 
     async def run(self) -> Exited:
-        """Work until the end. Returns how it left."""
         if self.fated("never ready"):
             await trio.sleep_forever()
         handle = self._handle
@@ -309,7 +303,6 @@ class SimWorker:
         return self._doom is not None and self._doom.fate == fate and (k is None or self._doom.k == k)
 
     async def killed(self) -> None:
-        """SIGKILL, here."""
         self._handle.die(Exited(signal=9))
         await trio.sleep_forever()
 
@@ -349,7 +342,6 @@ class _Recorder:
         self.progress = link.progress
 
     async def record(self, entry: Entry) -> Go | Yield:
-        """See worker.loop.Recorder."""
         await self._worker.meet_fate(entry.k)
         self._check_new(entry)
         if self._worker.fated("killed after entry", entry.k):
@@ -360,7 +352,6 @@ class _Recorder:
         return await self._link.record(entry)
 
     async def record_last(self, entry: Entry) -> None:
-        """See worker.loop.Recorder."""
         await self._worker.meet_fate(entry.k)
         self._check_new(entry)
         await self._link.record_last(entry)
@@ -460,11 +451,9 @@ class _Tools:
         self._worker = worker
 
     async def kernel(self, name: str, args: dict[str, Any], key: str) -> Outcome:
-        """A tool of the kernel's."""
         return await self._done(await self._desk.tool(self._start, name, args, key))
 
     async def allow(self, _name: str, args: dict[str, Any], key: str) -> Outcome:
-        """Ask for an approval."""
         return await self._desk.tool(self._start, "auth_request", args, key)
 
     async def risk(self, name: str, _args: dict[str, Any], key: str) -> Outcome:

@@ -89,7 +89,6 @@ class World:
     """Told what kernels tell."""
 
     def __post_init__(self) -> None:
-        """Put in place what lasts."""
         self.chance = random.Random(self.plan.seed)
         self.providers = Providers(self.witness, random.Random(self.plan.seed + 1), self.plan.weather)
         self.inspector = Inspector(self.witness, self.providers)
@@ -154,7 +153,6 @@ class World:
         self.launcher.orphan(lambda: self.chance.uniform(0.0, BURIAL_SECONDS))
 
     def wall_ms(self) -> int:
-        """What the machine's clock shows."""
         return START_MS + int((trio.current_time() + self.wall_offset_seconds) * 1000)
 
     # -- who speaks to a kernel --------------------------------------------------------------------------
@@ -225,7 +223,6 @@ class World:
         return int(str(self.eyes.execute(GRANTED, (number_of(instruction, "i"), tool)).get))
 
     def heard(self, events: Sequence[Event]) -> None:
-        """Told what a kernel tells those who watch."""
         self.witness.told(trio.current_time(), events)
         for listener in self.listeners:
             listener(events)
