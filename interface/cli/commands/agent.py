@@ -35,7 +35,7 @@ VERBS: Final = Subcommands(
         Subcommand("delete", "move an agent and its context to the trash", file="agent_edit"),
         Subcommand("memory", "show or change what an agent knows", file="agent_context"),
         Subcommand("notes", "show or add notes of an agent", file="agent_context"),
-        Subcommand("soul", "show who an agent is, and decide what it suggests of that", file="agent_soul"),
+        Subcommand("soul", "show who an agent is, and decide what it suggests of that", file="agent_context"),
         Subcommand("todo", "show or change what an agent has to do", file="agent_context"),
         Subcommand("reindex", "make the index of what agents said and did anew", file="agent_context"),
     ),

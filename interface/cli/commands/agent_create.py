@@ -109,7 +109,6 @@ def check_name_is_free(client: Client, name: str) -> None:
 
 
 def keys_of_flags(context: Context) -> dict[str, Value]:
-    """The keys of the file that the flags say."""
     args = context.args
     keys: dict[str, Value] = {key: getattr(args, key) for key in ("model", "backend") if getattr(args, key)}
     if args.system is not None:

@@ -282,7 +282,6 @@ def dry_run(context: Context) -> int:
 
 
 def plan_lines(plan: "Plan", screen: Screen) -> list[str]:
-    """The plan, part by part; parts that are empty are left out, but for the kickoff."""
     members: list[str] = []
     for member in plan.members:
         of = f" (agent {member.ref})" if member.ref not in (None, member.name) else ""

@@ -52,7 +52,6 @@ def run_list(context: Context) -> int:
 
 
 def tools_lines(found: ToolList, screen: Screen) -> list[str]:
-    """One line for each."""
     rows = [
         [
             one.name,
