@@ -15,14 +15,7 @@ from interface.cli.commands.send import as_line, as_result, retry_notes
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted, interruptible
 from interface.cli.output import OutputLost, Screen, decode, escape, one_line
-from interface.cli.parsing import (
-    continue_flag,
-    json_flag,
-    jsonl_flag,
-    tag_flag,
-    trust_flag,
-    update_flag,
-)
+from interface.cli.parsing import continue_flag, json_flag, jsonl_flag, tag_flag, trust_flag, update_flag
 from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question
 from interface.cli.run_stream import Run
 from interface.cli.transcript_view import StepReader, entry_lines, who_of
@@ -62,9 +55,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
         "--fail-on", choices=("error", "never"), default="error", help="never: exit 0 once it has ended, however it did"
     )
     parser.add_argument(
-        "--approve",
-        choices=APPROVALS,
-        help="whether you are asked before a tool runs, whatever the agents' files say",
+        "--approve", choices=APPROVALS, help="whether you are asked before a tool runs, whatever the agents' files say"
     )
     parser.add_argument(
         "--detach", action="store_true", help="return once it runs; what needs your approval waits for it (pending)"
