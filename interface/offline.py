@@ -292,7 +292,7 @@ def check_standby(folder: str, now: float) -> "StandbyReport":
 @_question
 def solo_workflow(root: str, asked: str) -> "SoloWorkflow":
     """Return a workflow with one agent in place of its members. Raises Failure."""
-    from kernel.inspect.solo import solo_workflow
+    from kernel.inspect.dry_run import solo_workflow
 
     return solo_workflow(Path(root), asked)
 
@@ -310,7 +310,7 @@ def copy_project(
 @_question
 def memory_eval(text: bytes) -> "EvalReport":
     """Measure what is found in the conversations of a file of questions. Raises Failure."""
-    from kernel.inspect.memory_eval import memory_eval
+    from kernel.inspect.memory_measures import memory_eval
 
     return memory_eval(text)
 
@@ -318,6 +318,6 @@ def memory_eval(text: bytes) -> "EvalReport":
 @_question
 def memory_growth(runs: int, seed: int) -> "GrowthReport":
     """Measure how a memory grows over generated runs. Raises Failure."""
-    from kernel.inspect.memory_growth import memory_growth
+    from kernel.inspect.memory_measures import memory_growth
 
     return memory_growth(runs, seed)

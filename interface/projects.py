@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from shlex import quote
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from interface.client import Client
@@ -131,8 +132,6 @@ ended as it was asked to. removed: the project's directory is gone."""
 
 def look(project: Project, program: str) -> Standing:
     """Look at one project. Never raises; starts nothing."""
-    from shlex import quote  # noqa: PLC0415  (only who looks at all projects needs it)
-
     gone = not os.path.isdir(project.root)
     endpoint = recorded_endpoint(project)
     if endpoint is None:

@@ -9,7 +9,6 @@ import os
 import secrets
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
-from types import TracebackType
 from typing import Final, Self
 
 from osfiles import safe_open
@@ -46,9 +45,7 @@ class SafeDir:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:

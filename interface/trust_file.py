@@ -9,7 +9,7 @@ ssh to itself) is not, and where there is no /proc nobody can tell.
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -115,16 +115,14 @@ class Running(NamedTuple):
 
 def is_below(other: Running) -> bool:
     """Return whether ``other`` is this process, or one that it comes from."""
-    return any(one.pid == other.pid and other.start_time in (0, one.start_time) for one in _line())
-
-
-def _line() -> Iterator[Running]:
     pid = os.getpid()
     while pid > 0:
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
-            return
-        yield Running(pid, int(fields[19]))
+            return False
+        if pid == other.pid and other.start_time in (0, int(fields[19])):
+            return True
         pid = int(fields[1])
+    return False

@@ -130,7 +130,6 @@ class WorkerCheck:
             return written if isinstance(ended, Result) else None
 
     def _second_run(self, tools: "_Tools", written: list[Entry]) -> None:
-        """As after a crash behind the last entry."""
         if not written:
             self._note("resumes", "", "it begins anew: no entries")
             return

@@ -16,6 +16,7 @@ from interface.cli.prompts import can_ask
 from interface.cli.targets import agent_target, target
 from interface.client import new_key
 from interface.failure import Failure
+from protocol.api.instructions import BulkReport
 from protocol.target import Target
 
 WORDS: Final = "ID|@WORKFLOW[:TAG]"
@@ -96,8 +97,6 @@ def change_many(context: Context, action: str, body: Mapping[str, object]) -> in
 
 def bulk_lines(body: bytes, screen: Screen) -> list[str]:
     """The lines for what was changed, the first of it by name, and for what was not and why."""
-    from protocol.api.instructions import BulkReport  # noqa: PLC0415  (JSON needs no types)
-
     report = decode(body, BulkReport)
     done = {"cancel": "cancelled", "retry": "put back"}[report.action]
     count = report.matched if report.dry_run else report.changed

@@ -3,20 +3,22 @@
 import argparse
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import msgspec
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
-from interface.cli.output import Screen, decode, escape, one_line
+from interface.cli.output import Screen, escape, one_line
 from interface.cli.paging import MESSAGES, Listing, count_flag, fetch_list, tell_rest
 from interface.cli.parsing import archive_flag, json_flag, jsonl_flag
 from interface.cli.targets import concerns
 from interface.client import quoted
 from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure, Unreachable
-
-if TYPE_CHECKING:
-    from protocol import message as protocol_message
+from protocol import message as protocol_message
+from protocol.api.messages import Channel
+from protocol.message import FACT_KINDS, SYSTEM
 
 DEFAULT_COUNT: Final = 50
 SINCE: Final = Listing("messages", "since")
@@ -98,19 +100,14 @@ def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def messages_lines(body: bytes, screen: Screen) -> list[str]:
+def messages_lines(channel: Channel, screen: Screen) -> list[str]:
     """The messages of a channel."""
-    from protocol.api.messages import Channel  # noqa: PLC0415  (JSON needs no types)
-
-    channel = decode(body, Channel)
     said = [line for message in channel.messages for line in message_lines(message, screen)]
     return said or [f"nothing was said in {one_line(channel.space)}"]
 
 
-def message_lines(message: "protocol_message.Message", screen: Screen) -> list[str]:
+def message_lines(message: protocol_message.Message, screen: Screen) -> list[str]:
     """One message, its further lines indented; none for facts that people do not read."""
-    from protocol.message import FACT_KINDS, SYSTEM  # noqa: PLC0415  (as above)
-
     if message.kind in FACT_KINDS:
         return []
     silent = [name for name in message.to if f"@{name}" not in message.text.lower()]
@@ -123,8 +120,4 @@ def message_lines(message: "protocol_message.Message", screen: Screen) -> list[s
 
 def decoded_lines(message: Message, screen: Screen) -> list[str]:
     """As ``message_lines``, of a message as JSON has it."""
-    import msgspec  # noqa: PLC0415  (as above)
-
-    from protocol import message as protocol_message  # noqa: PLC0415  (as above)
-
     return message_lines(msgspec.convert(message, type=protocol_message.Message), screen)

@@ -119,10 +119,6 @@ def generated(words: str) -> Subcommand:
     return Subcommand(words.rsplit(maxsplit=1)[-1], verbs()[words]["help"], GENERATED)
 
 
-def _no_arguments(_parser: argparse.ArgumentParser) -> None:
-    pass
-
-
 class Subcommands(NamedTuple):
     """All under one command, whose module in interface.cli.commands is ``file``."""
 
@@ -150,7 +146,7 @@ class Subcommands(NamedTuple):
     def _load(self, verb: Subcommand) -> tuple[Configure, Run]:
         if verb.file == GENERATED:
             return load_verb(f"{self.file} {verb.word}")
-        return load(import_module(f"interface.cli.commands.{verb.file or self.file}"), verb.word, _no_arguments)
+        return load(import_module(f"interface.cli.commands.{verb.file or self.file}"), verb.word, lambda _parser: None)
 
 
 _USD: Final = re.compile(r"\$?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})", re.ASCII)

@@ -155,19 +155,9 @@ HIDDEN: Final = (Command("_complete", "list what a word can be completed to", ""
 """What only our own shell scripts call: no help and no page names it."""
 
 
-def _by_word() -> dict[str, Command]:
-    words: dict[str, Command] = {}
-    for command in (*COMMANDS, *HIDDEN):
-        for word in (command.word, *command.aliases):
-            if word in words:
-                raise ValueError(f"two commands are called {word}")
-            words[word] = command
-    return words
-
-
-BY_WORD: Final = MappingProxyType(_by_word())
-
-
+BY_WORD: Final = MappingProxyType(
+    {word: command for command in (*COMMANDS, *HIDDEN) for word in (command.word, *command.aliases)}
+)
 _CLOSE: Final = 0.7
 """How like a command a word is that may be a slip of it: statsu is status, and bogus is not logs."""
 

@@ -5,7 +5,9 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import msgspec
 
 from interface.cli.command_parser import duration
 from interface.cli.context import Context
@@ -15,10 +17,8 @@ from interface.cli.targets import typed_name
 from interface.cli.transcript_view import StepReader, entry_lines, who_of
 from interface.client import ServerEvent
 from interface.event_follow import Follower
-
-if TYPE_CHECKING:
-    from protocol import events
-    from protocol.message import Message
+from protocol import events
+from protocol.message import Message
 
 Event = dict[str, Any]
 """One protocol.events.Event, as JSON."""
@@ -175,26 +175,18 @@ _FAILED = frozenset({"failed", "dead"})
 _BAD = _FAILED | {"error", "crash"}
 
 
-def event_of(data: str) -> "events.Event":
+def event_of(data: str) -> events.Event:
     """The event in a line of a stream."""
-    from protocol import events  # noqa: PLC0415  (JSON needs no types)
-
     return decode(data.encode(), events.Event)
 
 
-def message_of(event: "events.Event") -> "Message | None":
+def message_of(event: events.Event) -> Message | None:
     """The message in an event that tells of one."""
-    import msgspec  # noqa: PLC0415  (JSON needs no types)
-
-    from protocol.message import Message  # noqa: PLC0415  (as above)
-
     return msgspec.convert(event.data, type=Message) if event.type == "message" else None
 
 
-def event_line(event: "events.Event", screen: Screen) -> str:
+def event_line(event: events.Event, screen: Screen) -> str:
     """One event on one line: when, what kind, where, and what happened."""
-    import msgspec  # noqa: PLC0415  (JSON needs no types)
-
     where = " ".join(one_line(part) for part in (event.space, event.agent, event.instruction) if part)
     names = _SHOWN.get(event.type, tuple(event.data))
     facts = {name: event.data[name] for name in names if event.data.get(name) not in (None, "")}
@@ -208,7 +200,7 @@ def event_line(event: "events.Event", screen: Screen) -> str:
     return f"{screen.style(line, 'red' if bad else 'dim')} {' '.join(shown)}".rstrip()
 
 
-def asked_line(event: "events.Event", program: str, *, can_approve: bool) -> str | None:
+def asked_line(event: events.Event, program: str, *, can_approve: bool) -> str | None:
     """The way in which a person can answer an event of a run: approve something, or vote on it.
 
     The words for it are left out without ``can_approve``: the run ends before anybody could.
@@ -228,7 +220,7 @@ def asked_line(event: "events.Event", program: str, *, can_approve: bool) -> str
     return f"note: {who} waits for your approval to call {what}: {program} pending {name}, {program} approve {name}"
 
 
-def failure_lines(event: "events.Event") -> list[str]:
+def failure_lines(event: events.Event) -> list[str]:
     """The reason why work failed, in an event that tells of that: its message to the others names the cause alone."""
     text = str(event.data.get("text") or "").strip()
     if event.type != "instruction.ended" or event.data.get("status") not in _FAILED or not text:

@@ -124,11 +124,7 @@ class Interrupted(KeyboardInterrupt):
         self.exit_code = exit_code
 
 
-_EXITS: Final = {
-    signal.SIGINT: Exit.INTERRUPTED,
-    signal.SIGTERM: Exit.TERMINATED,
-    signal.SIGHUP: Exit.HANGUP,
-}
+_EXITS: Final = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED, signal.SIGHUP: Exit.HANGUP}
 
 
 @contextmanager

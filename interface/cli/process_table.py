@@ -93,12 +93,19 @@ def status_of(row: "PsRow") -> str:
     return "" if row.status is None else ": ".join(part for part in (row.status.state, row.status.task) if part)
 
 
+SHOWN: Final = 3
+"""Tasks in one cell."""
+
+
 def cells(row: "PsRow", now: float, columns: "Sequence[Column]" = COLUMNS) -> tuple[str, ...]:
     """The text of each of ``columns`` for one agent, at a wall time in seconds since 1970."""
     workspace = row.space is not None and not row.space.startswith("dm:")
     left = seconds_between(now, row.until)
     until = f" {left:.0f}s" if left is not None and left > 0 else ""
     left = seconds_between(now, row.last_event_at)
+    words = [  # t3 claimed, t5 after t3,t4
+        f"{one.id} after {','.join(one.blocked_by)}" if one.blocked_by else f"{one.id} {one.state}" for one in row.tasks
+    ]
     texts = (
         (f"{row.name}@{row.space}" if workspace else row.name),
         (row.state + until + (f" ({row.reason})" if row.reason else "")),
@@ -117,22 +124,10 @@ def cells(row: "PsRow", now: float, columns: "Sequence[Column]" = COLUMNS) -> tu
         f"{row.usage.input_tokens + row.usage.cache_write_tokens}/{row.usage.output_tokens}",
         "-" if row.usage.cost_usd is None else f"{row.usage.cost_usd:.4f}",
         "-" if row.diff is None else f"+{row.diff.added}/-{row.diff.deleted}",
-        _tasks(row),
+        ", ".join([*words[:SHOWN], *([f"{len(words) - SHOWN} more"] if len(words) > SHOWN else [])]) or "-",
         ("-" if left is None else age(-left)),
     )
     return tuple(text for column, text in zip(COLUMNS, texts, strict=True) if column in columns)
-
-
-SHOWN: Final = 3
-"""Tasks in one cell."""
-
-
-def _tasks(row: "PsRow") -> str:
-    """The tasks that it is at, and those that wait for which others: ``t3 claimed, t5 after t3,t4``."""
-    words = [
-        f"{one.id} after {','.join(one.blocked_by)}" if one.blocked_by else f"{one.id} {one.state}" for one in row.tasks
-    ]
-    return ", ".join([*words[:SHOWN], *([f"{len(words) - SHOWN} more"] if len(words) > SHOWN else [])]) or "-"
 
 
 def size(count: int) -> str:

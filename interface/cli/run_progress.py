@@ -6,7 +6,6 @@ The lines stand below what is printed, and are taken away before anything else i
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from interface.cli.output import Output, OutputLost, cut, one_line
@@ -121,9 +120,7 @@ class RunProgress:
         self._ticker.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.end()
 
     def end(self) -> None:

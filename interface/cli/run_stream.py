@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from interface.cli.act import left_behind_lines
 from interface.cli.context import Context
 from interface.cli.exits import Exit
-from interface.cli.left_behind import left_behind_lines
 from interface.cli.prompts import with_trust
 from interface.client import SILENCE_SECONDS, Client, ServerEvent, Stream, new_key, quoted
 from interface.event_follow import CONNECTED, Follower

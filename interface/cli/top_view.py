@@ -11,10 +11,12 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from interface.cli.context import Context
+from interface.cli.event_view import event_line, event_of
 from interface.cli.output import Screen, one_line, view_lines, wrapped
 from interface.cli.process_table import sort_key, status_of, target_of
 from interface.cli.prompts import always_pattern, call_lines, change_lines, decided, quoted_rows
 from interface.cli.targets import agent_path, target
+from interface.cli.transcript_view import last_steps
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure, Unreachable
 from protocol.api.processes import Ps, PsRow
@@ -245,8 +247,6 @@ class TopView:
         if instruction is None:
             self._show(target_of(row), ["it has nothing to do"])
             return
-        from interface.cli.transcript_view import last_steps  # noqa: PLC0415  (the table needs none of it)
-
         path, plain = f"/instructions/{instruction}", Screen()
         lines = last_steps(client, instruction, STEPS, self._context.out.width())
         status = [f"it says: {one_line(status_of(row))}"] if status_of(row) else []
@@ -260,8 +260,6 @@ class TopView:
 
     def logs(self, client: Client) -> None:
         """Show its log."""
-        from interface.cli.event_view import event_line, event_of  # noqa: PLC0415  (the table needs none of it)
-
         row = self._row()
         found: deque[str] = deque(maxlen=LOG_LINES)
         with client.events({"since": "0", "follow": "0"}) as stream:

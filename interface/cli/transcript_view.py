@@ -146,14 +146,13 @@ def seconds_text(seconds: float) -> str:
 def _marked(mark: str, lines: Sequence[str], most: int | None, columns: int | None) -> list[str]:
     """``lines`` behind ``mark``, escaped; ``most`` of them, and each so long, with a word about what is left out."""
     kept = lines if most is None else lines[:most]
-    shown = [row for line in kept for row in behind(mark, escape(line if most is None else _short(line)), columns)]
+    shown: list[str] = []
+    for line in kept:
+        more = len(line) - CHARACTERS
+        short = line if most is None or more <= 0 else f"{line[:CHARACTERS]} [{more:,} more characters]"
+        shown += behind(mark, escape(short), columns)
     left_out = len(lines) - len(kept)
     return [*shown, f"{mark}[{left_out:,} more lines: awk show --steps --full]"] if left_out else shown
-
-
-def _short(line: str) -> str:
-    left_out = len(line) - CHARACTERS
-    return f"{line[:CHARACTERS]} [{left_out:,} more characters]" if left_out > 0 else line
 
 
 class StepReader:

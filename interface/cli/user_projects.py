@@ -9,6 +9,7 @@ from typing import Any, Final
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import one_line, read_fields
+from interface.cli.process_table import target_of
 from interface.client import Client
 from interface.discovery import URL, Project
 from interface.failure import Failure
@@ -76,8 +77,6 @@ def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callabl
     for root, table in () if context.args.json else found:
         body = json.dumps(table, ensure_ascii=False).encode()
         if context.args.quiet:
-            from interface.cli.process_table import target_of  # noqa: PLC0415  (JSON needs no table)
-
             where = one_line(f"--project {shlex.quote(root)}")
             context.out.lines([f"{one_line(target_of(row))} {where}" for row in read_fields(body).agents])
             continue

@@ -1,22 +1,29 @@
-"""``run --dry-run``: what would start, with nothing run, asked or written."""
+"""``run --dry-run``: what would start, and the workflow of ``--compare solo``, with nothing run, asked or written."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.providers import CauseError, calls_models, resolve, route
+from kernel.agents.soul import read_soul
 from kernel.workflows.checkouts import Checkout
 from kernel.workflows.load import load_workflow
+from kernel.workflows.members import Member
 from kernel.workflows.prepare import check_asked, credential_faults, workflow_demands
+from kernel.workflows.solo import Part, solo_of
 from kernel.workflows.templates import expand
 from kernel.workflows.variables import ENV, FOLDER, environment_names, parse_params, start_values
-from kernel.workflows.workspace import workspace_settings
+from kernel.workflows.workspace import wants_worktrees, workspace_settings
 from protocol.api.runs import RunOptions
 from protocol.budget import RunBudget
 from protocol.errors import Refused
-from protocol.inspection import Plan, PlannedMember, PlannedStep
+from protocol.inspection import Plan, PlannedMember, PlannedStep, SoloWorkflow
 from protocol.names import NameRejected, check_tag, workflow_space
 from protocol.target import find_mentions
+from protocol.yaml_writer import document
 
 
 class _Known(dict[str, str]):
@@ -94,4 +101,41 @@ def dry_run(
         trust=tuple(workflow_demands(loaded)),
         missing=(*unset, *credential_faults(loaded, environ)),
         verdict=None if terms is None else terms.id,
+    )
+
+
+def solo_workflow(root: Path, asked: str) -> SoloWorkflow:
+    """The workflow ``asked`` of the project at ``root``, with one agent in place of all.
+
+    Raises Refused, BadDefinition.
+    """
+    catalog = Catalog(root, Path.home())
+    loaded = load_workflow(catalog, asked)
+
+    def part(member: Member) -> Part:
+        definition = member.definition
+        managed = None if member.ref is None else read_soul(root, definition)
+        return Part(
+            member.name,
+            definition,
+            catalog.system_text(definition, loaded.path),
+            definition.soul if managed is None else managed.traits,
+        )
+
+    parts = [part(member) for member in loaded.members]
+    named = {one.definition.name for one in catalog.survey().loaded}
+    solo = solo_of(loaded.definition, parts, named)
+    told: dict[str, Any] = msgspec.to_builtins(solo.definition)
+    for entry in told["agents"].values():  # its kind is the program's own word, and its name the key
+        del entry["entry"], entry["name"]
+    return SoloWorkflow(
+        path=loaded.path,
+        name=loaded.definition.name,
+        members=tuple(part.name for part in parts),
+        agent=solo.agent.name,
+        text=document(told),
+        notes=solo.notes,
+        trees=wants_worktrees(loaded.definition),
+        tokens=loaded.definition.budget.tokens,
+        cost_usd=loaded.definition.budget.usd,
     )

@@ -123,7 +123,6 @@ async def _fetch_commit(remote: Remote, url: str, environ: Mapping[str, str]) ->
 
 
 def _folders(remote: Remote, files: tuple[File, ...]) -> dict[str, list[FolderFile]]:
-    """Files by the folder of their skill: that of ``remote``, or each folder in it that is one."""
     top = PurePath(remote.path).parts
     inside = [(PurePath(file.path.decode("utf-8", "replace")).parts, file) for file in files]
     below = [(parts[len(top) :], file) for parts, file in inside if parts[: len(top)] == top and len(parts) > len(top)]

@@ -3,26 +3,28 @@
 A mock script is one value: its short forms have been written out, and no line of the file says what they became.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from kernel.agents.catalog import Catalog
+from kernel.agents.catalog import AGENTS, Catalog
 from kernel.agents.project import PROJECT_FILES, place_of, read_project
 from kernel.agents.providers import ALIASES, MOCK, calls_models, full_model, route
-from kernel.inspect.file_kind import is_path, kind_of, shown
+from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_tree, tree_of
 from kernel.source.scalars import Quantity
 from kernel.source.struct_model import model_of
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
-from kernel.workflows.find import workflow_names
+from kernel.workflows.find import WORKFLOWS, workflow_names
 from kernel.workflows.load import WORKFLOW_SHAPES, LoadedWorkflow, load_workflow
 from kernel.workflows.members import Member
 from protocol.agent import AgentDefinition, Rule
+from protocol.agent_layout import HOME, MEMORY
 from protocol.errors import Refused
-from protocol.inspection import Resolution
+from protocol.inspection import Kind, Resolution
 from protocol.names import split_space
 from protocol.project import ProjectDefinition
 from protocol.remote_ref import is_remote
@@ -300,3 +302,46 @@ def _entry(catalog: Catalog, provider: str) -> Layer | None:
         return None
     layer = Layer(file.name, tree_of(file.data, file.name)[0]).under("providers")
     return None if layer is None else layer.under(provider)
+
+
+SUFFIXES: Final = (".yaml", ".yml")
+_FOLDERS: Final[dict[str, Kind]] = {AGENTS: "agent", WORKFLOWS: "workflow"}
+_OF_PROJECT: Final = frozenset({"providers", "workflows", "starvation", "retention"})
+
+
+def shown(root: Path, path: Path) -> str:
+    """The name to show for ``path``: as seen from the project's root where it lies inside, else whole."""
+    real_root, real = os.path.realpath(root), os.path.join(os.path.realpath(path.parent), path.name)
+    return os.path.relpath(real, real_root) if real.startswith(real_root + os.sep) else str(path)
+
+
+def kind_of(root: Path, name: str) -> Kind:
+    """The kind of the file ``name`` (as ``shown``)."""
+    by_place = place_kind(name)
+    if by_place is not None:
+        return by_place
+    try:
+        node, _ = read_tree(root / name, name)
+    except (BadDefinition, FileMissing):
+        return "agent"
+    if not isinstance(node, MapNode):
+        return "agent"
+    keys = {key.text for key, _ in node.entries}
+    if keys & _OF_PROJECT or isinstance(node.get("agents"), ListNode):
+        return "project"
+    return "workflow" if keys & {"agents", "kickoff", "setup", "params"} else "agent"
+
+
+def place_kind(name: str) -> Kind | None:
+    """The kind of a file at this place of a project; None where its place does not say."""
+    folder, file = os.path.split(name.removeprefix(HOME))
+    if not folder and file in PROJECT_FILES:
+        return "project"
+    if folder.startswith(f"{AGENTS}/") and folder.endswith(f"/{MEMORY}") and file.endswith(SUFFIXES):
+        return "memory"
+    return _FOLDERS.get(folder) if file.endswith(SUFFIXES) else None
+
+
+def is_path(asked: str) -> bool:
+    """Return whether ``asked`` is a path rather than a name."""
+    return os.sep in asked or asked.endswith(SUFFIXES)

@@ -20,7 +20,7 @@ from kernel.agents.providers import CauseError, ModelRejected, resolve
 from kernel.agents.sandbox import find_bubblewrap, home_fault
 from kernel.agents.trust import GrantSource, TrustStore, missing_grants, schedule_units
 from kernel.inspect.agents import PartialCatalog
-from kernel.inspect.file_kind import SUFFIXES, is_path, kind_of, place_kind, shown
+from kernel.inspect.resolve import SUFFIXES, is_path, kind_of, place_kind, shown
 from kernel.source.diagnostics import BadDefinition, Diagnostics, Location, fail, suggest
 from kernel.source.files import FileMissing, folder_errors, read_bytes, read_tree
 from kernel.source.yaml_tree import decode_utf8

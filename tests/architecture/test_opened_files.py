@@ -50,7 +50,7 @@ OPENED: Final[dict[str, str]] = {
     "interface/cli/output.py::_to_nowhere": SYSTEM,
     "interface/cli/reports/writing.py::RunnerFiles._read": NAMED,
     "interface/cli/reports/writing.py::check_writable": NAMED,
-    "interface/trust_file.py::_line": SYSTEM,
+    "interface/trust_file.py::is_below": SYSTEM,
     # The kernel.
     "kernel/agents/cli_extras.py::_copied": "written to an opened folder of a home that is ours, O_EXCL",
     "kernel/agents/personal_context.py::PersonalContexts.blank_logs": STATE,

@@ -532,7 +532,6 @@ def test_the_commands_explain_themselves(words: list[str], cli: Cli, capsys: pyt
 
 
 def test_flags_of_all_commands_go_anywhere(cli: Cli, alice: Path, tmp_path: Path) -> None:
-    """contracts 7: global flags go after the command word."""
     other = tmp_path / "other"
     (other / ".agents").mkdir(parents=True)
     (other / ".agents/bob.yaml").write_text(ALICE)

@@ -80,7 +80,6 @@ def test_what_is_approved_once_for_all_is_listed_and_taken_back(cli: Cli, kernel
     ],
 )
 def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: exit 2."""
     assert cli(*words).code == 2
     assert kernel.asked == []
 
@@ -120,7 +119,6 @@ def test_what_a_pattern_granted_with_it_is_said(cli: Cli, kernel: KernelDouble) 
 
 @pytest.mark.parametrize("words", [("approve", "xyz"), ("approve", "a1", "i3"), ("deny", "rubbish"), ("pending", "3")])
 def test_an_id_of_something_else_is_told_as_that(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: exit 2, and nothing is decided."""
     ran = cli(*words)
     assert (ran.code, "ids look like a3" in ran.err) == (2, True)
     assert kernel.asked == []

@@ -11,14 +11,7 @@ import pytest
 
 from protocol.api.instructions import EntryInfo
 from protocol.api.messages import ResourceText
-from protocol.archive import (
-    ArchivedEntry,
-    ArchivedStatus,
-    ArchivedVersion,
-    ArchiveEnd,
-    ArchiveHead,
-    ArchiveLine,
-)
+from protocol.archive import ArchivedEntry, ArchivedStatus, ArchivedVersion, ArchiveEnd, ArchiveHead, ArchiveLine
 from protocol.documents import SuggestionInfo
 from protocol.tasks import TaskInfo
 from protocol.voting import BallotInfo, Option, Resolution, Vote

@@ -87,7 +87,6 @@ def test_a_kernel_is_started_detached(cli: Cli, project: Project, behave: Callab
 
 
 def test_its_state_is_closed_to_others(cli: Cli, project: Project, behave: Callable[[str], None]) -> None:
-    """contracts 3: 0700, from AGENT_WORKER_HOME down, and 0600."""
     behave("serve")
     cli.home.rmdir()
     starter = _starter(project, cli.environ)
@@ -199,7 +198,6 @@ def test_who_may_only_wait_never_starts(cli: Cli, project: Project) -> None:
 
 
 def test_a_command_that_looks_waits_for_a_kernel_that_starts(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 3: the doorstep answers before the house is furnished."""
     kernel.status = "starting"
     kernel.answers["GET /ps"] = Ps(agents=())
     calm = cli.pause
@@ -215,7 +213,6 @@ def test_a_command_that_looks_waits_for_a_kernel_that_starts(cli: Cli, kernel: K
 
 
 def test_state_that_cannot_be_written_is_a_configuration_error(cli: Cli) -> None:
-    """contracts 7: exit 78, with the path and the remedy."""
     (cli.home / "projects").write_text("in the way")
     ran = cli("start")
     assert (ran.code, "kernel.log" in ran.err, "AGENT_WORKER_HOME" in ran.err) == (78, True, True)

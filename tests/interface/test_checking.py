@@ -16,11 +16,7 @@ def test_validate_says_ok_for_each_file_and_exits_0(cli: Cli) -> None:
     cli.environ |= {"ANTHROPIC_API_KEY": "k", "ACME_KEY": "k"}
     ran = cli("validate")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.splitlines() == [
-        "ok     moniro.yaml",
-        "ok     .agents/alice.yaml",
-        "ok     .workflows/review.yaml",
-    ]
+    assert ran.out.splitlines() == ["ok     moniro.yaml", "ok     .agents/alice.yaml", "ok     .workflows/review.yaml"]
 
 
 def test_validate_of_an_empty_project_says_so(cli: Cli) -> None:
@@ -29,7 +25,6 @@ def test_validate_of_an_empty_project_says_so(cli: Cli) -> None:
 
 
 def test_validate_json_is_the_document_and_nothing_else(cli: Cli) -> None:
-    """contracts 9: validate."""
     write(cli.root, {".agents/bob.yaml": "backend: mok\n"})
     ran = cli("validate", ".agents/bob.yaml", "--json")
     assert (ran.code, ran.err) == (78, "")
@@ -80,7 +75,6 @@ def test_a_text_of_a_file_cannot_reach_the_terminal_as_a_command(cli: Cli) -> No
 
 @pytest.mark.parametrize(("asked", "code"), [("nobody", 5), ("none.yaml", 5), ("alice@nowhere", 5), ("-x", 2)])
 def test_what_is_not_there_has_the_exit_code_of_every_command(asked: str, code: int, cli: Cli) -> None:
-    """contracts 7: 5 target not found, 2 usage."""
     review(cli.root)
     ran = cli("config", asked, "--json")
     assert (ran.code, ran.json()["exit_code"]) == (code, code)

@@ -16,7 +16,6 @@ DONE = Cleared(space="dm:alice", messages=3, instructions=1)
     ("target", "space"), [("alice", "dm:alice"), ("@review", "review:main"), ("@review:pr-1", "review:pr-1")]
 )
 def test_a_space_is_cleared(target: str, space: str, cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: clear TARGET."""
     kernel.answers[f"POST /spaces/{space}/clear"] = DONE
     ran = cli("clear", target, "--yes")
     assert (ran.code, ran.out) == (0, "cleared dm:alice: 3 messages, 1 instructions\n")

@@ -22,7 +22,6 @@ from tests.interface.kernel_double import Asked, KernelDouble
 
 
 def test_the_token_is_shown_after_the_proof_and_on_the_same_connection(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 3: the kernel proves itself first."""
     kernel.answers["GET /ps"] = Ps(agents=())
     assert cli("ps", "--json").code == 0
     health, ps = kernel.asked
@@ -109,7 +108,6 @@ def test_a_record_that_is_none_means_no_kernel(cli: Cli, kernel: KernelDouble, c
 
 
 def test_the_environment_names_a_kernel_of_its_own(cli: Cli, kernel: KernelDouble, tmp_path: Path) -> None:
-    """contracts 3: AGENT_WORKER_URL and AGENT_WORKER_TOKEN come first."""
     elsewhere = Cli(root=tmp_path, home=tmp_path / "nothing")
     elsewhere.environ |= {"AGENT_WORKER_URL": kernel.url, "AGENT_WORKER_TOKEN": kernel.token}
     kernel.answers["GET /ps"] = Ps(agents=())
@@ -135,7 +133,6 @@ def test_a_kernel_that_the_environment_names_is_never_started(cli: Cli) -> None:
 
 @pytest.mark.parametrize("mark", [".agents", ".workflows", "moniro.yaml", ".agents.yaml", ".git"])
 def test_the_nearest_parent_with_a_mark_is_the_root(tmp_path: Path, mark: str) -> None:
-    """contracts 1: project root."""
     below = tmp_path / "project" / "a" / "b"
     below.mkdir(parents=True)
     (tmp_path / ".git").mkdir()
@@ -166,7 +163,6 @@ def test_one_project_has_one_state_however_it_is_reached(tmp_path: Path) -> None
 
 
 def test_a_project_that_does_not_exist_is_a_usage_error(cli: Cli) -> None:
-    """contracts 7: exit 2."""
     ran = cli("ps", "--project", "nowhere")
     assert (ran.code, ran.err.splitlines()[0]) == (2, "error: --project nowhere: no such directory")
 

@@ -94,7 +94,6 @@ def test_a_restart_leaves_no_gap(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_following_is_never_one_document(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: streams have --jsonl."""
     ran = cli("channel", "@review", "-f", "--json")
     assert (ran.code, "--jsonl" in ran.err) == (2, True)
 
@@ -176,7 +175,6 @@ def test_it_waits_for_the_kernel_to_come_back_and_says_so_once(kernel: KernelDou
 
 
 def test_a_kernel_that_does_not_come_back_is_given_up(kernel: KernelDouble) -> None:
-    """contracts 7: exit 69, not for ever."""
     kernel.answers["GET /events"] = _then_gone(Stream([_said(1)], cut=True))
     tries = itertools.count()
 

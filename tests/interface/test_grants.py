@@ -1,12 +1,8 @@
 """grant list, give, revoke: what agents may do beyond their files."""
 
-from typing import get_args
-
 import msgspec
 import pytest
 
-from interface.cli.commands.grant import SCOPES
-from protocol.agent import Scope
 from protocol.grants import GrantInfo, GrantList, GrantRow
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble, problem
@@ -22,7 +18,6 @@ ONE = GrantInfo(**msgspec.structs.asdict(ROW))
 
 
 def test_what_was_given_is_listed_with_whose_it_is_and_what_it_comes_to(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: grant list."""
     kernel.answers["GET /grants"] = GrantList(grants=(ROW, HANDED, ANSWER), total=3)
     assert cli("grant", "list").out.splitlines() == [
         "ID  STATE     AGENT  SPACE        SCOPE       BY            UNTIL                     USED",
@@ -52,13 +47,8 @@ def test_what_is_no_scope_or_nobody_is_refused_before_anything_is_asked(cli: Cli
 
 
 def test_one_is_taken_back_and_what_is_not_there_is_said(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: grant revoke."""
     revoked = msgspec.structs.replace(ONE, state="revoked", until=None, uses=None)
     kernel.answers["DELETE /grants/w1"] = revoked
     assert cli("grant", "revoke", "w1").out == "w1: bob in review:main may use votes (revoked)\n"
     kernel.answers["DELETE /grants/w9"] = problem(404, "not_found", "there is no grant 'w9'")
     assert "there is no grant" in cli("grant", "revoke", "w9").err
-
-
-def test_the_words_are_those_of_agent_files() -> None:
-    assert set(SCOPES) == set(get_args(Scope))

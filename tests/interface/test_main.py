@@ -46,8 +46,6 @@ def test_what_the_locale_cannot_say_is_spelled(cli: Cli, kernel: KernelDouble) -
 
 
 def test_a_bug_is_one_line_unless_asked_for(cli: Cli, kernel: KernelDouble, monkeypatch: pytest.MonkeyPatch) -> None:
-    """contracts 7: a traceback only with -vv."""
-
     def broken(context: Context) -> NoReturn:
         raise ZeroDivisionError("division by zero")
 
@@ -68,7 +66,6 @@ def test_a_kernel_of_another_version_is_told(cli: Cli, kernel: KernelDouble, mon
 
 
 def test_the_version_needs_no_kernel(cli: Cli) -> None:
-    """contracts 9: version."""
     assert cli("version", "--json").json()["schema"] == "awk/version/1"
     assert cli("version").out.startswith("agent-worker ")
 

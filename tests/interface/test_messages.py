@@ -49,7 +49,6 @@ def _in_turn(*answers: Answer | Callable[[Asked], Answer]) -> Callable[[Asked], 
 
 
 def test_a_message_is_sent_with_a_key(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 4: every POST takes Idempotency-Key."""
     kernel.answers["POST /messages"] = RECEIPT
     ran = cli("send", "alice@review", "look at X")
     assert (ran.code, ran.out, ran.err) == (0, "m1 i7\n", "")
@@ -68,7 +67,6 @@ def test_who_trusts_the_files_says_so_with_the_message(cli: Cli, kernel: KernelD
 
 
 def test_the_receipt_is_a_document(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 9: send."""
     kernel.answers["POST /messages"] = RECEIPT
     assert cli("send", "alice", "hi", "--json").json() == {
         "schema": "awk/send/1", "message_id": "m1", "instruction_ids": ["i7"], "not_woken": [], "held": {},
@@ -84,7 +82,6 @@ def test_a_message_can_come_from_standard_input(cli: Cli, kernel: KernelDouble) 
 
 @pytest.mark.parametrize(("message", "stdin"), [("", ""), (" \n", ""), ("-", ""), ("-", "\udcff")])
 def test_a_message_that_says_nothing_is_a_usage_error(message: str, stdin: str, cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: exit 2, and nothing is started for it."""
     assert cli("send", "alice", message, stdin=stdin).code == 2
     assert kernel.asked == []
 
@@ -177,7 +174,6 @@ def test_a_missing_key_is_not_called_a_refused_one(cli: Cli, kernel: KernelDoubl
     ],
 )
 def test_a_refusal_names_what_to_do(code: str, status: int, exit_code: int, cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 2: two errors, both exit 5."""
     kernel.answers["POST /messages"] = problem(status, code, "review is not running", hint="awk start review")
     ran = cli("send", "alice@review", "hi")
     assert (ran.code, ran.err) == (exit_code, "error: review is not running\n  hint: awk start review\n")
@@ -271,7 +267,6 @@ def test_waiting_survives_the_kernel(cli: Cli, kernel: KernelDouble) -> None:
 def test_the_exit_code_is_the_worst_of_the_results(
     statuses: list[str], code: int, cli: Cli, kernel: KernelDouble
 ) -> None:
-    """contracts 7: send --wait, ask, serve."""
     results = [_result(status=status, name=f"i{n}", agent=f"a{n}") for n, status in enumerate(statuses)]
     kernel.answers["POST /serve"] = _report(*results)
     ran = cli("serve", "@review", "@a0 @a1 hi")
@@ -349,13 +344,11 @@ def test_an_answer_is_shown_as_it_is_written_and_once(
 
 
 def test_asking_for_json_prints_the_report_only(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 9: ask."""
     kernel.answers["POST /run"] = Stream([_accepted("i7"), _delta("x"), sse("result", _report(_result()))])
     assert cli("ask", "alice", "hi", "--json").json()["results"][0]["text"] == "the answer"
 
 
 def test_asking_for_lines_prints_every_event_and_the_result_last(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: streams have --jsonl."""
     kernel.answers["POST /run"] = Stream([_accepted("i7"), _delta("x"), STEP, sse("result", _report(_result()))])
     lines = cli("ask", "alice", "hi", "--jsonl").jsonl()
     assert [line["type"] for line in lines] == ["accepted", "delta", "instruction.step", "result"]
@@ -376,7 +369,6 @@ def test_an_answer_comes_though_its_stream_is_lost(cli: Cli, kernel: KernelDoubl
 
 @pytest.mark.parametrize("answer", [None, Stream([]), Stream([PING], cut=True)], ids=["closed", "empty", "cut"])
 def test_a_question_that_was_not_taken_is_no_kernel(answer: Answer, cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: exit 69, so that CI asks again."""
     kernel.answers["POST /run"] = answer
     assert cli("ask", "alice", "hi").code == 69
 
@@ -475,7 +467,6 @@ def test_lines_that_are_no_text_are_a_usage_error(cli: Cli, kernel: KernelDouble
     "words", [("alice", "hi", "--batch", "-"), ("--batch", "-", "--wait"), ("--batch", "nowhere"), ("--batch", "."), ()]
 )
 def test_a_batch_takes_the_place_of_target_and_message(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: exit 2, and nothing is asked."""
     assert cli("send", *words, stdin=_line("alice", "a")).code == 2
     assert kernel.asked == []
 

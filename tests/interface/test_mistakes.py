@@ -42,7 +42,6 @@ def test_the_terminal_shows_what_where_and_what_to_do(name: str, checked: dict[s
 
 
 def test_for_people_the_mistakes_go_to_stderr_and_a_line_a_file_to_stdout(cli: Cli) -> None:
-    """contracts 7: the same texts, in the order of the files."""
     for name in ("leading-zero", "unknown-key"):
         (cli.root / ".agents" / f"{name}.yaml").write_bytes((MISTAKES / ".agents" / f"{name}.yaml").read_bytes())
     ran = cli("validate")

@@ -40,7 +40,6 @@ def test_nothing_is_one_sentence_and_something_has_its_commands(cli: Cli, kernel
 
 
 def test_a_list_that_was_cut_says_so_and_n_0_asks_for_all(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: -n 0 means all."""
     kernel.answers["GET /needs"] = lambda asked: (
         NeedList(items=(need(id="a4"),), total=2)
         if "after" in asked.query

@@ -138,7 +138,6 @@ def test_an_id_alone_is_enough_where_it_says_which(cli: Cli, kernel: KernelDoubl
     ],
 )
 def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: exit 2."""
     assert cli("proposal", *words).code == 2
     assert kernel.asked == []
 

@@ -28,7 +28,6 @@ every_read = pytest.mark.parametrize("route", READS)
 
 @every_read
 def test_json_is_the_kernels_own_document(route: str, cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 9: keys we do not know yet pass through, too."""
     document = json.loads(msgspec.json.encode(read_answers("text")[route])) | {"later": [1]}
     kernel.answers[route] = document
     ran = cli(*READS[route], "--json")
@@ -38,7 +37,6 @@ def test_json_is_the_kernels_own_document(route: str, cli: Cli, kernel: KernelDo
 
 @every_read
 def test_text_on_a_pipe_is_plain_and_whole(route: str, cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: not a TTY, no colour, no truncation."""
     long = "word " * 60 + "end"
     kernel.answers |= read_answers(long)
     ran = cli(*READS[route])
@@ -155,7 +153,6 @@ def test_an_agent_inside_a_workflow_has_a_queue_of_its_own(cli: Cli, kernel: Ker
 
 
 def test_who_is_not_in_a_workflow_is_told_who_is(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 2: not a participant, exit 5."""
     kernel.answers["GET /spaces/review:main/members"] = {"members": [{"name": "bob", "state": "idle", "agent": "bob"}]}
     ran = cli("queue", "alice@review")
     assert (ran.code, "alice is not in review:main" in ran.err, "bob" in ran.err) == (5, True, True)
@@ -174,7 +171,6 @@ def test_who_is_not_in_a_workflow_is_told_who_is(cli: Cli, kernel: KernelDouble)
 def test_what_work_took_is_asked_of_a_target(
     words: list[str], query: dict[str, str], cli: Cli, kernel: KernelDouble
 ) -> None:
-    """contracts 7: stats [TARGET]."""
     kernel.answers["GET /usage"] = read_answers("x")["GET /usage"]
     assert cli("stats", *words).code == 0
     assert kernel.of("GET", "/usage")[0].query == query
@@ -250,7 +246,6 @@ def test_a_target_that_cannot_be_is_refused_before_anything_is_asked(
 
 
 def test_status_says_down_and_starts_nothing(cli: Cli) -> None:
-    """contracts 7: exit 3, and the document all the same."""
     ran = cli("status", "--json")
     assert ran.code == 3
     assert ran.json() == {"schema": "awk/status/1", "state": "down", "kernel": None, "agents": {}, "workflows": []}

@@ -40,7 +40,6 @@ rules:
 
 
 def test_rules_are_listed_with_whose_they_are_and_how_often_they_were_done(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: rule list."""
     kernel.answers[f"GET {HERE}"] = RuleList(space="review:main", rules=(INFO,), total=1)
     assert cli("rule", "list", "@review").out.splitlines() == [
         "NAME  VERSION  AUTHOR  STATE  WHEN  DONE",
@@ -100,6 +99,5 @@ def test_a_trial_tells_what_a_rule_would_have_done(cli: Cli, kernel: KernelDoubl
 
 
 def test_a_rule_is_switched_off_by_its_name(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: rule rm."""
     kernel.answers[f"DELETE {HERE}/fix"] = document(msgspec.structs.replace(INFO, enabled=False, version=3))
     assert cli("rule", "rm", "fix", "@review").out == "fix: version 3, off\n"

@@ -46,7 +46,6 @@ def test_why_work_failed_is_said_beside_the_conversation(cli: Cli, kernel: Kerne
 
 @pytest.mark.parametrize("commits", [0, 1])
 def test_working_trees_are_told_of_where_something_is_in_them(commits: int, cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 1: one in which nothing was done goes with its run."""
     branches = {"coder": "awk/review/main/coder"}
     kernel.answers["POST /run"] = Stream([ACCEPTED, _result(msgspec.structs.replace(report(), branches=branches))])
     tree = WorktreeDiff(
@@ -114,7 +113,6 @@ def test_a_limit_that_is_none_is_a_usage_error(flag: str, cli: Cli, kernel: Kern
 
 @pytest.mark.parametrize("code", [0, 1, 6, 8, 124])
 def test_the_exit_code_is_the_reports(code: int, cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7 and 9: and the document is printed whatever it is."""
     kernel.answers["POST /run"] = Stream([ACCEPTED, SAID, _result(report(exit_code=code))])
     ran = cli("run", "review", "--json")
     assert (ran.code, ran.json()["exit_code"], ran.json()["schema"]) == (code, code, "awk/run/1")
@@ -149,7 +147,6 @@ def test_lines_of_json_end_with_the_result(cli: Cli, kernel: KernelDouble) -> No
     ],
 )
 def test_a_run_that_is_refused(code: str, status: int, exit_code: int, cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: each refusal has its exit code, and its hint."""
     kernel.answers["POST /run"] = problem(status, code, "no", hint="do this")
     ran = cli("run", "review")
     assert (ran.code, ran.err) == (exit_code, "error: no\n  hint: do this\n")

@@ -108,7 +108,6 @@ def test_a_run_that_is_refused_is_reported_at_the_lines_of_its_mistakes(
 
 
 def test_a_file_that_is_not_there_is_reported_too(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: whatever comes of it."""
     ran = cli("run", "none.yaml", "--report", "junit:j.xml")
     assert (ran.code, "no such file" in (cli.root / "j.xml").read_text()) == (5, True)
 
@@ -233,13 +232,11 @@ def test_a_signal_leaves_reports(first: list[bytes], cli: Cli, kernel: KernelDou
 @pytest.mark.parametrize("flag", ["--detach", "--dry-run"])
 @pytest.mark.parametrize("asked", [["--rm"], ["--report", "md:r.md"]], ids=["rm", "report"])
 def test_what_is_about_the_end_waits_for_it(flag: str, asked: list[str], cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: exit 2."""
     ran = cli("run", "review", flag, *asked)
     assert (ran.code, f"which {flag} does not wait for" in ran.err, kernel.asked) == (2, True, [])
 
 
 def test_a_kernel_of_others_stays(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: --rm ends only what this run started."""
     kernel.answers["POST /run"] = Stream([PING, ACCEPTED, sse("result", report())])
     assert cli("run", "review", "--rm").code == 0
     assert kernel.of("POST", "/shutdown") == []
@@ -284,7 +281,6 @@ def test_no_kernel_stays_that_the_run_started(
 
 
 def test_without_rm_a_kernel_stays(cli: Cli, kernel: KernelDouble, started: "subprocess.Popen[bytes]") -> None:
-    """contracts 7: the next command finds it."""
     kernel.answers["POST /run"] = Stream([ACCEPTED, sse("result", report())])
     assert (cli("run", "review").code, kernel.of("POST", "/shutdown")) == (0, [])
 

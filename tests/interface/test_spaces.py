@@ -30,7 +30,6 @@ ONE = SpaceDocument(
 
 
 def test_the_list_says_who_opened_what_in_which_work_and_with_whom(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: space list."""
     kernel.answers["GET /spaces"] = SpaceList(spaces=(ROW,), total=1)
     assert cli("space", "list").out.splitlines() == [
         "SPACE               STATE  RUN  OPENED BY   MEMBERS",
@@ -44,7 +43,6 @@ def test_the_list_says_who_opened_what_in_which_work_and_with_whom(cli: Cli, ker
 
 
 def test_members_come_and_go_as_is_said(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: space members."""
     kernel.answers["POST /spaces/review:main~design/members"] = ONE
     said = cli("space", "members", "@review~design", "--add", "bob", "--remove", "alice", "--remove", "carol").out
     assert said == "review:main~design (closed): lead\n"
@@ -55,6 +53,5 @@ def test_members_come_and_go_as_is_said(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_a_space_is_closed_by_its_name(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: space close."""
     kernel.answers["DELETE /spaces/review:main~design"] = ONE
     assert cli("space", "close", "@review:main~design").out == "review:main~design (closed): lead\n"

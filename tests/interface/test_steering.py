@@ -34,7 +34,6 @@ def test_an_agent_is_steered_by_its_key(word: str, cli: Cli, kernel: KernelDoubl
 
 @pytest.mark.parametrize(("word", "shown"), [("pause", "paused"), ("resume", "running"), ("continue", "running")])
 def test_a_workflow_is_steered_by_name_and_tag(word: str, shown: str, cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 4: POST /workflows/:name/:tag/{pause,resume,continue}."""
     kernel.answers[f"POST /workflows/review/pr-1/{word}"] = msgspec.structs.replace(ROW, paused=shown == "paused")
     ran = cli(word, "@review:pr-1")
     assert (ran.code, ran.out) == (0, f"@review:pr-1 is {shown}\n")
@@ -127,7 +126,6 @@ def test_the_prompt_is_plain_text(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def test_work_that_waits_for_another_agent_says_so(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: neither a person nor a time is needed."""
     kernel.answers["GET /instructions/i7"] = instruction(status="waiting", standing="runnable", waits_for="answer")
     assert "  waits     answer\n" in cli("show", "i7").out
 

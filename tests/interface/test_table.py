@@ -117,7 +117,6 @@ def test_a_command_explains_itself(command: Command, cli: Cli, capsys: pytest.Ca
 
 @every
 def test_what_reads_has_json_and_what_streams_has_jsonl(command: Command) -> None:
-    """contracts 7: output."""
     flags = _flags(command)
     assert "--jsonl" in flags if command.word in STREAMS else "--json" in flags or command.word in WITHOUT_DOCUMENT
 
@@ -216,7 +215,6 @@ def test_what_only_looks_starts_nothing(command: Command, cli: Cli) -> None:
     ids=lambda c: c.word,
 )
 def test_json_is_printed_whatever_the_exit_code(command: Command, cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: one document, here a refusal's."""
     ran = cli(command.word, *ARGUMENTS.get(command.word, []), "--json")
     document = ran.json()
     assert (document["schema"], document["exit_code"], document["code"]) == ("awk/error/1", ran.code, "not_found")
@@ -236,7 +234,6 @@ def test_what_is_about_files_needs_no_kernel_and_starts_none(word: str, cli: Cli
 
 
 def test_every_refusal_has_the_exit_code_of_the_protocol() -> None:
-    """contracts 7: one table for server and client."""
     assert {code: of_failure(code) for code in REFUSALS} == {code: m.exit_code for code, m in REFUSALS.items()}
     assert {meaning.exit_code for meaning in REFUSALS.values()} <= set(Exit)
 
@@ -260,7 +257,6 @@ def test_the_page_of_commands_names_them_all() -> None:
 
 
 def test_a_word_that_is_no_command_is_told(cli: Cli) -> None:
-    """contracts 7: did-you-mean, exit 2, on stderr."""
     ran = cli("chanel")
     assert (ran.code, ran.out) == (2, "")
     assert "did you mean awk channel?" in ran.err

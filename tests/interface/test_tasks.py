@@ -29,7 +29,6 @@ ALONE = task("t4", key="docs", files=("docs/**",), check="make docs")
 
 
 def test_tasks_are_listed_with_whose_they_are_and_what_they_wait_for(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: task list."""
     kernel.answers[f"GET {HERE}"] = TaskList(tasks=(DONE, CLAIMED, WAITING, ALONE), total=4)
     assert cli("task", "list", "@review").out.splitlines() == [
         "ID  STATE    AGENT  WAITS FOR  TITLE",

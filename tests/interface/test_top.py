@@ -257,7 +257,6 @@ def test_sizes_and_ages_are_short() -> None:
 
 
 def test_where_nobody_watches_it_is_printed_once(cli: Cli, kernel: KernelDouble) -> None:
-    """contracts 7: not a TTY, or CI: no live table."""
     kernel.answers |= read_answers("x")
     assert cli("top").out == cli("ps").out
     cli.environ["CI"] = "true"

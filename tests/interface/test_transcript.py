@@ -103,10 +103,7 @@ def test_long_arguments_and_results_are_cut_and_say_so() -> None:
 @pytest.mark.promise("P16", "P31")
 @given(anything, anything)
 def test_nothing_an_agent_says_moves_the_cursor_or_passes_for_a_line_of_ours(text: str, name: str) -> None:
-    told = [
-        entry(1, "reply", text=text),
-        entry(2, tool=name, input={name: text, "list": [text]}, output=text),
-    ]
+    told = [entry(1, "reply", text=text), entry(2, tool=name, input={name: text, "list": [text]}, output=text)]
     for made in told:
         for full in (False, True):
             head, *body = entry_lines(made, PLAIN, full=full)

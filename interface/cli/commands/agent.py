@@ -22,7 +22,9 @@ from interface.client import Client, quoted
 from interface.discovery import URL
 from interface.failure import Failure, Unreachable
 from protocol.agent import Restart
+from protocol.agent_files import AgentDeleted, AgentWritten
 from protocol.agent_layout import HOME, agent_file, default_dir
+from protocol.tool_documents import ProjectWritten
 from protocol.yaml_writer import block
 
 VERBS: Final = Subcommands(
@@ -35,7 +37,7 @@ VERBS: Final = Subcommands(
         Subcommand("delete", "move an agent and its context to the trash", file="agent_edit"),
         Subcommand("memory", "show or change what an agent knows", file="agent_context"),
         Subcommand("notes", "show or add notes of an agent", file="agent_context"),
-        Subcommand("soul", "show who an agent is, and decide what it suggests of that", file="agent_soul"),
+        Subcommand("soul", "show who an agent is, and decide what it suggests of that", file="agent_context"),
         Subcommand("todo", "show or change what an agent has to do", file="agent_context"),
         Subcommand("reindex", "make the index of what agents said and did anew", file="agent_context"),
     ),
@@ -172,11 +174,12 @@ def answer_document(context: Context, document: msgspec.Struct, view: Callable[.
     """Print ``document``, and on stderr what was skipped on the way to it."""
     for line in getattr(document, "skipped", ()):
         context.out.note(f"skipped: {one_line(line)}")
-    return context.answer(msgspec.json.encode(document), view, *more)
+    return context.answer(document, view, *more)
 
 
-def agent_file_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
-    if "file" in told:
-        return [one_line(str(told["file"]))]
-    deleted = f"deleted {told['agent']}"
-    return [one_line(f"{deleted}; get it back: {told['restore']}" if told["restore"] else deleted)]
+def agent_file_lines(told: AgentWritten | AgentDeleted | ProjectWritten, _screen: Screen) -> list[str]:
+    """Return the file; after a deletion how to get it back."""
+    if not isinstance(told, AgentDeleted):
+        return [one_line(told.file)]
+    back = f"; get it back: {told.restore}" if told.restore else ""
+    return [one_line(f"deleted {told.agent}{back}")]

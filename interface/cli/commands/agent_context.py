@@ -1,13 +1,12 @@
-"""``awk agent memory``, ``notes`` and ``todo``: what an agent knows, noted and has to do, by the kernel."""
+"""``awk agent memory``, ``notes``, ``todo`` and ``soul``: what an agent knows, noted, has to do and is."""
 
 import argparse
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from interface.cli.command_parser import AgentArguments, name_argument, text_of
 from interface.cli.commands.agent import answer_document
-from interface.cli.commands.agent_tray import configure_tray, run_tray
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.paging import Listing, fetch_list
@@ -16,6 +15,8 @@ from interface.failure import Failure
 from protocol.agent_files import MemoryPurged, MemoryReport, NotesReport, TodoReport
 from protocol.agent_memory import CLASSES, TIERS, VISIBILITIES
 from protocol.api.history import Reindexed
+from protocol.api.souls import SoulReport, TrayReport
+from protocol.yaml_writer import block
 
 MOST_FOUND: Final = 100
 """Of one search; whoever has more that answers asks more precisely."""
@@ -169,3 +170,79 @@ def run_reindex(context: Context) -> int:
 def reindexed_lines(done: Reindexed, _screen: Screen) -> list[str]:
     whose = f"of {done.agents} agents" if done.agent is None else f"of {one_line(done.agent)}"
     return [f"{done.turns:,} turns {whose} are in the index"]
+
+
+def configure_tray(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("verdict", metavar="approve|reject", nargs="?", choices=("approve", "reject"), help="decide")
+    parser.add_argument("item", metavar="PROPOSED", nargs="?", help="as awk needs shows it: t1")
+
+
+def run_tray(context: Context) -> int:
+    args = context.args
+    path, kernel = f"/agents/{quoted(args.name)}/tray", context.kernel()
+    if args.verdict is not None and args.item is None:
+        raise Failure("usage", f"tray {args.verdict} what?", f"awk agent memory {args.name} tray shows the ids")
+    if args.verdict is None:
+        return context.answer(kernel.get(path), tray_lines)
+    where = f"{path}/{quoted(args.item)}/{args.verdict}"
+    return context.answer(kernel.post(where, {}, key=new_key()), tray_lines)
+
+
+def tray_lines(found: TrayReport, screen: Screen) -> list[str]:
+    rows = [
+        [one.id, one.kind, one.key, one_line(one.value), one.trust, " ".join(one.messages)]
+        for one in found.rows
+        if one.state == "open"
+    ]
+    return table(["ID", "KIND", "KEY", "PROPOSED", "TRUST", "FROM"], rows, screen) if rows else ["nothing is proposed"]
+
+
+def configure_soul(parser: argparse.ArgumentParser) -> None:
+    name_argument(parser)
+    doings = AgentArguments(parser, "[show | history | approve ID | reject ID | rollback N]")
+    doings.add("show")
+    doings.add("history")
+    for word in ("approve", "reject"):
+        one = doings.add(word)
+        one.add_argument("id", metavar="SUGGESTION", help="as awk needs shows it: p1")
+        one.add_argument("--reason", metavar="TEXT", default="", help="it is kept with it")
+    back = doings.add("rollback")
+    back.add_argument("version", metavar="N", type=int, help="the version whose traits are to count again")
+    back.add_argument("--reason", metavar="TEXT", default="", help="it is kept with the new version")
+
+
+def run_soul(context: Context) -> int:
+    args = context.args
+    path = f"/agents/{quoted(args.name)}/soul"
+    kernel = context.kernel()
+    match args.doing:
+        case "approve" | "reject":
+            where = f"{path}/{quoted(args.id)}/{args.doing}"
+            body = kernel.post(where, {"reason": args.reason}, key=new_key())
+        case "rollback":
+            rolled = {"version": args.version, "reason": args.reason}
+            body = kernel.post(f"{path}/rollback", rolled, key=new_key())
+        case _:
+            body = kernel.get(path)
+    return context.answer(body, history_lines if args.doing == "history" else soul_lines)
+
+
+def soul_lines(told: dict[str, Any], screen: Screen) -> list[str]:
+    where = f"version {told['version']}, in {told['managed']}" if told["managed"] else "as in its file"
+    lines = [screen.style(one_line(f"{told['agent']} ({where})"), "bold")]
+    lines += ["  (that file was edited since)"] if told["edited"] else []
+    lines += [f"  {escape(line)}" for line in block(told["soul"])] or ["  no traits"]
+    waiting = [one for one in told["proposals"] if one["state"] == "open"]
+    if waiting:
+        rows = [[one["id"], one["trait"], one["value"], one["observation"]] for one in waiting]
+        lines += ["", *table(["ID", "TRAIT", "SUGGESTED", "OBSERVED"], rows, screen)]
+    return lines
+
+
+def history_lines(found: SoulReport, screen: Screen) -> list[str]:
+    lines: list[str] = []
+    for one in found.versions:
+        by = f"{one.author}, {one.instruction}" if one.instruction else one.author
+        lines.append(screen.style(one_line(f"version {one.version}  {one.at}  by {by}: {one.reason}"), "bold"))
+        lines += [f"  {escape(line)}" for line in one.diff.rstrip("\n").split("\n")[2:]]
+    return lines or ["nothing was ever changed in it"]

@@ -9,8 +9,6 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from interface import offline
 from interface.agent_dir import AgentDir, agent_name, find_agent, open_agents, open_context
 from interface.claude_file import translate
@@ -81,7 +79,7 @@ def run_create(context: Context) -> int:
     for remark in remarks:
         context.out.note(f"note: {one_line(remark)}")
     document = AgentWritten(agent=name, file=place.file, changed=True, remarks=remarks)
-    return context.answer(msgspec.json.encode(document), agent_file_lines)
+    return context.answer(document, agent_file_lines)
 
 
 def _source(context: Context, client: Client | None, name: str) -> _Source:
@@ -109,7 +107,6 @@ def check_name_is_free(client: Client, name: str) -> None:
 
 
 def keys_of_flags(context: Context) -> dict[str, Value]:
-    """The keys of the file that the flags say."""
     args = context.args
     keys: dict[str, Value] = {key: getattr(args, key) for key in ("model", "backend") if getattr(args, key)}
     if args.system is not None:

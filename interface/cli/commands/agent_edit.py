@@ -19,8 +19,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from interface import offline
 from interface.agent_dir import AgentDir, agent_name, is_marked
 from interface.cli.command_parser import name_argument
@@ -144,7 +142,7 @@ def run_edit(context: Context) -> int:
     if not changed:
         context.out.note("note: nothing was changed")
     document = AgentWritten(agent=place.name, file=place.file, changed=changed)
-    return context.answer(msgspec.json.encode(document), agent_file_lines)
+    return context.answer(document, agent_file_lines)
 
 
 def parse_change(word: str) -> Callable[[str], str]:
@@ -275,7 +273,7 @@ def run_delete(context: Context) -> int:
             raise Failure("failed", "nothing was deleted")
         client.delete(f"/agents/{quoted(name)}")  # Raises Failure (conflict) where it has work.
         gone = AgentDeleted(agent=name, trash=None, restore=None)
-        return context.answer(msgspec.json.encode(gone), agent_file_lines)
+        return context.answer(gone, agent_file_lines)
     place = agent_file_location(context, name)
     is_users = place.file == f"{HOME}{agent_file(name)}"
     if place.file != agent_file(name) and not is_users:
@@ -307,7 +305,7 @@ def run_delete(context: Context) -> int:
     document = AgentDeleted(
         agent=name, trash=f"{home}{trashed.folder}", restore=trashed.way_back, remarks=tuple(remarks)
     )
-    return context.answer(msgspec.json.encode(document), agent_file_lines)
+    return context.answer(document, agent_file_lines)
 
 
 def is_ephemeral(client: Client, name: str) -> bool:

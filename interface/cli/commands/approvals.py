@@ -128,7 +128,6 @@ def approvals_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
 
 
 def decision_lines(one: ApprovalInfo) -> list[str]:
-    """The decision on a request, if there is one."""
     if one.decided_at is None:
         return []
     why = f": {one.decision_reason}" if one.decision_reason else ""

@@ -183,7 +183,6 @@ def _least(*limits: Any) -> Any:
 
 
 def keep(folder: str, seen: Comparison) -> None:
-    """Write the record, as a whole."""
     path = os.path.join(folder, RECORD)
     with replacing(path, beside=f"{path}.new") as file:
         file.write(msgspec.json.encode(seen))

@@ -4,7 +4,6 @@ The script calls ``awk _complete KIND``, which prints one candidate a line and i
 """
 
 import argparse
-from importlib import import_module
 
 from interface.cli.completion.candidates import candidates
 from interface.cli.context import Context
@@ -21,9 +20,10 @@ def configure_completion(parser: argparse.ArgumentParser) -> None:
 
 
 def run_completion(context: Context) -> int:
+    from interface.cli.completion import scripts  # noqa: PLC0415  (as below)
     from interface.cli.completion.spec import all_specs  # noqa: PLC0415  (whoever waits for candidates does not)
 
-    script = import_module(f"interface.cli.completion.{context.args.shell}").script
+    script = getattr(scripts, f"{context.args.shell}_script")
     context.out.lines(script(tuple(all_specs(context.program)), PROGRAMS).rstrip("\n").split("\n"))
     return Exit.OK
 

@@ -1,6 +1,7 @@
 """``awk doc``: the documents that the agents of a workflow share: read, written, compared, and who wrote each line."""
 
 import argparse
+from functools import partial
 from typing import Final
 
 from interface.cli.act import act
@@ -232,22 +233,6 @@ def suggestions_lines(found: SuggestionList, screen: Screen) -> list[str]:
     )
 
 
-def configure_accept(parser: argparse.ArgumentParser) -> None:
-    _decision(parser)
-
-
-def run_accept(context: Context) -> int:
-    return _decide(context, "accept")
-
-
-def configure_reject(parser: argparse.ArgumentParser) -> None:
-    _decision(parser)
-
-
-def run_reject(context: Context) -> int:
-    return _decide(context, "reject")
-
-
 def _decision(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     parser.add_argument("id", metavar="SUGGESTION", help="its id: s3")
@@ -263,6 +248,11 @@ def _decide(context: Context, what: str) -> int:
 
     path = f"{_path(context, 'suggestions')}/{quoted(context.args.id)}/{what}"
     return act(context, path, (), lines, {"reason": context.args.reason})
+
+
+configure_accept = configure_reject = _decision
+run_accept = partial(_decide, what="accept")
+run_reject = partial(_decide, what="reject")
 
 
 def _workspace(parser: argparse.ArgumentParser) -> None:

@@ -61,7 +61,6 @@ def _row(detail: str, fix: str | None = None) -> DoctorRow:
 
 
 def doctor_lines(report: DoctorReport, screen: Screen) -> list[str]:
-    """One line for each row, what is wrong first; below it what to do."""
     wrong = [row for row in report.rows if not row.ok]
     lines: list[str] = []
     for row in wrong:

@@ -12,8 +12,7 @@ from interface.cli.parsing import message_argument
 from protocol.api.messages import FeedbackAdded, FeedbackList
 
 VERBS: Final = Subcommands(
-    "feedback",
-    (Subcommand("list", "list what was said about the work"), Subcommand("add", "add something yourself")),
+    "feedback", (Subcommand("list", "list what was said about the work"), Subcommand("add", "add something yourself"))
 )
 
 

@@ -83,7 +83,7 @@ def commands_page(program: str = "agent-worker") -> str:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Sequence[str]:
-    """A table of what the command takes; argparse's own layout differs between Python versions."""
+    """Return a table of what the command takes; argparse's own layout differs between Python versions."""
     lines = ["", "| argument | |", "|---|---|"]
     for action in parser._actions:  # noqa: SLF001  (argparse has no public way to list arguments)
         if action.help is not argparse.SUPPRESS:

@@ -14,8 +14,6 @@ def run_ls(context: Context) -> int:
 
 
 def agents_lines(found: AgentList, screen: Screen) -> list[str]:
-    """One line for each agent; its source is a file, a running workflow, or "ephemeral": until the kernel stops."""
-
     rows: list[list[str]] = []
     for one in found.agents:
         wrong = one.error and f"{one.error}{'' if one.state == 'error' else ' (what it said before counts)'}"

@@ -70,7 +70,6 @@ def run_growth(context: Context) -> int:
 
 
 def growth_lines(report: GrowthReport, screen: Screen) -> list[str]:
-    """A line for each measure."""
     titles = ["ROUTE", "RUNS", "ITEMS", "ENTRIES", "CHARACTERS", "WORTH", "KEPT", "JUNK IN IT"]
     rows = [
         [
@@ -118,8 +117,6 @@ def _outcomes(client: Client, agent: str, asked: EvalFile, *, vectors: bool) -> 
 
 
 def eval_lines(report: EvalReport, screen: Screen) -> list[str]:
-    """A line for each kind, and one for all."""
-
     def row(name: str, figures: EvalFigures) -> list[str]:
         shares = (f"{share[str(depth)]:.3f}" for share in (figures.recall, figures.turns_alone) for depth in DEPTHS)
         return [name, str(figures.questions), *shares]

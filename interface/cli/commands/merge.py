@@ -9,7 +9,7 @@ from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line
 from interface.cli.parsing import json_flag
 from interface.cli.targets import RUN, workflow_target
-from interface.client import Client, new_key, quoted
+from interface.client import new_key, quoted
 from interface.failure import Failure
 from protocol.api.merges import MergeInfo
 
@@ -60,21 +60,16 @@ def run_merge(context: Context) -> int:
     body = client.post(f"/runs/{quoted(name)}/merge", request, key=new_key())
     answer = json.loads(body)
     while answer["state"] in _OPEN:
-        body = _wait(context, client, answer)
+        try:  # the kernel may take as long as a check does
+            query = {"id": str(answer["id"]), "wait": "true"}
+            body = client.get(f"/runs/{answer['run']}/merge", query, wait_seconds=None)
+        except Failure as failure:
+            if failure.code != "not_found":
+                raise
+            raise Failure("not_found", f"{answer['id']} is not kept any more", f"{context.program} runs") from failure
         answer = json.loads(body)
     context.answer(body, merge_lines)
     return Exit.FAILED if answer["state"] == "refused" else Exit.OK
-
-
-def _wait(context: Context, client: Client, answer: dict[str, object]) -> bytes:
-    """Its state once it has ended. The kernel may take as long as a check does."""
-    path, query = f"/runs/{answer['run']}/merge", {"id": str(answer["id"]), "wait": "true"}
-    try:
-        return client.get(path, query, wait_seconds=None)
-    except Failure as failure:
-        if failure.code != "not_found":
-            raise
-        raise Failure("not_found", f"{answer['id']} is not kept any more", f"{context.program} runs") from failure
 
 
 def merge_lines(info: MergeInfo, screen: Screen) -> list[str]:

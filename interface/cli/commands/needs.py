@@ -59,7 +59,6 @@ def run_needs(context: Context) -> int:
 
 
 def needs_of(client: Client, count: int) -> Document:
-    """The first ``count`` needs (0: all) of one kernel."""
     return fetch_list(client, "/needs", NEEDS, count, {})
 
 
@@ -90,7 +89,6 @@ def of_all_projects(context: Context, count: int) -> tuple[Document, list[Answer
 
 
 def needs_lines(body: bytes, screen: Screen, now: float) -> list[str]:
-    """For each what it is, and the commands that settle it; ``now`` is wall seconds, for ages."""
     return _by_project(read_fields(body).items, screen, now) or ["nothing needs you"]
 
 
@@ -107,8 +105,7 @@ def _by_project(items: Iterable[Any], screen: Screen, now: float) -> list[str]:
 
 
 def need_lines(item: Any, screen: Screen, now: float) -> list[str]:
-    """One need. Only its first line has words of an agent: what follows may be run as it stands."""
-
+    """Return one need. Only its first line has words of an agent: what follows may be run as it stands."""
     passed = seconds_between(now, item.since)
     ids = [*item.blocks][:8]
     more = f" and {len(item.blocks) - len(ids)} more" if len(item.blocks) > len(ids) else ""

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import quote
 
 from interface.cli.context import Context
 from interface.cli.output import decode
@@ -69,6 +70,4 @@ def _show(context: Context, url: str) -> bool:
     path = os.path.join(context.project.state, REDIRECT)
     with replacing(path, beside=f"{path}.{os.getpid()}", sync=False) as file:
         file.write(_PAGE.format(url=html.escape(url)).encode())
-    from urllib.parse import quote  # noqa: PLC0415  (most commands need no quoting)
-
     return webbrowser.open(f"file://{quote(path)}")

@@ -41,7 +41,6 @@ def run_projects(context: Context) -> int:
 
 
 def projects_lines(body: bytes, screen: Screen) -> list[str]:
-    """A table, and below it what is not well with the way out."""
     rows = read_fields(body).projects
     if not rows:
         return ["no kernel ever ran here"]

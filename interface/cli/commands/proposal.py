@@ -129,12 +129,10 @@ def proposal_lines(one: BallotInfo, screen: Screen) -> list[str]:
 
 
 def kind_of(one: BallotInfo) -> str:
-    """Its type, and whether a run is bound by it."""
     return f"binding {one.type}" if one.binding else one.type
 
 
 def outcome(one: BallotInfo) -> str:
-    """Its state in a few words."""
     match one.state:
         case "open" if one.tied:
             return f"tied: {one.creator} chooses of {', '.join(one.tied)}"
@@ -182,7 +180,6 @@ def act_on_proposal(context: Context, what: str, body: Mapping[str, object], don
 
 
 def proposal_argument(parser: argparse.ArgumentParser, dest: str = "id") -> None:
-    """PROPOSAL."""
     text = "as proposal list shows it (release@review); its id alone where only one is called so"
     parser.add_argument(dest, metavar="PROPOSAL", help=text)
 

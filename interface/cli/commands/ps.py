@@ -84,17 +84,11 @@ def _chosen(document: bytes, target: str | None, sort: str | None) -> bytes:
     if sort is not None:
         backwards, word = sort.startswith("-"), _columns(sort.removeprefix("-"))[0].lower().rstrip("%$")
         key = sort_key(word)
-        places = sorted(range(len(rows)), key=lambda place: key(_row(rows[place])), reverse=backwards)
-        rows = [rows[place] for place in places]
+        rows = sorted(rows, key=lambda row: key(read_fields(json.dumps(row).encode())), reverse=backwards)
     return json.dumps({**table, "agents": rows}, ensure_ascii=False).encode()
 
 
-def _row(fields: dict[str, Any]) -> Any:
-    return read_fields(json.dumps(fields).encode())
-
-
 def header_lines(needs: int, screen: Screen) -> list[str]:
-    """The line above the table: how many things need a person, and what lists them; nothing where none does."""
     return [screen.style(f"{needs:,} need you (awk needs)", "yellow")] if needs else []
 
 
@@ -117,7 +111,6 @@ def run_top(context: Context) -> int:
 
 
 def ps_lines(body: bytes, screen: Screen, now: float, shown: "list[str] | None" = None) -> list[str]:
-    """One line for each agent, with the columns that are ``shown`` (all); ``now`` is wall seconds, for ages."""
     from interface.cli.process_table import COLUMNS, cells, columns_for  # noqa: PLC0415  (JSON needs no table)
 
     report: Ps = read_fields(body)

@@ -47,10 +47,11 @@ def rules_lines(listed: RuleList, screen: Screen) -> list[str]:
             f"v{one.version}",
             one.author,
             "on" if one.enabled else "off",
-            _waits_for(one.rule),
+            next((name for name in when.__struct_fields__ if getattr(when, name)), "invoked") if when else "invoked",
             str(one.fired),
         ]
         for one in listed.rules
+        for when in (one.rule.when,)
     ]
     rows += [
         [one.name, one.package, "installed", one.state, ",".join(one.kinds) or one.why, str(one.fired)]
@@ -59,12 +60,6 @@ def rules_lines(listed: RuleList, screen: Screen) -> list[str]:
     return (
         table(["NAME", "VERSION", "AUTHOR", "STATE", "WHEN", "DONE"], rows, screen) if rows else ["there are no rules"]
     )
-
-
-def _waits_for(rule: RuleSpec) -> str:
-    when = rule.when
-    kind = None if when is None else next((name for name in when.__struct_fields__ if getattr(when, name)), None)
-    return "invoked" if kind is None else kind
 
 
 def rule_lines(one: RuleInfo, screen: Screen) -> list[str]:

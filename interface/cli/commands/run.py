@@ -15,14 +15,7 @@ from interface.cli.commands.send import as_line, as_result, retry_notes
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted, interruptible
 from interface.cli.output import OutputLost, Screen, decode, escape, one_line
-from interface.cli.parsing import (
-    continue_flag,
-    json_flag,
-    jsonl_flag,
-    tag_flag,
-    trust_flag,
-    update_flag,
-)
+from interface.cli.parsing import continue_flag, json_flag, jsonl_flag, tag_flag, trust_flag, update_flag
 from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question
 from interface.cli.run_stream import Run
 from interface.cli.transcript_view import StepReader, entry_lines, who_of
@@ -62,9 +55,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
         "--fail-on", choices=("error", "never"), default="error", help="never: exit 0 once it has ended, however it did"
     )
     parser.add_argument(
-        "--approve",
-        choices=APPROVALS,
-        help="whether you are asked before a tool runs, whatever the agents' files say",
+        "--approve", choices=APPROVALS, help="whether you are asked before a tool runs, whatever the agents' files say"
     )
     parser.add_argument(
         "--detach", action="store_true", help="return once it runs; what needs your approval waits for it (pending)"
@@ -282,7 +273,6 @@ def dry_run(context: Context) -> int:
 
 
 def plan_lines(plan: "Plan", screen: Screen) -> list[str]:
-    """The plan, part by part; parts that are empty are left out, but for the kickoff."""
     members: list[str] = []
     for member in plan.members:
         of = f" (agent {member.ref})" if member.ref not in (None, member.name) else ""

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from interface.cli.act import left_behind_lines
 from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure, worst
-from interface.cli.left_behind import left_behind_lines
 from interface.cli.output import Screen, escape, one_line
 from interface.cli.parsing import json_flag, jsonl_flag, message_argument, target_argument
 from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question, with_trust
@@ -165,13 +165,11 @@ def _batches(lines: Iterable[str]) -> Iterator[tuple[int, list[dict[str, Any]]]]
 
 
 def receipt_lines(body: bytes) -> list[str]:
-    """The ids of a message that was accepted and is not waited for, and of the instructions it became."""
     receipt = json.loads(body)
     return [" ".join((receipt["message_id"], *receipt["instruction_ids"]))]
 
 
 def held_lines(held: Mapping[str, str], unasked: Mapping[str, str]) -> list[str]:
-    """The instructions that only a person can let go on. ``unasked``: of those, who waits for which key."""
     return [f"note: {escape(one)} waits: {_wait(reason, unasked.get(one))}" for one, reason in held.items()]
 
 
@@ -219,7 +217,6 @@ def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float 
 
 
 def results_lines(body: bytes, screen: Screen) -> list[str]:
-    """The text of each answer, with its agent's name where there are several."""
     results: list[dict[str, Any]] = json.loads(body)["results"]
     lines: list[str] = []
     for result in results:

@@ -93,7 +93,12 @@ def run_install(context: Context) -> int:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with replacing(path, beside=f"{path}.{os.getpid()}", sync=False) as file:
         file.write(text.encode())
-    running = bool(service.root) and _kernel_runs(context)
+    running = bool(service.root)
+    if running:
+        try:
+            context.find_kernel().close()
+        except Unreachable:
+            running = False
     where = f"--project {quote(context.project.root)}"
     if launchd:
         todo = [f"launchctl bootstrap gui/{os.getuid()} {quote(path)}"]
@@ -204,14 +209,6 @@ def _check_ours(path: str) -> None:
         raise Failure("failed", f"{path}: {error.strerror}", "move it away") from error
     if not head.startswith(MARK) and "<string>agent-worker." not in head:
         raise Failure("failed", f"{path} was not written by awk service install", "move it away")
-
-
-def _kernel_runs(context: Context) -> bool:
-    try:
-        context.find_kernel().close()
-    except Unreachable:
-        return False
-    return True
 
 
 def _managed(context: Context, *commands: Sequence[str]) -> list[str]:

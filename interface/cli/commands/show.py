@@ -152,7 +152,6 @@ def wait_text(info: InstructionInfo) -> str:
 
 
 def requested_lines(info: InstructionInfo) -> list[str]:
-    """The approvals that it asked for, the last of them, and which calls were granted and have not run."""
     if not info.approvals:
         return []
     unheard = "never run" if info.standing == "ended" else "not run yet: no attempt has heard of it"

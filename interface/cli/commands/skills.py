@@ -41,7 +41,6 @@ def run_list(context: Context) -> int:
 
 
 def show_skills(context: Context) -> int:
-    """Print them."""
     found = installed_skills(context)
     for line in found.skipped:
         context.out.note(f"skipped: {one_line(line)}")
@@ -64,7 +63,6 @@ def installed_skills(context: Context) -> SkillList:
 
 
 def skills_lines(found: SkillList, screen: Screen) -> list[str]:
-    """One line for each."""
     rows: list[list[str]] = []
     for one in found.skills:
         edited = ", changed here" if one.edited else ""

@@ -10,9 +10,9 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, Final
 
+from interface.cli.act import left_behind_lines
 from interface.cli.context import Context
 from interface.cli.exits import Exit
-from interface.cli.left_behind import left_behind_lines
 from interface.cli.output import one_line
 from interface.cli.parsing import continue_flag, tag_flag, trust_flag, update_flag
 from interface.cli.prompts import with_trust

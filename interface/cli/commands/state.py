@@ -34,7 +34,6 @@ def run_backup(context: Context) -> int:
 
 
 def backup_lines(made: BackupReport, _screen: Screen) -> list[str]:
-    """The lines that say where it is, up to where it is complete, and what is not in it."""
     head = made.backup
     size, upto = f"{made.bytes:,} bytes, {made.files} files", f"m{head.message} (event {head.event})"
     lines = [one_line(f"{made.file}: {size}, complete to {upto}, checked")]
@@ -71,7 +70,6 @@ def run_restore(context: Context) -> int:
 
 
 def restore_lines(done: RestoreReport, _screen: Screen) -> list[str]:
-    """The lines that say what is there now, where the old is, and what has to be known."""
     head = done.backup
     lines = [one_line(f"restored the state of {head.at} into {done.project}: up to m{head.message}")]
     lines += [one_line(f"what was there is in {path}") for path in done.aside]
@@ -95,7 +93,6 @@ def run_df(context: Context) -> int:
 
 
 def df_lines(found: DiskUsage, screen: Screen) -> list[str]:
-    """A line for each thing and each run, and how many runs are left out."""
     rows = [[row.group, one_line(row.what), _size(row.bytes), row.way or ""] for row in found.rows]
     lines = table(["GROUP", "WHAT", "SIZE", "LESS OF IT"], rows, screen, right=frozenset({"SIZE"}))
     runs = [[run.id, one_line(run.run), run.state, _size(run.log_bytes), _size(run.tree_bytes)] for run in found.runs]

@@ -55,7 +55,6 @@ _COLOURS: Final = {"up": "green", "degraded": "yellow", "down": "red"}
 
 
 def status_lines(body: bytes, screen: Screen) -> list[str]:
-    """The kernel, the agents by state, those that are held and why, the workflows, and files that are broken."""
     from interface.cli.process_table import age  # noqa: PLC0415  (JSON needs no table)
 
     report: StatusReport = read_fields(body)

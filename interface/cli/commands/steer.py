@@ -13,6 +13,7 @@ import select
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Literal
 
 from interface.cli.act import NOTHING, Row, act
@@ -87,22 +88,6 @@ def configure_target(parser: argparse.ArgumentParser) -> None:
 configure_pause = configure_resume = configure_continue = configure_reset = configure_target
 
 
-def run_pause(context: Context) -> int:
-    return act_on_target(context, "pause")
-
-
-def run_resume(context: Context) -> int:
-    return act_on_target(context, "resume")
-
-
-def run_continue(context: Context) -> int:
-    return act_on_target(context, "continue")
-
-
-def run_reset(context: Context) -> int:
-    return act_on_agent(context, "reset")
-
-
 def act_on_target(context: Context, what: str) -> int:
     """Post ``what`` (pause, resume, continue) to an agent or a workflow."""
     asked = target(context.args.target)
@@ -115,15 +100,18 @@ def act_on_target(context: Context, what: str) -> int:
 
 
 def act_on_agent(context: Context, what: str) -> int:
-    """Post ``what`` (reset, restart) to an agent."""
     asked = agent_target(context.args.target)
     client = context.kernel()
     return act(context, agent_path(client, asked, what), (), changed_lines, client=client)
 
 
-def changed_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line: the agent or workflow, its state, and the work that goes on now."""
+run_pause = partial(act_on_target, what="pause")
+run_resume = partial(act_on_target, what="resume")
+run_continue = partial(act_on_target, what="continue")
+run_reset = partial(act_on_agent, what="reset")
 
+
+def changed_lines(body: bytes, _screen: Screen) -> list[str]:
     if b'"schema":"awk/agent-state/1"' not in body:
         row = decode(body, WorkflowRow)
         return [one_line(f"@{row.name}:{row.tag} is {'paused' if row.paused else row.state}")]
@@ -195,7 +183,6 @@ def run_retry(context: Context) -> int:
 
 
 def run_promote(context: Context) -> int:
-
     def earlier(client: Client, row: Row) -> str | None:
         space = str(row["space"])
         named = row["agent"] if space.startswith("dm:") else f"{row['agent']}@{space}"
@@ -220,7 +207,6 @@ def instruction_ids(context: Context) -> list[str]:
 
 
 def instructions_lines(told: InstructionsChanged, _screen: Screen) -> list[str]:
-
     return [one_line(f"{one.id} {one.status} ({one.agent}, {one.lane})") for one in told.instructions]
 
 

@@ -5,12 +5,11 @@ A task is named by its workflow and its id or key: ``awk task show @review t3``.
 
 import argparse
 import json
-from collections.abc import Sequence
 from typing import Any, Final
 
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, escape, one_line, table
+from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.paging import TASKS, count_flag, fetch_list, show_list
 from interface.cli.parsing import archive_flag
 from interface.cli.targets import workflow_target
@@ -55,18 +54,12 @@ def run_list(context: Context) -> int:
     return show_list(context, _path(context), TASKS, tasks_lines, query)
 
 
-def tasks_lines(body: bytes, screen: Screen) -> list[str]:
-    """One line for each: its state, whose it is, and what it waits for."""
+def tasks_lines(listed: TaskList, screen: Screen) -> list[str]:
     rows = [
         [one.id, one.state, one.holder or one.for_ or "-", ", ".join(one.blocked_by) or "-", one.title]
-        for one in _tasks(body)
+        for one in listed.tasks
     ]
     return table(["ID", "STATE", "AGENT", "WAITS FOR", "TITLE"], rows, screen) if rows else ["nothing is planned"]
-
-
-def _tasks(body: bytes) -> tuple[TaskInfo, ...]:
-
-    return decode(body, TaskList).tasks
 
 
 def configure_show(parser: argparse.ArgumentParser) -> None:
@@ -154,9 +147,13 @@ def run_graph(context: Context) -> int:
     return context.answer(json.dumps(document, ensure_ascii=False).encode(), graph_lines)
 
 
-def graph_lines(body: bytes, screen: Screen) -> list[str]:
-    """Every task once, below the last of those that it needs; the others are named behind it."""
-    found = {one.id: one for one in _tasks(body)}
+_STYLES: Final = {
+    "open": "bold", "ready": "yellow", "claimed": "cyan", "done": "green", "failed": "red", "cancelled": "dim",
+}  # fmt: skip
+
+
+def graph_lines(listed: TaskList, screen: Screen) -> list[str]:
+    found = {one.id: one for one in listed.tasks}
     below: dict[str, list[TaskInfo]] = {}
     tops: list[TaskInfo] = []
     for one in found.values():
@@ -166,27 +163,12 @@ def graph_lines(body: bytes, screen: Screen) -> list[str]:
     waiting = [(one, 0) for one in reversed(tops)]
     while waiting:
         one, depth = waiting.pop()
-        lines.append(_graph_line(one, depth, screen))
+        remarks = [
+            *([f"@{one.holder or one.for_}"] if one.holder or one.for_ else []),
+            *([f"waits for {', '.join(one.blocked_by)}"] if one.blocked_by else []),
+            *([f"also needs {', '.join(one.needs[:-1])}"] if len(one.needs) > 1 else []),
+        ]
+        behind = one_line(f"{one.title} ({'; '.join(remarks)})" if remarks else one.title)
+        lines.append(f"{'  ' * depth}{one.id} {screen.style(one.state, _STYLES[one.state])} {behind}")
         waiting += [(follower, depth + 1) for follower in reversed(below.get(one.id, ()))]
     return lines or ["nothing is planned"]
-
-
-_STYLES: Final = {
-    "open": "bold",
-    "ready": "yellow",
-    "claimed": "cyan",
-    "done": "green",
-    "failed": "red",
-    "cancelled": "dim",
-}
-
-
-def _graph_line(one: TaskInfo, depth: int, screen: Screen) -> str:
-    remarks: Sequence[str] = [
-        *([f"@{one.holder or one.for_}"] if one.holder or one.for_ else []),
-        *([f"waits for {', '.join(one.blocked_by)}"] if one.blocked_by else []),
-        *([f"also needs {', '.join(one.needs[:-1])}"] if len(one.needs) > 1 else []),
-    ]
-    state = screen.style(one.state, _STYLES[one.state])
-    behind = one_line(f"{one.title} ({'; '.join(remarks)})" if remarks else one.title)
-    return f"{'  ' * depth}{one.id} {state} {behind}"

@@ -52,7 +52,6 @@ def run_list(context: Context) -> int:
 
 
 def tools_lines(found: ToolList, screen: Screen) -> list[str]:
-    """One line for each."""
     rows = [
         [
             one.name,
@@ -213,7 +212,7 @@ def change_tools(context: Context, names: tuple[str, ...], change: Callable[[str
     if not changed:
         context.out.note("note: nothing was changed")
     document = ProjectWritten(file=file_name(root), tools=names, changed=changed)
-    return context.answer(msgspec.json.encode(document), agent_file_lines)
+    return context.answer(document, agent_file_lines)
 
 
 def tools_of(text: str, shown: str) -> dict[str, dict[str, Any]]:

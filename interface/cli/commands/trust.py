@@ -98,7 +98,7 @@ def _rows(units: tuple[TrustUnit, ...], kept: tuple[Grant, ...]) -> tuple[TrustR
 
 
 def trust_report_lines(rows: Sequence[TrustRow], screen: Screen) -> list[str]:
-    """Each unit with everything in it, in full: what is agreed to must have been seen."""
+    """Return each unit with everything in it, in full: what is agreed to must have been seen."""
     lines: list[str] = []
     for row in rows:
         before = [demand for demand in row.demands if demand not in row.added] if row.state == "changed" else []
@@ -123,6 +123,5 @@ def revoke(context: Context, ids: list[str]) -> int:
 
 
 def trust_lines(kept: TrustList, screen: Screen) -> list[str]:
-    """One line for each grant that is kept."""
     rows = [[one.id, one.subject, one.at, str(len(one.demands))] for one in kept.consents]
     return table(["ID", "SUBJECT", "SINCE", "DEMANDS"], rows, screen) if rows else ["nothing is kept"]

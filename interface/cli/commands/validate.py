@@ -49,7 +49,6 @@ def run_validate(context: Context) -> int:
 
 
 def validation_lines(checked: Validation, screen: Screen) -> list[str]:
-    """One line for each file: whether it is sound, and the number of mistakes in it."""
     lines: list[str] = []
     for file in checked.files:
         name, count = one_line(file.path), len(file.errors)
@@ -74,7 +73,6 @@ def run_config(context: Context) -> int:
 
 
 def resolution_lines(found: Resolution, screen: Screen) -> list[str]:
-    """The definition, key by key."""
     head = f"# {found.kind} {one_line(found.name or found.path or 'no project file: all defaults')}"
     return [head, *_mapping(found.definition, "", found.origins, 0, screen)]
 

@@ -82,14 +82,12 @@ def may_change(event: ServerEvent) -> bool:
 
 
 def told(context: Context, last: Standing, code: Exit) -> int:
-    """Print how far it is, and return ``code``."""
     document = {"schema": "awk/wait/1", "target": context.args.target, "for": context.args.goal, **last._asdict()}
     context.answer(json.dumps({**document, "reached": code == Exit.OK}).encode(), wait_lines)
     return code
 
 
 def wait_lines(body: bytes, _screen: Screen) -> list[str]:
-    """One line: what it waited for, and how far that is."""
     said: Mapping[str, Any] = json.loads(body)
     return [one_line(f"{said['target']}: {said['note']}")]
 
@@ -147,7 +145,6 @@ def subject(text: str) -> OfInstruction | OfRun | OfAgent:
 
 
 def needs(client: Client) -> list[dict[str, Any]]:
-    """All that needs a person."""
     found: list[dict[str, Any]] = []
     after: str | None = ""
     while after is not None:

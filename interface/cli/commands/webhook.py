@@ -6,13 +6,7 @@ from interface.cli.command_parser import Subcommands, generated
 from interface.cli.output import Screen, one_line, table
 from protocol.api.webhooks import WebhookList
 
-VERBS: Final = Subcommands(
-    "webhook",
-    (
-        generated("webhook list"),
-        generated("webhook retry"),
-    ),
-)
+VERBS: Final = Subcommands("webhook", (generated("webhook list"), generated("webhook retry")))
 
 
 def webhooks_lines(found: WebhookList, screen: Screen) -> list[str]:

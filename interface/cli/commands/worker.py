@@ -5,8 +5,6 @@ import os
 import shlex
 from typing import Final
 
-import msgspec
-
 from interface.cli.command_parser import Subcommand, Subcommands, duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
@@ -42,7 +40,7 @@ def run_check(context: Context) -> int:
     program = os.path.join(root, command[0]) if os.sep in command[0] else command[0]
     rows = WorkerCheck((program, *command[1:]), root, context.args.message, context.args.timeout).rows()
     report = WorkerCheckReport(command=command, checks=rows)
-    context.answer(msgspec.json.encode(report), check_lines)
+    context.answer(report, check_lines)
     return Exit.OK if all(row.ok for row in rows) else Exit.FAILED
 
 

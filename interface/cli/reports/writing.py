@@ -15,16 +15,23 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
+
 from interface.cli.exits import Interrupted
 from interface.cli.output import OutputLost, one_line
 from interface.cli.paging import NEEDS, fetch_list
+from interface.cli.reports.github import annotations_of, outputs_of
+from interface.cli.reports.markdown import page_of
+from interface.cli.reports.record import Refusal, Rows, RunRecord
 from interface.client import Client, quoted
 from interface.failure import Failure, Unreachable
 from osfiles.atomic_write import replacing
+from protocol.api.needs import Need
+from protocol.api.runs import DiffReport, RunReport
+from protocol.version import VERSION
 
 if TYPE_CHECKING:
     from interface.cli.context import Context
-    from interface.cli.reports.record import Refusal, RunRecord
 
 GITHUB: Final = "github"
 FORMATS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -155,7 +162,7 @@ class Reports:
         if faults:
             raise Failure("failed", "; ".join(faults), "the run itself has ended as it says")
 
-    def _written(self, target: Target, record: "RunRecord") -> Iterator[str]:
+    def _written(self, target: Target, record: RunRecord) -> Iterator[str]:
         try:
             if target.format == GITHUB:
                 self._tell_runner(record)
@@ -167,10 +174,7 @@ class Reports:
             why = getattr(error, "strerror", None) or str(error)
             yield f"the report {target.format} cannot be written: {one_line(why)}"
 
-    def _tell_runner(self, record: "RunRecord") -> None:
-        from interface.cli.reports.github import annotations_of, outputs_of  # noqa: PLC0415  (only GitHub's takes it)
-        from interface.cli.reports.markdown import page_of  # noqa: PLC0415  (as above)
-
+    def _tell_runner(self, record: RunRecord) -> None:
         assert self._runner is not None
         for name in self._runner.take_back():
             self._context.out.note(f"warning: something wrote into {name} during the run; that was taken back")
@@ -184,13 +188,7 @@ class Reports:
                 self._context.out.note(f"note: {name} is not set: this is no step of GitHub Actions")
         self._context.out.command(annotations_of(record))
 
-    def _record(self, name: str, exit_code: int, body: bytes | None, error: BaseException | None) -> "RunRecord":
-        import msgspec  # noqa: PLC0415  (25 ms, which a run without reports does without)
-
-        from interface.cli.reports.record import RunRecord  # noqa: PLC0415  (as above)
-        from protocol.api.runs import RunReport  # noqa: PLC0415  (as above)
-        from protocol.version import VERSION  # noqa: PLC0415  (as above)
-
+    def _record(self, name: str, exit_code: int, body: bytes | None, error: BaseException | None) -> RunRecord:
         report = None if body is None else msgspec.json.decode(body, type=RunReport)
         known: dict[str, Any] = {}
         if report is not None:
@@ -219,12 +217,6 @@ def read_log(client: Client, report: Any) -> dict[str, Any]:
 
     Raises Failure, Unreachable, ValueError.
     """
-    import msgspec  # noqa: PLC0415  (as above)
-
-    from interface.cli.reports.record import Rows  # noqa: PLC0415  (as above)
-    from protocol.api.needs import Need  # noqa: PLC0415  (as above)
-    from protocol.api.runs import DiffReport  # noqa: PLC0415  (as above)
-
     rows, rest = Rows(), b""
     for piece in client.pieces(f"/runs/{report.id}/export", {"format": "jsonl"}):
         *lines, rest = (rest + piece).split(b"\n")
@@ -243,10 +235,8 @@ def read_log(client: Client, report: Any) -> dict[str, Any]:
     return {**known, "needs": tuple(need for need in needs if need.run == report.id)}
 
 
-def refusal_of(error: BaseException | None, exit_code: int) -> "Refusal":
+def refusal_of(error: BaseException | None, exit_code: int) -> Refusal:
     """The reason why there is no report."""
-    from interface.cli.reports.record import Refusal  # noqa: PLC0415  (as above)
-
     if isinstance(error, Failure):
         return Refusal(code=error.code, text=error.text, hint=error.hint or "", mistakes=error.places)
     if error is None or isinstance(error, Interrupted):

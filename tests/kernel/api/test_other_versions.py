@@ -8,6 +8,7 @@ from interface.cli import channel_view, event_view
 from interface.cli.output import Screen
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.recovery import recover
+from protocol.api.messages import Channel
 from tests.builders.api import ServedKernel
 
 SCREEN: Final = Screen()
@@ -41,7 +42,7 @@ async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: Ser
     await kernel.services.store.writer.commit(write_strangely)
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "after"})
     channel = await kernel.ask("GET", "/spaces/dm:alice/channel")
-    assert channel_view.messages_lines(msgspec.json.encode(channel.json), SCREEN) == [
+    assert channel_view.messages_lines(msgspec.convert(channel.json, Channel), SCREEN) == [
         "user -> alice: before",
         "bob: from elsewhere",
         "user -> alice: after",

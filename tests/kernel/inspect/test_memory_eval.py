@@ -5,7 +5,7 @@ import random
 import msgspec
 import pytest
 
-from kernel.inspect.memory_eval import memory_eval
+from kernel.inspect.memory_measures import memory_eval
 from protocol.errors import Refused
 from protocol.memory_eval import EvalConversation, EvalFile, EvalQuestion, EvalReport, EvalTurn, Outcome, judged
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.inspect.memory_growth import memory_growth
+from kernel.inspect.memory_measures import memory_growth
 from protocol.errors import Refused
 from protocol.memory_growth import GrowthRow
 

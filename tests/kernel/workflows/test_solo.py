@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import demands
-from kernel.inspect.solo import solo_workflow
+from kernel.inspect.dry_run import solo_workflow
 from kernel.workflows.load import load_workflow
 from kernel.workflows.solo import STRICTER, Part, addressed, solo_of
 from protocol.agent import AgentDefinition, AgentLimits, McpServer, Prompt

@@ -1,8 +1,9 @@
-"""Measures how a memory grows over generated runs, in size and in precision, by the checks that the kernel makes.
+"""Measures of memory: what is found in conversations, and how a memory grows over generated runs.
 
 A run brings items as models bring them where it was measured: nearly all of them junk. Some of it is of the kinds that
 ``kernel.policy.guard.junk`` knows; some says again what is known; some looks like a fact and is none, and nothing but
-a judge can tell. What is generated says of each item which it is.
+a judge can tell. What is generated says of each item which it is. What is found is measured by the index and the
+ranking that agents search with.
 """
 
 import json
@@ -11,10 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from kernel.policy.curation import Why, verdict
 from kernel.policy.guard import Evidence, extracted
+from kernel.policy.recall import asked_words
+from kernel.store.recall_index import Progress, open_index
+from kernel.store.turn_index import Place, Turn, put_turns, ranked
 from protocol.agent_memory import Entry, Source
 from protocol.errors import Refused
+from protocol.memory_eval import DEPTHS, EvalConversation, EvalFile, EvalReport, Outcome, judged
 from protocol.memory_growth import GrowthReport, GrowthRow, Route
 from protocol.names import AgentKey
 
@@ -171,3 +178,40 @@ _ROUTES: Final[dict[Route, Taker]] = {
     "judged": _judged,
     "proposed": _proposed,
 }
+
+
+AGENT = "asked"
+
+
+def memory_eval(text: bytes) -> EvalReport:
+    """The figures of the conversations in a file with this text. Raises Refused (bad_request)."""
+    try:
+        asked = msgspec.json.decode(text, type=EvalFile)
+    except msgspec.DecodeError as error:
+        raise Refused(
+            "bad_request", f"this is no file of questions: {error}", "docs/finding.md has the format"
+        ) from error
+    return judged([one for conversation in asked.conversations for one in _outcomes(conversation)])
+
+
+def _outcomes(conversation: EvalConversation) -> list[Outcome]:
+    conn, _ = open_index(":memory:", "eval")
+    turns = conversation.turns
+    put_turns(
+        conn,
+        [
+            Turn(AGENT, Place("message", n, 0, f"eval:{one.session}", n), f"{one.sender} {one.text}")
+            for n, one in enumerate(turns)
+        ],
+        Progress("eval", len(turns), 0, 0, 0),
+    )
+    outcomes: list[Outcome] = []
+    for question in conversation.questions:
+        best, _common = ranked(conn, AGENT, asked_words(question.question))
+        units = tuple(
+            tuple(turns[place.number].id for place in (one.place, one.before, one.after) if place is not None)
+            for one in best[: max(DEPTHS)]
+        )
+        outcomes.append(Outcome(question=question, units=units))
+    conn.close()
+    return outcomes
