@@ -125,7 +125,10 @@ _REAP_SECONDS: Final = 3.0
 
 
 class ExecLauncher:
-    """Starts ``python -I -u -m worker --keeper FD``: slow, simple, and what macOS can do. ``spawn`` works while ``run`` does, which reaps the keepers."""
+    """Starts ``python -I -u -m worker --keeper FD``: slow, simple, and what macOS can do.
+
+    ``spawn`` works while ``run`` does, which reaps the keepers.
+    """
 
     def __init__(self, *, run_dir: Path, environ: Mapping[str, str]) -> None:
         self._run_dir = run_dir

@@ -12,8 +12,8 @@ import trio
 
 from kernel.agents.providers import CauseError
 from kernel.agents.sandbox import RUN_OUTSIDE, find_bubblewrap, home_fault
-from kernel.procs.spec import SpawnTransient
 from kernel.procs.launcher import ExecLauncher
+from kernel.procs.spec import SpawnTransient
 from kernel.services.working_directory import Confinement, Placeholders, WorkingDirectory
 from kernel.store import worktrees
 from kernel.store.worktrees import Worktree
