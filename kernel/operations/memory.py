@@ -201,7 +201,10 @@ async def purge(asked: PurgeRequest, store: StoreAccess, files: ProjectFiles, me
     traces = await trio.to_thread.run_sync(Traces, [(one.key, one.value) for one in meant])
     wiped = await store.writer.commit(purge_log, key, traces)
     try:
-        places = _places(store, files) if meant else ()
+        places: list[ContextPlace] = []
+        for one in sorted({*files.catalog.names(), *files.contexts.kept_for()}) if meant else ():
+            with suppress(Refused, BadDefinition):  # of an agent whose definition never was right nothing is kept
+                places.append(context_of(store, files, AgentKey(one)))
         copies = await trio.to_thread.run_sync(purge_copies, files.contexts, places, traces, meant)
         if any(copies):  # somebody may have had them before its eyes since
             again = await store.writer.commit(purge_log, key, traces)
@@ -242,15 +245,6 @@ async def purge(asked: PurgeRequest, store: StoreAccess, files: ProjectFiles, me
         instructions=len(wiped.instructions),
         left=left,
     )
-
-
-def _places(store: StoreAccess, files: ProjectFiles) -> list[ContextPlace]:
-    """The places of what all agents keep; an agent whose definition never was right keeps nothing yet."""
-    found: list[ContextPlace] = []
-    for key in sorted({*files.catalog.names(), *files.contexts.kept_for()}):
-        with suppress(Refused, BadDefinition):
-            found.append(context_of(store, files, AgentKey(key)))
-    return found
 
 
 async def read_notes(asked: OfAgent, store: StoreAccess, files: ProjectFiles) -> NotesReport:

@@ -6,6 +6,7 @@ any place is one write. Items kept to another space are as if they were not ther
 
 import hashlib
 from functools import partial
+from itertools import accumulate
 from typing import Annotated, Final
 
 import msgspec
@@ -126,7 +127,8 @@ async def memory_read(
             raise unknown(asked.key)
         return MemoryReadResult(entries=memory_rows(found), total=1, next=None, skipped=skipped)
     first = 1 + next((n for n, one in enumerate(here) if one.entry.key == asked.after), -1)
-    shown = here[first : first + _fitting([len(one.entry.value) for one in here[first:]])]
+    sizes = accumulate(len(one.entry.value) for one in here[first:])
+    shown = here[first : first + max(1, sum(size <= READ_CHARACTERS for size in sizes))]
     following = shown[-1].entry.key if first + len(shown) < len(here) else None
     return MemoryReadResult(entries=memory_rows(shown), total=len(here), next=following, skipped=skipped)
 
@@ -364,15 +366,6 @@ def _digest(there: StoredEntry | Item | None) -> str:
 
 async def _begin(actor: Actor, store: StoreAccess, words: tuple[str, Ask], before: str, text: str) -> BegunWrite:
     return await store.writer.commit(log.begin_write, actor.attempt, actor.call_key, words, before, text)
-
-
-def _fitting(sizes: list[int]) -> int:
-    total = 0
-    for count, size in enumerate(sizes):
-        total += size
-        if count and total > READ_CHARACTERS:
-            return count
-    return len(sizes)
 
 
 OPERATIONS = (
