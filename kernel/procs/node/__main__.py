@@ -65,11 +65,7 @@ def _serve(options: argparse.Namespace, state: Path) -> int:
     import trio  # noqa: PLC0415
 
     from kernel.procs.node.fence import TermUnreadable  # noqa: PLC0415
-    from kernel.procs.node.host import (  # noqa: PLC0415
-        Dialling,
-        NodeHost,
-        NotServed,
-    )
+    from kernel.procs.node.host import Dialling, NodeHost, NotServed  # noqa: PLC0415
     from kernel.procs.node.wire import BROKEN, Garbled, describe  # noqa: PLC0415
 
     raise_limit()
