@@ -67,12 +67,13 @@ SELECT i.name, i.space, i.lane, i.agent, EXISTS (
 FROM instructions AS i WHERE i.id = ? AND i.state {before pause}
 """)
 # A time that it had been waiting for is kept: it counts again once the workflow goes on.
-PAUSE: Final = instruction_sql(
-    "UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL WHERE id = ?"
-)
+PAUSE: Final = instruction_sql("""
+UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL WHERE id = ? AND state {before pause}
+""")
 ASK_PERSON: Final = instruction_sql("""
 UPDATE instructions SET state = {pause}, waits_for = 'person', wait_key = 'person', not_before_ms = 0,
-  parked_ms = :now, answer_by_ms = CASE :within WHEN 0 THEN 0 ELSE :now + :within END WHERE id = :id
+  parked_ms = :now, answer_by_ms = CASE :within WHEN 0 THEN 0 ELSE :now + :within END
+WHERE id = :id AND state {before pause}
 """)
 
 
