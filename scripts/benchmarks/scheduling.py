@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -216,7 +216,9 @@ def _restart() -> Figure:
 
 
 def _until_ready(record: dict[str, object]) -> None:
-
     connection = Connection(int(str(record["port"])), {"authorization": f"Bearer {record['token']}"})
-    while not connection.call("GET", "/ready")["ready"]:
+    while True:
+        with suppress(RuntimeError):  # 503 while it starts
+            connection.call("GET", "/ready")
+            return
         time.sleep(0.01)

@@ -14,7 +14,7 @@ SECONDS = 3.0
 ROUNDS = 5
 SHORT_ROUNDS = 20
 TIMES = 40
-FILES = {".agents/busy.yaml": "backend: human\n"}
+FILES = {".agents/busy.yaml": "backend: human\nlimits: { queue: 1000000 }\n"}
 
 
 def _said(measured: MeasuredProject) -> Callable[[int], Callable[[], object]]:
