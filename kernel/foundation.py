@@ -51,10 +51,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     own_bin: frozenset[str]
     clock: Clock
     feed: Feed
-    reader: Reader
-    writer: Writer
     log: Log
-    """The same two, with the clock."""
     rules: InstalledRules
     catalog: Catalog
     contexts: PersonalContexts
@@ -107,8 +104,6 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         own_bin=own_bin,
         clock=clock,
         feed=feed,
-        reader=reader,
-        writer=writer,
         log=log,
         rules=rules,
         catalog=catalog,

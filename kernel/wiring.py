@@ -274,7 +274,7 @@ def _memory(base: Foundation) -> tuple[EmbeddingProcess, Recall, MemoryAccess]:
         vectors=vectors,
         derived=(history,),
         prompts=base.memories,
-        souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.reader, writer=base.writer),
+        souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.log.reader, writer=base.log.writer),
         trays=base.guard,
         guard=base.guard,
     )
@@ -302,7 +302,7 @@ def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNum
 
     return KernelNumbers(
         counters=EventCounters(base.log),
-        commits=base.writer.commits,
+        commits=base.log.writer.commits,
         turns=watchdog.ticks.turns,
         retention_seconds=lambda: base.catalog.kept_project().retention,
         free_bytes=free_bytes,
@@ -312,7 +312,7 @@ def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNum
 def _attempts(
     base: Foundation, budgets: BudgetEnforcer, door: NodeDoor
 ) -> tuple[Nodes, Worktrees, TreeWork, WorkChecks, Attempts, NodeCleanup]:
-    clock, catalog, reader, writer = base.clock, base.catalog, base.reader, base.writer
+    clock, catalog, reader, writer = base.clock, base.catalog, base.log.reader, base.log.writer
     paths = AttemptPaths(state=base.state_dir, home=Path(base.boot.arguments.home))
     command = call_command(base.state_dir, base.identity.url)
     command.install()
@@ -413,7 +413,7 @@ def _dispatcher(base: Foundation, attempts: Attempts) -> Dispatcher:
     per_provider = limits.per_provider
     wake = base.feed.new_wake(unless=leads_to_nothing)
     return Dispatcher(
-        reader=base.reader,
+        reader=base.log.reader,
         wake=wake,
         attempts=attempts,
         search=attempts.node_search(base.clock.now_ms, wake.set),
@@ -464,7 +464,9 @@ def _project_files(
 
 def _process_control(base: Foundation, attempts: Attempts, queue: Landings, sweep: WorktreeSweep) -> ProcessControl:
     port = base.boot.listener.getsockname()[1]
-    prune = Prune(base.state_dir, base.reader, base.writer, sweep, lambda: bool(attempts.running), base.clock.wall_ms)
+    prune = Prune(
+        base.state_dir, base.log.reader, base.log.writer, sweep, lambda: bool(attempts.running), base.clock.wall_ms
+    )
     return ProcessControl(
         launcher=base.launcher,
         probes=VersionProbes(base.launcher, base.state_dir / RUN),

@@ -123,8 +123,6 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
     def __post_init__(self) -> None:
         self._since_ms = self.log.now_ms()
 
-    # -- for others -------------------------------------------------------------------------------------
-
     def states(self) -> tuple[NodeState, ...]:
         """All nodes as they are now, by name."""
         return tuple(self._state(name, wanted) for name, wanted in sorted(self._known().items()))
@@ -213,8 +211,6 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
     def _check_known(self, name: str) -> None:
         if name not in self._known():
             raise Refused("not_found", f"there is no node {name[:40]!r}", "awk node list shows them")
-
-    # -- the service ------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep links until cancelled. It has started once it knows which nodes there are."""

@@ -96,8 +96,6 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
                 await self.wake.wait()
                 await trio.sleep(GATHER_SECONDS)
 
-    # -- questions ------------------------------------------------------------------------------------------------
-
     async def search(
         self,
         agent: str,
@@ -213,8 +211,6 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         ranked = rank(kept, query, self.log.now_ms(), len(kept), corpus)
         return Found(tuple(Ranked(found[one.place], one.score) for one in ranked[:limit]), len(ranked))
 
-    # -- removal --------------------------------------------------------------------------------------------------
-
     async def redo(self) -> None:
         """Remove from the index what was removed from the log: once this returns no byte of it is there."""
         await self._follow(float("inf"))
@@ -261,8 +257,6 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         await self._follow(float("inf"))
         agents, turns = await self._ask(recall_index.figures, agent)
         return Reindexed(agent=agent, turns=turns, agents=agents)
-
-    # -- the index ------------------------------------------------------------------------------------------------
 
     async def _follow(self, patience_seconds: float) -> None:
         """Take up what is new in the log, for so long at most. Raises nothing."""

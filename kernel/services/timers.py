@@ -137,8 +137,6 @@ class Schedules:
             nap = min(nap, (wall_ms - self._wall_ms()) / 1000)
         return max(nap, 0.0)
 
-    # -- the timers that there are -----------------------------------------------------------------------
-
     async def _arm(self) -> None:
         declared = await self._reader.read(timers.declared)
         armed = {(timer.agent, timer.home): timer for timer in declared.armed}
@@ -188,8 +186,6 @@ class Schedules:
         if isinstance(pace, Every):
             return pace.period_ms, self._now_ms() + pace.period_ms
         return None, pace.next_after(sought_from_ms(self._wall_ms(), fired_ms))
-
-    # -- those that are due ------------------------------------------------------------------------------
 
     async def _fire(self, timer: Timer) -> None:
         """Fire ``timer``, unless the agent's file was edited: then its new schedule is armed first."""

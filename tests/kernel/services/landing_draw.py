@@ -210,9 +210,6 @@ def commit_of(ref: str, who: str, parents: tuple[str, ...], before: Tree, files:
     return b"".join(rows)
 
 
-# -- what the user does meanwhile ------------------------------------------------------------------------
-
-
 def acts_of(history: History) -> dict[int, Callable[[], None]]:
     """What is done at which event of a kernel."""
     found: dict[int, Callable[[], None]] = {}

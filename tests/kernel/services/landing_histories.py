@@ -186,9 +186,6 @@ def try_all(
     return bad
 
 
-# -- faults that are planted: a judge that sees nothing proves nothing ----------------------------------
-
-
 async def _unchecked(*_args: object, **_more: object) -> CheckOutcome:
     return CheckOutcome(None)
 

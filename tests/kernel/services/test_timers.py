@@ -412,9 +412,6 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
             nursery.cancel_scope.cancel()
 
 
-# -- consent ------------------------------------------------------------------------------------------
-
-
 class Consenting:
     """What a user keeps, changed by hand."""
 
