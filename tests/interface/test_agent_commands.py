@@ -46,6 +46,13 @@ def _info(name: str, *, ephemeral: bool, **more: Any) -> AgentInfo:
     )  # fmt: skip
 
 
+def _have_todo(cli: Cli) -> None:
+    """Have alice keep a todo list, in a context that is marked as hers."""
+    place = find_agent(str(cli.root), "alice")
+    with open_context(place, make=True) as context, context.folder("todo", make=True) as todo:
+        todo.write("index.md", "- [ ] x\n")
+
+
 def _files(root: Path) -> list[str]:
     return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if ".schema" not in path.parts)
 
@@ -119,11 +126,11 @@ def test_an_agent_that_is_there_is_left_alone(cli: Cli, alice: Path) -> None:
     for words in ((), ("-m", "opus"), ("-m", "nobody/x"), ("--from", "agent-1")):
         ran = cli("agent", "create", "alice", *words)
         assert (ran.code, alice.read_text(), ran.err) == (2, ALICE, told)
-    cli("agent", "todo", "alice", "add", "x")
+    _have_todo(cli)
     alice.unlink()
     ran = cli("agent", "create", "alice", "-m", "opus")
     assert (ran.code, "alice takes over what is in .agents/alice" in ran.err) == (0, True)
-    assert cli("agent", "todo", "alice").out == "  1  [ ] x\n"
+    assert (cli.root / ".agents/alice/todo/index.md").read_text() == "- [ ] x\n"
 
 
 CLAUDE = """\
@@ -392,7 +399,7 @@ def test_a_file_that_is_wrong_can_be_mended_and_deleted(text: str, cli: Cli, ali
 
 
 def test_an_agent_is_moved_to_the_trash_and_comes_back(cli: Cli, alice: Path) -> None:
-    cli("agent", "todo", "alice", "add", "x")
+    _have_todo(cli)
     before = _files(cli.root)
     ran = cli("agent", "delete", "alice", "--yes", "--json")
     deleted = ran.json()
@@ -404,7 +411,7 @@ def test_an_agent_is_moved_to_the_trash_and_comes_back(cli: Cli, alice: Path) ->
         _, source, target = shlex.split(move)
         (cli.root / source).rename(cli.root / target)
     assert set(before) <= set(_files(cli.root))
-    assert cli("agent", "todo", "alice").out == "  1  [ ] x\n"
+    assert (cli.root / ".agents/alice/todo/index.md").read_text() == "- [ ] x\n"
 
 
 def test_workflows_that_need_the_agent_are_named(cli: Cli, alice: Path) -> None:
@@ -449,7 +456,7 @@ def test_a_directory_that_is_not_ours_stays(cli: Cli, alice: Path) -> None:
     alice.write_text(f"{ALICE}context: {{dir: src}}\n")
     (cli.root / "src").mkdir()
     (cli.root / "src/main.py").write_text("pass")
-    cli("agent", "todo", "alice", "add", "x")
+    _have_todo(cli)
     (cli.root / "src/.context").write_text("bob\n")
     ran = cli("agent", "delete", "alice", "--yes")
     assert (ran.code, "src was not made for alice, and stays where it is" in ran.err) == (0, True)
@@ -479,7 +486,7 @@ def test_an_agent_with_work_stays(cli: Cli, kernel: KernelDouble, alice: Path) -
     ran = cli("agent", "delete", "alice", "--yes")
     assert (ran.code, "alice has work that has not ended: i8 (queued)" in ran.err) == (1, True)
     _idle(kernel, **{"DELETE /agents/alice": problem(409, "conflict", "alice has work that has not ended")})
-    cli("agent", "todo", "alice", "add", "x")
+    _have_todo(cli)
     before = _files(cli.root)
     assert cli("agent", "delete", "alice", "--yes", "--json").json()["code"] == "conflict"
     assert [path for path in _files(cli.root) if "trash" not in path] == before
@@ -536,9 +543,9 @@ def test_flags_of_all_commands_go_anywhere(cli: Cli, alice: Path, tmp_path: Path
     (other / ".agents").mkdir(parents=True)
     (other / ".agents/bob.yaml").write_text(ALICE)
     there = ["--project", str(other)]
-    assert cli("agent", "todo", "bob").code == 5
-    assert cli("agent", *there, "todo", "bob").code == 0
-    assert cli("agent", "todo", "bob", "add", "x", *there, "--json").json()["items"][0]["text"] == "x"
-    assert cli("agent", "--json", "todo", *there, "bob").json()["items"][0]["text"] == "x"
+    assert cli("agent", "info", "bob").code == 5
+    assert cli("agent", *there, "info", "bob").code == 0
+    assert cli("agent", "info", "bob", *there, "--json").json()["name"] == "bob"
+    assert cli("agent", "--json", "info", *there, "bob").json()["name"] == "bob"
     assert cli("agent", "nothing").code == 2
     assert cli("agent").code == 2

@@ -1,12 +1,9 @@
 """prune: what goes is told and asked for before it does; what stays is told with its reason."""
 
-from typing import get_args
-
 import pytest
 
 from interface.cli.commands.state import GROUPS
-from interface.cli.completion.spec import OF_ARGUMENT
-from protocol.api.kernel import PrunedRow, PruneGroup, PruneKept, PruneReport
+from protocol.api.kernel import PrunedRow, PruneKept, PruneReport
 from tests.interface.conftest import Cli
 from tests.interface.hostile import obeyed
 from tests.interface.kernel_double import KernelDouble
@@ -64,7 +61,3 @@ def test_what_is_not_meant_removes_nothing(words: list[str], says: str, cli: Cli
     ran = cli("prune", *words)
     assert (ran.code, says in ran.err + ran.out) == (2, True)
     assert kernel.asked == []
-
-
-def test_the_command_knows_all_groups() -> None:
-    assert get_args(PruneGroup) == GROUPS == OF_ARGUMENT["prune", "what"].words

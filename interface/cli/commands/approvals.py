@@ -46,7 +46,6 @@ def run_pending(context: Context) -> int:
 
 
 def pending_lines(found: Pending, screen: Screen) -> list[str]:
-
     rows: list[list[str]] = []
     for row in found.approvals:
         # As patterns are compared with it; of an input that is too long to list, the kernel gives the beginning.
@@ -58,7 +57,6 @@ def pending_lines(found: Pending, screen: Screen) -> list[str]:
 
 
 def approval_lines(one: ApprovalInfo, _screen: Screen) -> list[str]:
-
     until = f", until {one.expires_at}" if one.state == "open" else ""
     head = f"{one.id}: {one.agent} in {one.space} asks for {one.tool} ({one.state}{until})"
     given = msgspec.json.format(msgspec.json.encode(one.input, order="sorted"), indent=2).decode()
@@ -119,7 +117,6 @@ def check_id(name: str) -> str:
 
 
 def approvals_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
-
     lines: list[str] = []
     for one in msgspec.convert(told["approvals"], type=tuple[ApprovalInfo, ...]):
         lines += decision_lines(one)

@@ -76,7 +76,6 @@ def configure_read(parser: argparse.ArgumentParser) -> None:
 
 
 def run_read(context: Context) -> int:
-
     client = context.kernel()
     file: str | None = context.args.file
     if file is None:
@@ -180,7 +179,6 @@ def configure_diff(parser: argparse.ArgumentParser) -> None:
 
 
 def run_diff(context: Context) -> int:
-
     given = {"from": context.args.since, "to": context.args.until}
     query = {name: str(number) for name, number in given.items() if number is not None}
 
@@ -241,7 +239,6 @@ def _decision(parser: argparse.ArgumentParser) -> None:
 
 def _decide(context: Context, what: str) -> int:
     def lines(body: bytes, _screen: Screen) -> list[str]:
-
         one = decode(body, SuggestionMade)
         became = "" if one.accepted_version is None else f", version {one.accepted_version}"
         return [one_line(f"{one.id}: {one.state}, {one.file}{became}")]

@@ -1,17 +1,12 @@
 """``awk projects``: all projects of this user in which a kernel ran, and how each is; starts none."""
 
 import json
-from typing import TYPE_CHECKING
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, read_fields, table
-from interface.cli.parsing import json_flag
 from interface.cli.user_projects import refuse_named_kernel
 from interface.projects import Standing, ask_all, look, projects_of_user
-
-if TYPE_CHECKING:
-    import argparse
 
 _STYLES = {
     "up": "green",
@@ -23,12 +18,7 @@ _STYLES = {
 }
 
 
-def configure_projects(parser: "argparse.ArgumentParser") -> None:
-    json_flag(parser)
-
-
 def run_projects(context: Context) -> int:
-
     refuse_named_kernel(context)
     known = projects_of_user(context.environ, context.cwd)
     rows = [

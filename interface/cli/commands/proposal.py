@@ -170,7 +170,6 @@ def act_on_proposal(context: Context, what: str, body: Mapping[str, object], don
     """Post ``what`` (vote, cancel) to the proposal that the words name, and print what was done and how it stands."""
 
     def lines(document: bytes, _screen: Screen) -> list[str]:
-
         one = decode(document, BallotInfo)
         return [one_line(f"{typed_name(one.id, one.space)}: {done}{outcome(one)}")]
 

@@ -63,7 +63,6 @@ def rules_lines(listed: RuleList, screen: Screen) -> list[str]:
 
 
 def rule_lines(one: RuleInfo, screen: Screen) -> list[str]:
-
     said = msgspec.to_builtins(one.rule)
     fired = f"{one.fired} times, last {one.fired_at}" if one.fired_at else "never"
     return [

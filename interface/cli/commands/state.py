@@ -3,7 +3,7 @@
 import argparse
 import json
 import os
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table, view_lines
@@ -12,12 +12,13 @@ from interface.cli.prompts import can_ask
 from interface.client import new_key
 from interface.failure import Failure
 from interface.offline import backup, disk_usage, restore
+from protocol.api.kernel import PruneGroup
 from protocol.backup import BackupReport, RestoreReport
 from protocol.inspection import DiskUsage
 
 RUNS: Final = 10
 MOST_RUNS: Final = 1_000_000
-GROUPS: Final = ("trees", "unfinished", "logs", "aside", "comparisons", "attempts", "database")
+GROUPS: Final = get_args(PruneGroup)
 """What can be pruned."""
 
 

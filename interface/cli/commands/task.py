@@ -14,7 +14,7 @@ from interface.cli.paging import TASKS, count_flag, fetch_list, show_list
 from interface.cli.parsing import archive_flag
 from interface.cli.targets import workflow_target
 from interface.client import new_key, quoted
-from protocol.tasks import TaskInfo, TaskList
+from protocol.tasks import TASK_STATES, TaskInfo, TaskList
 
 VERBS: Final = Subcommands(
     "task",
@@ -41,8 +41,7 @@ def _path(context: Context) -> str:
 
 def configure_list(parser: argparse.ArgumentParser) -> None:
     _workflow_argument(parser)
-    states = ("open", "ready", "claimed", "done", "failed", "cancelled")
-    parser.add_argument("--state", choices=states, help="only those in this state")
+    parser.add_argument("--state", choices=TASK_STATES, help="only those in this state")
     parser.add_argument("--for", dest="for_", metavar="AGENT", help="only those for this agent, or claimed by it")
     count_flag(parser)
     archive_flag(parser)

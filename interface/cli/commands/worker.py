@@ -29,7 +29,6 @@ def configure_check(parser: argparse.ArgumentParser) -> None:
 
 
 def run_check(context: Context) -> int:
-
     from interface.worker_check import WorkerCheck  # noqa: PLC0415  (threads and http.server, for this alone)
 
     words: list[str] = [*context.args.command, *context.params]

@@ -132,7 +132,6 @@ def _proposals(path: str) -> _Source:
 
 
 def _in_workspaces(what: str, key: str) -> _Source:
-
     def names(lookup: _Lookup) -> Iterator[str]:
         for row in lookup.rows("/workflows", "workflows"):
             path = f"/spaces/{row['name']}:{row['tag']}/{what}"

@@ -6,10 +6,12 @@ The scripts of all shells are made from it, so that no flag is described twice.
 import argparse
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast, get_args
 
 from interface.cli.command_parser import parser_for
 from interface.cli.command_table import COMMANDS, Command
+from protocol.api.kernel import PruneGroup
+from protocol.api.tokens import TokenScope
 from protocol.tools import CONTEXT_SCOPES
 
 
@@ -71,16 +73,14 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "AGENT|FILE.md": Values(live="agent", files=True),
         "FILE|NAME": Values(live="workflow", files=True),
         "TOKEN": Values(live="token"),
-        "SCOPE": Values(words=("read", "operate", "approve")),
+        "SCOPE": Values(words=get_args(TokenScope)),
         "FILE": FILES,
         "DIR": FILES,
     }
 )
 OF_ARGUMENT: Final[Mapping[tuple[str, str], Values]] = MappingProxyType(
     {
-        ("prune", "what"): Values(
-            words=("trees", "unfinished", "logs", "aside", "comparisons", "attempts", "database")
-        ),
+        ("prune", "what"): Values(words=get_args(PruneGroup)),
         ("config", "asked"): Values(live="named", files=True),
         ("trust", "words"): Values(live="named", files=True),
         ("agent", "name"): Values(live="agent"),
