@@ -34,8 +34,7 @@ if TYPE_CHECKING:
         SoloWorkflow,
         Validation,
     )
-    from protocol.memory_eval import EvalReport
-    from protocol.memory_growth import GrowthReport
+    from protocol.memory_eval import EvalReport, GrowthReport
     from protocol.standby import StandbyReport
     from protocol.tool_documents import FetchedSkills, SkillList, ToolList
     from protocol.tools import ProjectTool

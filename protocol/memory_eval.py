@@ -1,5 +1,5 @@
 """Evidence recall: whether what is found for a question is what answers it. Files of questions, and their figures.
-Pure.
+Beside it ``awk memory growth``: how a memory grows over generated runs, most of whose items are junk. Pure.
 
 A file is JSON. Either it brings its conversations along::
 
@@ -16,7 +16,7 @@ it.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -148,3 +148,33 @@ def _recall(outcomes: Sequence[Outcome], depth: int, width: int | None) -> float
         for one in outcomes
     ]
     return round(sum(shares) / len(shares), 4) if shares else 0.0
+
+
+Route = Literal["written", "judged", "proposed"]
+"""How items come into a memory: as agents write them; the same, judged by a guard's model (``llm_curation``) that is
+wrong in one of ten; proposed after each run (``auto_store``), where somebody takes all that is in the tray."""
+
+
+class GrowthRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory after so many ``runs``, of which ``items`` came: ``worth`` is the share of its entries that is worth
+    keeping, ``kept`` the share of what is worth keeping that is in it; ``kinds`` of its entries, junk among them.
+    """
+
+    route: Route
+    runs: int
+    items: int
+    entries: int
+    characters: int
+    worth: float
+    kept: float
+    kinds: dict[str, int]
+
+
+class GrowthReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The growth by each route; ``junk`` is the share of all items that is not worth keeping, and of what kinds."""
+
+    seed: int
+    junk: float
+    kinds: dict[str, int]
+    rows: tuple[GrowthRow, ...]
+    schema: str = "awk/memory-growth/1"

@@ -24,8 +24,18 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from kernel.agents.catalog import Catalog, context_dir
-from kernel.agents.context_files import ContextFiles, make_agent_folder, names_in, put_all, why_not
-from kernel.agents.context_notes import ALL_NOTES, NotesAsked, NotesPage, newest_notes, put_note
+from kernel.agents.context_files import (
+    ALL_NOTES,
+    ContextFiles,
+    NotesAsked,
+    NotesPage,
+    make_agent_folder,
+    names_in,
+    newest_notes,
+    put_all,
+    put_note,
+    why_not,
+)
 from kernel.policy.provenance import Traces
 from kernel.source.diagnostics import BadDefinition, fail
 from kernel.source.safe_paths import NotSynced, locked, open_folder, put_here, read_here

@@ -15,14 +15,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, check_partial, convert_agent, place_at
-from kernel.agents.embeddings import check_embeddings
 from kernel.agents.mock_script import full_rules
-from kernel.agents.nodes import check_nodes
 from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
-from kernel.agents.standby import check_standby_key
-from kernel.agents.telemetry import check_otel
+from kernel.agents.sections import check_embeddings, check_hooks, check_nodes, check_otel, check_standby_key
 from kernel.agents.tools import tool_faults
-from kernel.agents.webhooks import check_hooks
 from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import Diagnostics, Location, fail, suggest
 from kernel.source.files import FileMissing, read_bytes, tree_of

@@ -10,7 +10,7 @@ follows real time.
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
@@ -22,9 +22,6 @@ from protocol.agent import Schedule
 from protocol.budget import AgentBudget
 from protocol.message import TEXT_LIMIT_BYTES
 from protocol.names import NameRejected, check_tag, check_workflow_name
-
-if TYPE_CHECKING:
-    pass
 
 FIELDS: Final = 5
 HINT: Final = "write five fields: minute hour day-of-month month day-of-week, for example 0 9 * * 1-5"
@@ -116,7 +113,7 @@ class ScheduleRejected(ValueError):
         self.hint = hint
 
 
-def parse_wakeup(schedule: Schedule, local: str | None) -> "Every | Cron":
+def parse_wakeup(schedule: Schedule, local: str | None) -> Every | Cron:
     """Read the interval or cron line of ``schedule``. Raises ScheduleRejected.
 
     A cron line that names no time zone is read in that of the machine; ``local`` is its variable TZ.
@@ -133,8 +130,7 @@ def parse_wakeup(schedule: Schedule, local: str | None) -> "Every | Cron":
     return Every(round(seconds * 1000))
 
 
-def _cron(schedule: Schedule, local: str | None) -> "Cron":
-
+def _cron(schedule: Schedule, local: str | None) -> Cron:
     if len(schedule.wakeup.split()) < 2:
         message = f"{schedule.wakeup[:40]!r} is neither a duration nor a cron line"
         raise ScheduleRejected("wakeup", message, f"{GRAMMAR}, or as cron: 0 9 * * 1-5")

@@ -32,10 +32,12 @@ from protocol.ipc import Sandbox
 
 PACK_BYTES: Final = 1024**3
 """Of all that an agent adds to its branch at once."""
+_LIMITED: Final = f"--max-input-size={PACK_BYTES}"
+INDEX_PACK: Final = ("index-pack", "--stdin", "--strict", _LIMITED)
 _LOOSE: Final = 100
 """Fewer objects than this are kept one by one, as git does itself."""
 _CLONES: Final = ".clones"
-_OBJECT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _HEADER_BYTES: Final = 12
 
 
@@ -103,7 +105,7 @@ async def bring_back(git: ProjectGit, tree: Worktree, view: View, box: Sandbox) 
     clone = View(clone_of(tree), tree.path, box)
     asked = await git.run(clone, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{branch}^{{commit}}")
     tip = asked.stdout.decode("utf-8", "replace").strip()
-    if not asked.ok or not _OBJECT.fullmatch(tip):
+    if not asked.ok or not COMMIT.fullmatch(tip):
         raise failed(f"the branch {tree.branch} cannot be read: {git.why(asked)}", f"see {clone_of(tree)}")
     if tip == known:
         return tip
@@ -144,11 +146,14 @@ async def _take(git: ProjectGit, view: View, clone: View, folder: str, wanted: s
     pack_to = f"{out}/pack/pack"
     await git.said(within, "pack-objects", "--revs", "--quiet", pack_to, given=wanted.encode(), variables=places)
     pack, count = await trio.to_thread.run_sync(_one_pack, out / "pack", Path(folder, "pack"))
-    limited = f"--max-input-size={PACK_BYTES}"
-    await git.said(view, "index-pack", "--stdin", "--strict", limited, given=pack)  # into the view: it goes with that
-    words = ("unpack-objects", "-q") if count < _LOOSE else ("index-pack", "--stdin")
-    objects = {"GIT_OBJECT_DIRECTORY": objects_behind(view)}
-    await git.said(view, *words, "--strict", limited, given=pack, variables=objects)
+    await git.said(view, *INDEX_PACK, given=pack)  # into the view: it goes with that
+    await store_pack(git, view, pack, count)
+
+
+async def store_pack(git: ProjectGit, view: View, pack: Path, count: int, *how: str) -> None:
+    """Add the ``count`` objects of ``pack``, which was verified, to the project; ``how``: more words for an index."""
+    words = ("unpack-objects", "-q", "--strict", _LIMITED) if count < _LOOSE else (*INDEX_PACK, *how)
+    await git.said(view, *words, given=pack, variables={"GIT_OBJECT_DIRECTORY": objects_behind(view)})
 
 
 def objects_behind(view: View) -> str:

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kernel.git.clone import PACK_BYTES, objects_behind
+from kernel.git.clone import INDEX_PACK, PACK_BYTES, store_pack
+from kernel.git.objects import BadObjects, parse_objects
 from kernel.git.project_git import ProjectGit, failed
 from kernel.git.view import View
 from protocol.errors import Refused
@@ -139,15 +140,14 @@ async def _blobs(git: ProjectGit, view: View, names: set[str]) -> dict[str, byte
     printed = await git.run(view, "cat-file", "--batch", given=given, limit_bytes=BLOBS_BYTES)
     if not printed.ok:
         raise failed(f"its links and attributes cannot be read: {git.why(printed)}")
-    found: dict[str, bytes] = {}
-    rest = printed.stdout
-    while rest:
-        head, _, rest = rest.partition(b"\n")
-        name, kind, size = (*head.decode("ascii", "replace").split(" "), "", "")[:3]
-        if kind != "blob" or not size.isdecimal():
+    try:
+        objects = parse_objects(printed.stdout)
+    except BadObjects as error:
+        raise failed(f"its links and attributes cannot be read: {error}") from error
+    for name, one in objects.items():
+        if one.kind != b"blob":
             raise failed(f"its links and attributes cannot be read: {name[:SHOWN]!a} is no file")
-        found[name], rest = rest[: int(size)], rest[int(size) + 1 :]
-    return found
+    return {name: one.data for name, one in objects.items()}
 
 
 def _shown(text: str) -> str:
@@ -159,9 +159,6 @@ def _refuse(fault: str | None) -> None:
         raise Refused("setup_failed", f"there is {fault}", "look at it on the node")
 
 
-COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_LOOSE: Final = 100
-"""Fewer objects than this are kept one by one, as git does itself."""
 _FSCK: Final = (("transfer.fsckObjects", "true"), ("receive.fsckObjects", "true"), ("fetch.fsckObjects", "true"))
 
 
@@ -203,10 +200,8 @@ async def take_commits(git: ProjectGit, view: View, tip: str, known: Sequence[st
 
     Raises Refused (setup_failed) where anything is wrong with them, and then nothing is added; SpawnTransient.
     """
-    limited = f"--max-input-size={PACK_BYTES}"
-    words = ("index-pack", "--stdin", "--fix-thin", "--strict", limited)
     try:
-        await git.said(view, *words, given=pack, settings=_FSCK)  # into the view: it goes with that
+        await git.said(view, *INDEX_PACK, "--fix-thin", given=pack, settings=_FSCK)  # into the view: it goes with that
         if not await has_commit(git, view, tip):
             raise failed(f"{tip[:12]} is not in what came")
         await git.said(view, "rev-list", "--objects", "--quiet", tip, "--not", *known)
@@ -217,6 +212,4 @@ async def take_commits(git: ProjectGit, view: View, tip: str, known: Sequence[st
         raise Refused(refused.code, text, refused.hint) from refused
     with pack.open("rb") as file:
         count = int.from_bytes(file.read(12)[8:], "big")
-    plain = ("unpack-objects", "-q", "--strict", limited)
-    objects = {"GIT_OBJECT_DIRECTORY": objects_behind(view)}
-    await git.said(view, *(plain if count < _LOOSE else words), given=pack, variables=objects)
+    await store_pack(git, view, pack, count, "--fix-thin")

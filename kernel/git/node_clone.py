@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from kernel.git.clone import PACK_BYTES
-from kernel.git.exchange import COMMIT, wanted
+from kernel.git.clone import COMMIT, PACK_BYTES
+from kernel.git.exchange import wanted
 from kernel.git.project_git import LIMIT_BYTES, SECONDS, failed
 from kernel.git.runner import GitCommand
 from kernel.git.tree_commits import Author, WritableTree, commit_staged, stage

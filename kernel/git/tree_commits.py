@@ -7,7 +7,6 @@ it commits what differs from the branch, and nothing where nothing does.
 """
 
 import os
-import re
 import shlex
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Final, Protocol
 import msgspec
 import trio
 
-from kernel.git.clone import clone_of
+from kernel.git.clone import COMMIT, clone_of
 from kernel.git.project_git import ProjectGit, failed
 from kernel.git.view import INDEX_BYTES, View
 from kernel.procs.command import CommandResult
@@ -34,7 +33,6 @@ _SUBMODULE: Final = "160000 "
 _SLASH: Final = ord("/")
 _OLD_GIT: Final = 129
 """What git exits with where it does not know an option."""
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _NO_OBJECTS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -116,7 +114,7 @@ async def commit_at(git: RunsGit, view: View, name: str) -> str:
     """The commit that ``name`` stands for. Raises Refused (setup_failed)."""
     said = await git.said(view, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
     commit = said.decode("ascii", "replace").strip()
-    if not _COMMIT.fullmatch(commit):
+    if not COMMIT.fullmatch(commit):
         raise failed(f"{name[:100]!r} is no commit")
     return commit
 
@@ -199,7 +197,7 @@ async def merged(git: ProjectGit, writable: WritableTree, head: str, target: str
     if result.exit.code == 1 and files:
         text = f"both sides changed the same lines of {named(sorted(set(files)))}; nothing was changed here"
         raise Refused("conflict", text, "settle it with its author, or change those files so that they agree")
-    if not result.ok or not _COMMIT.fullmatch(tree):
+    if not result.ok or not COMMIT.fullmatch(tree):
         raise failed(f"git merge-tree failed: {git.why(result)}")
     return await commit_staged(git, writable, tree, (head, target), message, author)
 

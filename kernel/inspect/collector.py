@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from kernel.agents.telemetry import header_fields, otel_unit
+from kernel.agents.sections import header_fields, host_of, otel_unit
 from kernel.agents.trust import GrantSource, missing_grants
-from kernel.agents.webhooks import host_of
 from protocol.inspection import DoctorRow
 from protocol.project import OtelSettings
 

@@ -21,8 +21,17 @@ from kernel.store.recall_index import Progress, open_index
 from kernel.store.turn_index import Place, Turn, put_turns, ranked
 from protocol.agent_memory import Entry, Source
 from protocol.errors import Refused
-from protocol.memory_eval import DEPTHS, EvalConversation, EvalFile, EvalReport, Outcome, judged
-from protocol.memory_growth import GrowthReport, GrowthRow, Route
+from protocol.memory_eval import (
+    DEPTHS,
+    EvalConversation,
+    EvalFile,
+    EvalReport,
+    GrowthReport,
+    GrowthRow,
+    Outcome,
+    Route,
+    judged,
+)
 from protocol.names import AgentKey
 
 ITEMS: Final = 6

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kernel.agents.standby import standby_unit
+from kernel.agents.sections import standby_unit
 from kernel.agents.trust import GrantSource, missing_grants
 from kernel.fault_injection import fault_point
 from kernel.inspect.backup import no_kernel, put_in_place, trees_in

@@ -7,13 +7,9 @@ import apsw
 import msgspec
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.embeddings import embedding_units
-from kernel.agents.nodes import node_units
 from kernel.agents.resources import resources_of
-from kernel.agents.standby import standby_units
-from kernel.agents.telemetry import otel_units
+from kernel.agents.sections import embedding_units, hook_units, node_units, otel_units, standby_units
 from kernel.agents.trust import agent_units, schedule_units
-from kernel.agents.webhooks import hook_units
 from kernel.source.diagnostics import BadDefinition
 from kernel.store.snapshot import untrusted_definitions
 from kernel.workflows.checkouts import Checkout

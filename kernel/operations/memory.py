@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 import trio
 
-from kernel.agents.context_notes import NotesPage
+from kernel.agents.context_files import NotesPage
 from kernel.agents.context_purge import all_of, holding, purge_copies, removal, trashed
 from kernel.agents.personal_context import ContextPlace, Personal
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess

@@ -7,8 +7,8 @@ from typing import Final
 import apsw
 import msgspec
 
+from kernel.agents.sections import host_of, outgoing_unit
 from kernel.agents.trust import ProjectTrust
-from kernel.agents.webhooks import host_of, outgoing_unit
 from kernel.operations.context import ProjectFiles, StoreAccess
 from kernel.operations.operation import Forward, ToolFront, operation, page_of
 from kernel.policy.needs import count, needs

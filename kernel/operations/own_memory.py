@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 import trio
 
-from kernel.agents.context_notes import NotesAsked
+from kernel.agents.context_files import NotesAsked
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.operations.history import counts_in
 from kernel.operations.mediation import judged

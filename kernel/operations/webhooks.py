@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.webhooks import host_of, incoming_unit, outgoing_unit, signing_key
+from kernel.agents.sections import host_of, incoming_unit, outgoing_unit, signing_key
 from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.operations.messages import OutsideMessage, deliver, receipt_of
 from kernel.operations.operation import Actor, CommandFront, operation

@@ -23,8 +23,8 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 import trio
 
-from kernel.agents.embeddings import EmbeddingEndpoint, embedding_units, endpoint_of
 from kernel.agents.providers import CauseError, ModelRejected
+from kernel.agents.sections import EmbeddingEndpoint, embedding_units, endpoint_of
 from kernel.agents.trust import TrustedFiles
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher

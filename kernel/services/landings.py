@@ -53,8 +53,7 @@ from kernel.store.transitions.landings import (
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Log
-from kernel.workflows.landing import check_merge, conflict_text, red_text
-from kernel.workflows.setup import CheckOutcome, CheckRun
+from kernel.workflows.setup import CheckOutcome, CheckRun, check_merge, conflict_text, red_text
 from protocol.api.merges import MergeInfo, MergeOutcome
 from protocol.errors import Refused
 from protocol.ipc import Sandbox

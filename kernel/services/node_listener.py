@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.agents.nodes import Address
+from kernel.agents.sections import Address
 from osfiles.atomic_write import replacing
 from protocol.node import JOIN_LINE_BYTES, JoinWord
 

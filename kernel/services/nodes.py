@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from kernel.agents.engines import hello_seconds
-from kernel.agents.nodes import LISTEN_DEFAULT, address_of, listen_unit, node_unit
+from kernel.agents.sections import LISTEN_DEFAULT, address_of, listen_unit, node_unit
 from kernel.agents.trust import TrustedFiles
 from kernel.policy.node_states import Demand, NodeState, wanted_nodes
 from kernel.procs.command import CommandMissing

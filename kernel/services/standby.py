@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
-from kernel.agents.standby import standby_unit
+from kernel.agents.sections import standby_unit
 from kernel.agents.trust import TrustedFiles
 from kernel.fault_injection import AT, LOG
 from kernel.store.history import log_name

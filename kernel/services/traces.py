@@ -15,9 +15,8 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
-from kernel.agents.telemetry import header_fields, may_reach, otel_unit, traces_url
+from kernel.agents.sections import header_fields, host_of, may_reach, otel_unit, traces_url
 from kernel.agents.trust import TrustedFiles
-from kernel.agents.webhooks import host_of
 from kernel.fault_injection import fault_point
 from kernel.policy.traces import CONTENT_TYPE, SCHEMA, export_request
 from kernel.services.signed_post import Asked, Post, Unreached, post

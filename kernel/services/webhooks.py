@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 import trio
 
+from kernel.agents.sections import EVERY, host_of, outgoing_unit, signing_key
 from kernel.agents.trust import TrustedFiles
-from kernel.agents.webhooks import EVERY, host_of, outgoing_unit, signing_key
 from kernel.policy.webhooks import Verdict, is_public, payload, signature_of, verdict_of
 from kernel.services.signed_post import Asked, Post, Unreached, post
 from kernel.store import feed, webhooks

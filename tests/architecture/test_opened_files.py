@@ -119,7 +119,7 @@ LESS_TRUSTED: Final[dict[str, str]] = {
     "kernel/inspect/backup.py::_has_branch": "who restores: whether a branch is there",
     "kernel/services/node_files.py::_packed": "a node: skills",
     "kernel/agents/context_files.py::ContextFiles.read": "the page and models: memory",
-    "kernel/agents/context_notes.py::put_note": "the page and models: notes",
+    "kernel/agents/context_files.py::put_note": "the page and models: notes",
     "kernel/services/mirror_files.py::DocumentFiles._read": "the page, models and nodes: documents",
     "kernel/services/logins.py::_copied": "the user's login: what a confined program made of its copy",
     "kernel/source/files.py::_Reading._below": "models and nodes: skills and own tools",

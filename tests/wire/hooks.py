@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kernel.agents.webhooks import hook_units, outgoing_unit
+from kernel.agents.sections import hook_units, outgoing_unit
 from kernel.policy.webhooks import Verdict, key_of, signature_of
 from kernel.services.guard import Guard
 from kernel.store import webhooks

@@ -20,13 +20,13 @@ from protocol.memory_eval import (
     EvalFigures,
     EvalFile,
     EvalReport,
+    GrowthReport,
     Outcome,
     VectorFigures,
     VectorTrial,
     VectorTrialRequest,
     judged,
 )
-from protocol.memory_growth import GrowthReport
 
 VERBS: Final = Subcommands(
     "memory",

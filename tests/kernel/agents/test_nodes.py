@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.agents.engines import ENGINES, RAY_RELAY, command_line, engine_environment, engine_of, node_faults
-from kernel.agents.nodes import address_of, node_units
 from kernel.agents.project import ProjectFile, parse_project
+from kernel.agents.sections import address_of, node_units
 from kernel.source.diagnostics import BadDefinition
 from protocol.project import NodeSettings, ProjectDefinition
 

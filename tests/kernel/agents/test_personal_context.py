@@ -11,8 +11,7 @@ import pytest
 
 from kernel.agents import context_files
 from kernel.agents.catalog import Catalog
-from kernel.agents.context_files import make_agent_folder
-from kernel.agents.context_notes import NotesAsked, newest_notes
+from kernel.agents.context_files import NotesAsked, make_agent_folder, newest_notes
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.source import safe_paths
 from kernel.source.safe_paths import read_here

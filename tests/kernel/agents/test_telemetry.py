@@ -3,7 +3,7 @@
 import pytest
 
 from kernel.agents.project import ProjectFile, parse_project
-from kernel.agents.telemetry import header_fields, may_reach, otel_units, traces_url
+from kernel.agents.sections import header_fields, may_reach, otel_units, traces_url
 from kernel.source.diagnostics import BadDefinition
 from protocol.project import OtelSettings
 

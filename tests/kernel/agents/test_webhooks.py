@@ -3,7 +3,7 @@
 import pytest
 
 from kernel.agents.project import ProjectFile, parse_project
-from kernel.agents.webhooks import hook_units
+from kernel.agents.sections import hook_units
 from kernel.source.diagnostics import BadDefinition
 
 SOUND = """

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kernel.agents.webhooks import hook_units
+from kernel.agents.sections import hook_units
 from kernel.api.requests import SIGNED_BYTES
 from kernel.policy.webhooks import key_of, signature_of
 from tests.builders.api import ServedKernel, serve_kernel

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import force_setattr, replace
 
-from kernel.agents.webhooks import outgoing_unit
+from kernel.agents.sections import outgoing_unit
 from kernel.policy.webhooks import LASTING_TRIES, PAUSES_SECONDS, Verdict
 from kernel.store import webhooks
 from kernel.store.webhooks import Outcome

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from kernel.agents.telemetry import otel_unit
+from kernel.agents.sections import otel_unit
 from kernel.inspect import doctor
 from kernel.inspect.collector import collector_rows
 from kernel.inspect.doctor import Findings, Program, examine

@@ -4,7 +4,7 @@ import pytest
 
 from kernel.inspect.memory_measures import memory_growth
 from protocol.errors import Refused
-from protocol.memory_growth import GrowthRow
+from protocol.memory_eval import GrowthRow
 
 pytestmark = pytest.mark.promise("P69")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.standby import standby_units
+from kernel.agents.sections import standby_units
 from kernel.inspect.standby import standby_rows
 from kernel.services.standby import STALE_SECONDS, standby_notice
 from kernel.source.diagnostics import BadDefinition

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.embeddings import embedding_units
+from kernel.agents.sections import embedding_units
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.inspect.trust import trust_demands
 from kernel.policy.recall import fused

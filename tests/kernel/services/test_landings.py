@@ -18,8 +18,7 @@ from kernel.procs.launcher import Launcher
 from kernel.store import landings, tasks, worktrees
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.worktrees import worktree_gone
-from kernel.workflows.landing import check_merge
-from kernel.workflows.setup import CheckOutcome, CheckRun
+from kernel.workflows.setup import CheckOutcome, CheckRun, check_merge
 from protocol.api.merges import MergeRequest
 from protocol.ipc import Bound, Sandbox
 from protocol.tasks import TaskSpec

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.nodes import node_units
+from kernel.agents.sections import node_units
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.policy import node_states
 from kernel.policy.node_states import NodeState

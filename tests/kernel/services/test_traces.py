@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.telemetry import otel_unit
+from kernel.agents.sections import otel_unit
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.policy.needs import needs
 from kernel.policy.traces import CLIENT, INTERNAL, Span, Value, export_request

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.sections import outgoing_unit
 from kernel.agents.trust import UNTRUSTED, ProjectTrust, TrustedFiles
-from kernel.agents.webhooks import outgoing_unit
 from kernel.policy.webhooks import PAUSES_SECONDS, Signed, is_genuine, key_of
 from kernel.services import signed_post
 from kernel.services.signed_post import Asked, Unreached, post
