@@ -16,6 +16,7 @@ from kernel.policy.retry import AT_ONCE, Backoff, CrashRecord, after_crash
 from kernel.rule.draft import Origin
 from kernel.store import circuit_breakers, rows, task_views, waits
 from kernel.store.circuit_breakers import release_agent
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339
 from protocol.agent import Restart
 from protocol.api.processes import PsRow, PsTask, Queue
@@ -40,14 +41,10 @@ class AgentRecord(msgspec.Struct, frozen=True):
     reason: str | None
 
 
-ROW: Final = """
+row = Sql("""
 SELECT key, name, home_space, origin, file, definition, backend, model, state, reason FROM agents WHERE key = ?
-"""
-
-
-def row(conn: apsw.Connection, key: str) -> AgentRecord | None:
-    """One agent."""
-    return rows.one(conn.execute(ROW, (key,)), ROW, AgentRecord)
+""").row(AgentRecord)
+"""One agent."""
 
 
 ALL: Final = """
@@ -69,18 +66,14 @@ class Member(msgspec.Struct, frozen=True):
     state: Literal["idle", "running", "paused", "stopped", "error"]
 
 
-MEMBERS: Final = """
+members = Sql("""
 SELECT m.name, m.agent AS key, CASE
   WHEN EXISTS (SELECT 1 FROM instructions AS i WHERE i.agent = m.agent AND i.state IN ('leased', 'running'))
     THEN 'running'
   WHEN a.state = 'active' THEN 'idle' ELSE a.state END AS state
 FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent WHERE m.space = ? ORDER BY m.name
-"""
-
-
-def members(conn: apsw.Connection, space: str) -> tuple[Member, ...]:
-    """Return the members of ``space`` (also after its workflow has stopped)."""
-    return tuple(rows.all_(conn.execute(MEMBERS, (space,)), MEMBERS, Member))
+""").rows(Member)
+"""Return the members of ``space`` (also after its workflow has stopped)."""
 
 
 WORKSPACES: Final = """

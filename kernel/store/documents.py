@@ -14,7 +14,7 @@ import msgspec
 from kernel.policy.documents import EVERYTHING, Owner, owner_of
 from kernel.policy.text_diff import Hunk, applied, blame, lines_of, unified, visible
 from kernel.store import rows
-from kernel.store.rows import Page
+from kernel.store.rows import Page, Sql
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.documents import (
     ENTRY,
@@ -101,20 +101,12 @@ def settings(conn: apsw.Connection, space: str) -> Settings:
     return Settings(entry, (entry, *own.documents), owners, None if is_below(space) else row[2])
 
 
-FIND: Final = "SELECT id, file, version, content, deleted FROM documents WHERE space = ? AND file = ?"
+find = Sql("SELECT id, file, version, content, deleted FROM documents WHERE space = ? AND file = ?").row(StoredDocument)
+"""The document called ``file``, deleted or not; None: there never was one."""
 
 
-def find(conn: apsw.Connection, space: str, file: str) -> StoredDocument | None:
-    """The document called ``file``, deleted or not; None: there never was one."""
-    return rows.one(conn.execute(FIND, (space, file)), FIND, StoredDocument)
-
-
-FILES: Final = "SELECT file FROM documents WHERE space = ? AND deleted = 0 ORDER BY file"
-
-
-def files(conn: apsw.Connection, space: str) -> tuple[str, ...]:
-    """Names of the documents that are there."""
-    return tuple(str(file) for (file,) in conn.execute(FILES, (space,)))
+files = Sql("SELECT file FROM documents WHERE space = ? AND deleted = 0 ORDER BY file").column(str)
+"""Names of the documents that are there."""
 
 
 NEWEST_FIRST: Final = """

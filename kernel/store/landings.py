@@ -7,6 +7,7 @@ import msgspec
 
 from kernel.policy.landing import LandingState, LastDelivery, Queued
 from kernel.store import rows
+from kernel.store.rows import Sql
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from protocol.api.merges import MergeInfo, MergeOutcome
 from protocol.names import run_id
@@ -64,22 +65,16 @@ SELECT id, run, space, repository, state, branch, terms, delivers, after, tries,
   requested_ms, ended_ms
 FROM landings
 """
-OPEN: Final = f"""
+
+
+unfinished = Sql(f"""
 {COLUMNS} WHERE state IN ('requested', 'merging', 'checked') ORDER BY id LIMIT 1000
-"""
+""").rows(_landing)
+"""Those that have not ended, in the order in which they were asked for: the first thousand."""
 
 
-def unfinished(conn: apsw.Connection) -> tuple[Landing, ...]:
-    """Those that have not ended, in the order in which they were asked for: the first thousand."""
-    return tuple(rows.all_(conn.execute(OPEN), OPEN, _landing))
-
-
-ONE: Final = f"{COLUMNS} WHERE id = ?"
-
-
-def by_id(conn: apsw.Connection, landing: int) -> Landing | None:
-    """One of them."""
-    return rows.one(conn.execute(ONE, (landing,)), ONE, _landing)
+by_id = Sql(f"{COLUMNS} WHERE id = ?").row(_landing)
+"""One of them."""
 
 
 NEWEST: Final = f"{COLUMNS} WHERE run = :run AND (NOT :delivers OR delivers) ORDER BY id DESC LIMIT 1"
@@ -109,12 +104,8 @@ def last_delivery(conn: apsw.Connection, run: int) -> LastDelivery | None:
     return None if found is None else LastDelivery(found.state, found.after, found.outcome.why)
 
 
-NEWEST_INSTRUCTION: Final = "SELECT coalesce(max(id), 0) FROM instructions WHERE run = ?"
-
-
-def newest_instruction(conn: apsw.Connection, run: int) -> int:
-    """Return the number of the last instruction of ``run``; 0: there is none."""
-    return int(conn.execute(NEWEST_INSTRUCTION, (run,)).get)
+newest_instruction = Sql("SELECT coalesce(max(id), 0) FROM instructions WHERE run = ?").scalar(int)
+"""Return the number of the last instruction of ``run``; 0: there is none."""
 
 
 WORK: Final = """
@@ -128,20 +119,12 @@ def work_of(conn: apsw.Connection, run: int, name: str) -> tuple[tuple[int, ...]
     return tuple(number for number, _ in reversed(found)), max((hops for _, hops in found), default=0)
 
 
-REPOSITORY: Final = "SELECT repository FROM worktrees WHERE run = ? ORDER BY agent LIMIT 1"
-BEGAN_ON: Final = "SELECT began_on FROM workflows WHERE id = ?"
+repository_of = Sql("SELECT repository FROM worktrees WHERE run = ? ORDER BY agent LIMIT 1").optional(str)
+"""The repository of the working trees of ``run``, also of those that are gone; None: it never had one."""
 
 
-def repository_of(conn: apsw.Connection, run: int) -> str | None:
-    """The repository of the working trees of ``run``, also of those that are gone; None: it never had one."""
-    row = conn.execute(REPOSITORY, (run,)).fetchone()
-    return None if row is None else str(row[0])
-
-
-def began_on(conn: apsw.Connection, run: int) -> str:
-    """The branch that the working trees of ``run`` began from; "": none, or nobody noted it."""
-    row = conn.execute(BEGAN_ON, (run,)).fetchone()
-    return "" if row is None else str(row[0])
+began_on = Sql("SELECT began_on FROM workflows WHERE id = ?").scalar(str, "")
+"""The branch that the working trees of ``run`` began from; "": none, or nobody noted it."""
 
 
 def merge_id(landing: int) -> str:

@@ -11,6 +11,7 @@ from kernel.policy.rules import ActiveRule, Occasion, decide, described
 from kernel.rule.effects import HoldRule
 from kernel.rule.view import HeldRule
 from kernel.store import rows
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Scope
 from protocol.message import USER
@@ -125,7 +126,6 @@ SELECT name, space, version, author, enabled, defined_ms AS defined_at, message 
   fired_ms AS fired_at, spec AS rule
 FROM rules WHERE space = ? ORDER BY id
 """
-COUNT: Final = "SELECT count(*) FROM rules WHERE space = ?"
 AUTHOR: Final = "SELECT author, author_key FROM rules WHERE space = ? AND name = ?"
 
 
@@ -158,9 +158,8 @@ def in_space(conn: apsw.Connection, space: str) -> tuple[RuleInfo, ...]:
     return tuple(_info(*row) for row in conn.execute(IN_SPACE, (space,)))
 
 
-def count(conn: apsw.Connection, space: str) -> int:
-    """Return how many rules ``space`` has, those that are switched off included."""
-    return int(conn.execute(COUNT, (space,)).get)
+count = Sql("SELECT count(*) FROM rules WHERE space = ?").scalar(int)
+"""Return how many rules ``space`` has, those that are switched off included."""
 
 
 def author_of(conn: apsw.Connection, space: str, name: str) -> tuple[str, str | None] | None:

@@ -16,6 +16,7 @@ from kernel.rule.draft import Author
 from kernel.store import rows
 from kernel.store.attempts import held
 from kernel.store.quotas import use
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.trust import of_work
 from protocol.api.souls import SoulProposal, SoulVersion
@@ -43,14 +44,10 @@ class VersionRow(NamedTuple):
     written: int
 
 
-NEWEST: Final = """
+newest = Sql("""
 SELECT version, body, written FROM soul_versions WHERE agent = ? ORDER BY version DESC LIMIT 1
-"""
-
-
-def newest(conn: apsw.Connection, agent: str) -> VersionRow | None:
-    """The newest version; None where nothing was ever changed."""
-    return rows.one(conn.execute(NEWEST, (agent,)), NEWEST, VersionRow)
+""").row(VersionRow)
+"""The newest version; None where nothing was ever changed."""
 
 
 UNWRITTEN: Final = """
@@ -323,15 +320,8 @@ def versions(conn: apsw.Connection, agent: str) -> tuple[SoulVersion, ...]:
     return tuple(found)
 
 
-OPEN_EVERYWHERE: Final = """
+open_everywhere = Sql("""
 SELECT id, agent AS name, NULL AS space, run, at_ms AS since, trait, value
 FROM soul_proposals INDEXED BY soul_proposals_open WHERE state = 'open' ORDER BY id
-"""
-
-
-def open_everywhere(conn: apsw.Connection) -> tuple[SuggestedSoul, ...]:
-    """The suggestions that wait for a person."""
-    found = rows.each(
-        conn.execute(OPEN_EVERYWHERE), OPEN_EVERYWHERE, SuggestedSoul, id=_MADE["id"], since=rfc3339
-    )  # fmt: skip
-    return tuple(found)
+""").rows(SuggestedSoul, id=_MADE["id"], since=rfc3339)
+"""The suggestions that wait for a person."""

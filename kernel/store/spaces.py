@@ -10,6 +10,7 @@ import apsw
 import msgspec
 
 from kernel.store import rows
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.names import DEFAULT_TAG, AgentKey, SpaceId, instruction_id, place_of, run_id, split_below, subspace
 from protocol.spaces import SpaceDocument, SpaceList, SpaceRow
@@ -85,20 +86,12 @@ def close(tx: Transaction, number: int) -> None:
 COLUMNS: Final = """
 SELECT number, space, base, name, run, opener, opener_key, instruction, opened_ms, closed_ms FROM subspaces
 """
-BY_SPACE: Final = f"""
+
+
+by_space = Sql(f"""
 {COLUMNS} WHERE space = ?
-"""
-OPEN: Final = f"""
-{COLUMNS} WHERE base = ? AND name = ? AND closed_ms IS NULL
-"""
-OPEN_BELOW: Final = f"""
-{COLUMNS} WHERE base = ? AND closed_ms IS NULL ORDER BY number
-"""
-
-
-def by_space(conn: apsw.Connection, space: str) -> Subspace | None:
-    """The space itself, open or not."""
-    return rows.one(conn.execute(BY_SPACE, (space,)), BY_SPACE, Subspace)
+""").row(Subspace)
+"""The space itself, open or not."""
 
 
 def is_open(conn: apsw.Connection, space: str) -> bool:
@@ -107,14 +100,16 @@ def is_open(conn: apsw.Connection, space: str) -> bool:
     return found is not None and found.closed_ms is None
 
 
-def find_open(conn: apsw.Connection, base: str, name: str) -> Subspace | None:
-    """The space called ``name`` that is open below ``base``."""
-    return rows.one(conn.execute(OPEN, (base, name)), OPEN, Subspace)
+find_open = Sql(f"""
+{COLUMNS} WHERE base = ? AND name = ? AND closed_ms IS NULL
+""").row(Subspace)
+"""The space called ``name`` that is open below ``base``."""
 
 
-def open_below(conn: apsw.Connection, base: str) -> tuple[Subspace, ...]:
-    """Those that are open below ``base``, the oldest first."""
-    return tuple(rows.all_(conn.execute(OPEN_BELOW, (base,)), OPEN_BELOW, Subspace))
+open_below = Sql(f"""
+{COLUMNS} WHERE base = ? AND closed_ms IS NULL ORDER BY number
+""").rows(Subspace)
+"""Those that are open below ``base``, the oldest first."""
 
 
 # Only where the work that ended opened some, or was done in one.
@@ -129,9 +124,6 @@ def affected_by(conn: apsw.Connection, instruction: int, space: str) -> list[Sub
 
 
 AT_WORK: Final = "SELECT 1 FROM instructions WHERE id = ? AND ended_ms IS NULL"
-WORK_OPEN: Final = """
-SELECT 1 FROM instructions WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') LIMIT 1
-"""
 
 
 def opener_at_work(conn: apsw.Connection, row: Subspace) -> bool:
@@ -139,17 +131,14 @@ def opener_at_work(conn: apsw.Connection, row: Subspace) -> bool:
     return conn.execute(AT_WORK, (row.instruction,)).fetchone() is not None
 
 
-def work_open(conn: apsw.Connection, space: str) -> bool:
-    """Return whether something is still to be done in ``space``."""
-    return conn.execute(WORK_OPEN, (space,)).fetchone() is not None
+work_open = Sql("""
+SELECT 1 FROM instructions WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') LIMIT 1
+""").exists()
+"""Return whether something is still to be done in ``space``."""
 
 
-OPENED_IN: Final = "SELECT count(*) FROM subspaces WHERE base = ? AND run = ?"
-
-
-def opened_in(conn: apsw.Connection, base: str, run: int) -> int:
-    """Return how many were opened in ``run``."""
-    return int(conn.execute(OPENED_IN, (base, run)).get)
+opened_in = Sql("SELECT count(*) FROM subspaces WHERE base = ? AND run = ?").scalar(int)
+"""Return how many were opened in ``run``."""
 
 
 SPACES_BELOW: Final = "SELECT space FROM subspaces WHERE base = ? ORDER BY number"
@@ -182,20 +171,12 @@ def named(conn: apsw.Connection, place: str, run: int | None = None) -> tuple[Su
     return tuple(rows.all_(conn.execute(NAMED, values), NAMED, Subspace))
 
 
-MEMBERS: Final = "SELECT name FROM members WHERE space = ? ORDER BY name"
+members = Sql("SELECT name FROM members WHERE space = ? ORDER BY name").column(str)
+"""Return who is in ``space``, or was when it was closed, by name."""
 
 
-def members(conn: apsw.Connection, space: str) -> tuple[str, ...]:
-    """Return who is in ``space``, or was when it was closed, by name."""
-    return tuple(str(name) for (name,) in conn.execute(MEMBERS, (space,)))
-
-
-IS_IN: Final = "SELECT 1 FROM members WHERE space = ? AND agent = ?"
-
-
-def is_in(conn: apsw.Connection, space: str, agent: str) -> bool:
-    """Return whether ``agent`` (its key) is in ``space``."""
-    return conn.execute(IS_IN, (space, agent)).fetchone() is not None
+is_in = Sql("SELECT 1 FROM members WHERE space = ? AND agent = ?").exists()
+"""Return whether ``agent`` (its key) is in ``space``."""
 
 
 LAST_WORDS: Final = """

@@ -22,6 +22,7 @@ from kernel.policy.tasks import (
     claims_against,
 )
 from kernel.store import rows
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction
 from protocol.names import number_of
 from protocol.tasks import OnFailure, TaskSpec, TaskState
@@ -127,12 +128,8 @@ def by_number(conn: apsw.Connection, number: int) -> TaskRow:
     return found
 
 
-UNFINISHED: Final = "SELECT count(*) FROM tasks WHERE space = ? AND state IN ('open', 'ready', 'claimed')"
-
-
-def unfinished(conn: apsw.Connection, space: str) -> int:
-    """Return how many tasks of ``space`` are not over."""
-    return int(conn.execute(UNFINISHED, (space,)).get)
+unfinished = Sql("SELECT count(*) FROM tasks WHERE space = ? AND state IN ('open', 'ready', 'claimed')").scalar(int)
+"""Return how many tasks of ``space`` are not over."""
 
 
 EDGES: Final = """

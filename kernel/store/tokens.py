@@ -11,6 +11,7 @@ import msgspec
 
 from kernel.policy.access import Access
 from kernel.store import rows
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.api.tokens import TokenMade, TokenRow, TokenScope
 from protocol.discovery import TOKEN_MARK
@@ -64,34 +65,16 @@ def identify(conn: apsw.Connection, digest: bytes, now_ms: int) -> Access | None
     return Access(token_id(found.number), found.scope, agents)
 
 
-DIGEST: Final = "SELECT digest FROM tokens WHERE number = ? AND (expires_ms IS NULL OR expires_ms > ?)"
+digest_of = Sql("SELECT digest FROM tokens WHERE number = ? AND (expires_ms IS NULL OR expires_ms > ?)").optional(bytes)
+"""Return the digest of a token; None: there is none of that number, or no longer."""
 
 
-def digest_of(conn: apsw.Connection, number: int, now_ms: int) -> bytes | None:
-    """Return the digest of a token; None: there is none of that number, or no longer."""
-    row = conn.execute(DIGEST, (number, now_ms)).fetchone()
-    return None if row is None else bytes(cast("bytes", row[0]))
-
-
-ALL: Final = """
+all_ = Sql("""
 SELECT number AS id, name, scope || coalesce(':' || agents, '') AS scope, created_ms AS created_at,
   expires_ms AS expires_at
 FROM tokens WHERE expires_ms IS NULL OR expires_ms > ? ORDER BY number
-"""
-
-
-def all_(conn: apsw.Connection, now_ms: int) -> tuple[TokenRow, ...]:
-    """Return all that are valid, the oldest first."""
-    return tuple(
-        rows.each(
-            conn.execute(ALL, (now_ms,)),
-            ALL,
-            TokenRow,
-            id=token_id,
-            created_at=rfc3339,
-            expires_at=optional_rfc3339,
-        )
-    )
+""").rows(TokenRow, id=token_id, created_at=rfc3339, expires_at=optional_rfc3339)
+"""Return all that are valid, the oldest first."""
 
 
 DELETE: Final = "DELETE FROM tokens WHERE number = ?"

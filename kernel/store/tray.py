@@ -9,6 +9,7 @@ import msgspec
 from kernel.policy.guard import Evidence, Purpose
 from kernel.policy.open_items import Proposed
 from kernel.store import rows
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.agent_memory import SourceClass
 from protocol.api.souls import TrayReport, TrayRow
@@ -35,29 +36,21 @@ class GuardJob(NamedTuple):
     settled: bool
 
 
-JOBS: Final = """
+open_jobs = Sql("""
 SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text, j.purpose,
   j.state <> 'open' AS settled
 FROM guard_jobs AS j INDEXED BY guard_jobs_open CROSS JOIN instructions AS i ON i.id = j.instruction
 WHERE j.state = 'open' ORDER BY j.purpose = 'extract', j.id LIMIT 100
-"""
+""").rows(GuardJob, settled=bool)
+"""The questions that nothing was made of yet; first those that a call waits for."""
 
 
-def open_jobs(conn: apsw.Connection) -> tuple[GuardJob, ...]:
-    """The questions that nothing was made of yet; first those that a call waits for."""
-    return tuple(rows.each(conn.execute(JOBS), JOBS, GuardJob, settled=bool))
-
-
-JOB: Final = """
+job_of = Sql("""
 SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text, j.purpose,
   j.state <> 'open' AS settled
 FROM guard_jobs AS j CROSS JOIN instructions AS i ON i.id = j.instruction WHERE j.id = ?
-"""
-
-
-def job_of(conn: apsw.Connection, number: int) -> GuardJob | None:
-    """One question; None where its space was cleared."""
-    return rows.one(conn.execute(JOB, (number,)), JOB, GuardJob, settled=bool)
+""").row(GuardJob, settled=bool)
+"""One question; None where its space was cleared."""
 
 
 def evidence_of(job: GuardJob) -> Evidence:
@@ -66,12 +59,8 @@ def evidence_of(job: GuardJob) -> Evidence:
     return Evidence(classes, agents)
 
 
-PROPOSED: Final = "SELECT value FROM tray WHERE agent = ? ORDER BY id DESC LIMIT 500"
-
-
-def proposed(conn: apsw.Connection, agent: str) -> tuple[str, ...]:
-    """The texts that were proposed to ``agent``, whatever became of them: what was rejected does not come again."""
-    return tuple(str(value) for (value,) in conn.execute(PROPOSED, (agent,)))
+proposed = Sql("SELECT value FROM tray WHERE agent = ? ORDER BY id DESC LIMIT 500").column(str)
+"""The texts that were proposed to ``agent``, whatever became of them: what was rejected does not come again."""
 
 
 _messages: Final = msgspec.json.Decoder(tuple[str, ...])
@@ -117,11 +106,6 @@ def decide(tx: Transaction, agent: AgentKey, name: str, *, approved: bool, by: s
     return find(tx.conn, agent, name)
 
 
-VOTED: Final = (
-    "SELECT agent, id, voted AS vote FROM tray INDEXED BY tray_open WHERE state = 'open' AND voted IS NOT NULL"
-)
-
-
 class Voted(NamedTuple):
     """A proposal for ``agent`` that a ``vote`` said yes to, and that is still to be written."""
 
@@ -130,9 +114,10 @@ class Voted(NamedTuple):
     vote: str
 
 
-def voted(conn: apsw.Connection) -> tuple[Voted, ...]:
-    """Those that a vote took."""
-    return tuple(rows.each(conn.execute(VOTED), VOTED, Voted, agent=AgentKey, id=_MADE["id"]))
+voted = Sql(
+    "SELECT agent, id, voted AS vote FROM tray INDEXED BY tray_open WHERE state = 'open' AND voted IS NOT NULL"
+).rows(Voted, agent=AgentKey, id=_MADE["id"])
+"""Those that a vote took."""
 
 
 def check_open(one: TrayRow, *, approved: bool) -> TrayRow:
@@ -144,16 +129,8 @@ def check_open(one: TrayRow, *, approved: bool) -> TrayRow:
     return one
 
 
-OPEN_EVERYWHERE: Final = """
+open_everywhere = Sql("""
 SELECT id, agent AS name, space, run, at_ms AS since, key, value FROM tray INDEXED BY tray_open
 WHERE state = 'open' AND voted IS NULL ORDER BY id
-"""
-
-
-def open_everywhere(conn: apsw.Connection) -> tuple[Proposed, ...]:
-    """The proposals that nobody decided about."""
-    return tuple(
-        rows.each(
-            conn.execute(OPEN_EVERYWHERE), OPEN_EVERYWHERE, Proposed, id=_MADE["id"], space=place_of, since=rfc3339
-        )
-    )
+""").rows(Proposed, id=_MADE["id"], space=place_of, since=rfc3339)
+"""The proposals that nobody decided about."""

@@ -15,7 +15,7 @@ from kernel.policy.run_completion import Choice, FinalAnswer
 from kernel.policy.voting import Ballot, Undecided, counted, tally
 from kernel.rule.effects import OpenProposal
 from kernel.store import rows, run_outcomes
-from kernel.store.rows import WHOLE, Page
+from kernel.store.rows import WHOLE, Page, Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.names import is_below, place_of
 from protocol.voting import (
@@ -131,12 +131,10 @@ def _list(page: Page, found: Sequence[Ballot], total: int) -> ProposalList:
     return ProposalList(proposals=tuple(map(info, shown)), total=total, next=following)
 
 
-DEADLINES: Final = "SELECT expires_ms FROM ballots INDEXED BY ballots_open WHERE state = 'open' AND space = ?"
-
-
-def open_deadlines(conn: apsw.Connection, space: str) -> tuple[int, ...]:
-    """Return the deadlines of the open proposals of ``space``."""
-    return tuple(int(expires_ms) for (expires_ms,) in conn.execute(DEADLINES, (space,)))
+open_deadlines = Sql(
+    "SELECT expires_ms FROM ballots INDEXED BY ballots_open WHERE state = 'open' AND space = ?"
+).column(int)
+"""Return the deadlines of the open proposals of ``space``."""
 
 
 def open_everywhere(conn: apsw.Connection) -> tuple[PendingProposal, ...]:

@@ -7,6 +7,7 @@ import apsw
 
 from kernel.policy.webhooks import Verdict, keeps_failing
 from kernel.store.feed import event_range
+from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 
@@ -107,9 +108,8 @@ def keep(tx: Transaction, digests: Collection[str]) -> None:
         tx.conn.execute(BEGIN, (digest, newest))
 
 
-def known(conn: apsw.Connection) -> frozenset[str]:
-    """Return the webhooks that have a state."""
-    return frozenset(str(row[0]) for row in conn.execute(KNOWN))
+known = Sql(KNOWN).set_of(str)
+"""Return the webhooks that have a state."""
 
 
 class Outcome(NamedTuple):

@@ -5,6 +5,7 @@ from typing import Final, Literal
 import apsw
 import msgspec
 
+from kernel.store.rows import Sql
 from protocol.names import base_space
 
 State = Literal["planned", "made", "removing", "kept", "gone"]
@@ -66,62 +67,43 @@ class Worktree(PlannedTree, frozen=True):
         return f"{self.path}/{self.folder}".rstrip("/")
 
 
-ONE: Final = """
+of = Sql("""
 SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
   follows, commits, tip, ahead, note, confined FROM worktrees
 WHERE run = ? AND agent IN (?, '') ORDER BY agent DESC LIMIT 1
-"""
+""").row(Worktree)
+"""The tree that ``agent`` (its key) works in in ``run``: its own, or the one of all."""
 
 
-def of(conn: apsw.Connection, run: int | None, agent: str) -> Worktree | None:
-    """The tree that ``agent`` (its key) works in in ``run``: its own, or the one of all."""
-    row = None if run is None else conn.execute(ONE, (run, agent)).fetchone()
-    return None if row is None else Worktree(*row)
-
-
-OF_RUN: Final = """
+of_run = Sql("""
 SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
   follows, commits, tip, ahead, note, confined FROM worktrees
 WHERE run = ? AND state <> 'gone' ORDER BY name
-"""
+""").rows(Worktree)
+"""Those there are of one run."""
 
 
-def of_run(conn: apsw.Connection, run: int) -> tuple[Worktree, ...]:
-    """Those there are of one run."""
-    return tuple(Worktree(*row) for row in conn.execute(OF_RUN, (run,)))
-
-
-EVER_OF_RUN: Final = """
+ever_of_run = Sql("""
 SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
   follows, commits, tip, ahead, note, confined FROM worktrees
 WHERE run = ? ORDER BY name
-"""
+""").rows(Worktree)
+"""Those of one run, also those that are gone: what was done there may be elsewhere by now."""
 
 
-def ever_of_run(conn: apsw.Connection, run: int) -> tuple[Worktree, ...]:
-    """Those of one run, also those that are gone: what was done there may be elsewhere by now."""
-    return tuple(Worktree(*row) for row in conn.execute(EVER_OF_RUN, (run,)))
+worked_in = Sql(
+    "SELECT EXISTS (SELECT 1 FROM instructions INDEXED BY instructions_run WHERE run = ? AND name = ?)"
+).scalar(bool)
+"""Return whether an agent of this name had work in the run, with a tree or without."""
 
 
-WORKED: Final = "SELECT EXISTS (SELECT 1 FROM instructions INDEXED BY instructions_run WHERE run = ? AND name = ?)"
-
-
-def worked_in(conn: apsw.Connection, run: int, name: str) -> bool:
-    """Return whether an agent of this name had work in the run, with a tree or without."""
-    return bool(conn.execute(WORKED, (run, name)).get)
-
-
-OF_ENDED: Final = """
+of_ended = Sql("""
 SELECT t.name, t.repository, t.base, t.branch, t.path, t.folder, t.run, t.agent, t.space, t.state, t.git_dir, t.why,
   t.follows, t.commits, t.tip, t.ahead, t.note, t.confined
 FROM worktrees AS t JOIN workflows AS w ON w.id = t.run WHERE w.state = 'stopped' AND t.state <> 'gone'
 ORDER BY t.run, t.name
-"""
-
-
-def of_ended(conn: apsw.Connection) -> tuple[Worktree, ...]:
-    """Those whose run has ended."""
-    return tuple(Worktree(*row) for row in conn.execute(OF_ENDED))
+""").rows(Worktree)
+"""Those whose run has ended."""
 
 
 IN_SPACE: Final = """
@@ -136,21 +118,13 @@ def in_space(conn: apsw.Connection, space: str) -> tuple[Worktree, ...]:
     return tuple(Worktree(*row) for row in conn.execute(IN_SPACE, (base_space(space),)))
 
 
-ALL: Final = """
+all_ = Sql("""
 SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
   follows, commits, tip, ahead, note, confined FROM worktrees
 WHERE state <> 'gone' ORDER BY run, name
-"""
+""").rows(Worktree)
+"""Those of all runs, the oldest run first."""
 
 
-def all_(conn: apsw.Connection) -> tuple[Worktree, ...]:
-    """Those of all runs, the oldest run first."""
-    return tuple(Worktree(*row) for row in conn.execute(ALL))
-
-
-PATHS: Final = "SELECT path FROM worktrees WHERE state <> 'gone'"
-
-
-def paths(conn: apsw.Connection) -> frozenset[str]:
-    """Return the paths of all working trees there are."""
-    return frozenset(path for (path,) in conn.execute(PATHS))
+paths = Sql("SELECT path FROM worktrees WHERE state <> 'gone'").set_of(str)
+"""Return the paths of all working trees there are."""
