@@ -48,7 +48,7 @@ def test_text_on_a_pipe_is_plain_and_whole(route: str, cli: Cli, kernel: KernelD
 
 @pytest.mark.promise("P16")
 @every_read
-def test_hostile_text_is_shown_and_notobeyed(route: str, cli: Cli, kernel: KernelDouble) -> None:
+def test_hostile_text_is_shown_and_not_obeyed(route: str, cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers |= read_answers(ALL_HOSTILE)
     cli.environ["NO_COLOR"] = "1"
     for words, terminal in ((READS[route], False), (READS[route], True), ([*READS[route], "--json"], True)):
@@ -59,7 +59,7 @@ def test_hostile_text_is_shown_and_notobeyed(route: str, cli: Cli, kernel: Kerne
 
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_hostile_text_in_a_refusal_is_notobeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
+def test_hostile_text_in_a_refusal_is_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
     safe = text.encode("utf-8", "replace").decode()
     error = {"path": safe, "line": 1, "column": 2, "where": safe, "message": safe, "hint": safe, "source": safe}
     kernel.answers["GET /ps"] = problem(422, "bad_definition", safe, hint=safe, errors=[error])
@@ -393,6 +393,18 @@ def test_the_fast_path_loads_no_heavy_module(words: tuple[str, ...], cli: Cli, k
         "urllib.parse",
     }
     assert loaded & heavy == set()
+    assert not {name for name in loaded if name.startswith("kernel")}
+
+
+@pytest.mark.parametrize("words", [("send", "alice", "hi"), ("_complete", "awk", "se")], ids=["send", "completion"])
+def test_frequent_commands_import_nothing_of_the_kernel(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers |= read_answers("x")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "interface", "awk", "", *words],
+        check=False, cwd=cli.root, env=cli.environ, capture_output=True, timeout=20,
+    )  # fmt: skip
+    loaded = {line.split(b"|")[2].strip().decode() for line in done.stderr.splitlines() if line.count(b"|") == 2}
+    assert "interface.cli.main" in loaded
     assert not {name for name in loaded if name.startswith("kernel")}
 
 

@@ -235,7 +235,7 @@ def test_where_agents_work_is_a_column_once_one_is_on_a_node() -> None:
 
 @pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_hostile_text_is_drawn_and_notobeyed(text: str) -> None:
+def test_hostile_text_is_drawn_and_not_obeyed(text: str) -> None:
     safe = text.encode("utf-8", "replace").decode()
     assert obeyed("".join(_drawn(400, (ps_row(text=safe),)))) == []
 
