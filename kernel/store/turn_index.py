@@ -349,7 +349,7 @@ ORDER BY t.id LIMIT :limit
 """
 OF_NUMBER: Final = """
 SELECT t.id FROM shelves AS h CROSS JOIN turns AS t ON t.shelf = h.id AND t.kind = :kind AND t.number = :number
-WHERE h.part = 'history' AND (:agent IS NULL OR h.agent = :agent)
+WHERE h.part = 'history' AND (:agent IS NULL OR h.agent = :agent) AND t.name IS NULL
 """
 NAMED: Final = """
 SELECT t.id FROM shelves AS h CROSS JOIN turns AS t ON t.shelf = h.id AND t.name NOTNULL

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,16 @@ import trio
 from kernel.policy.recall import DAY_MS
 from kernel.services import recall as service
 from kernel.services.recall import WAKING, Recall
-from kernel.store import turn_index
+from kernel.store import recall_index, turn_index
 from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.transitions.clear import clear, delete_agent
-from kernel.store.turn_index import TurnFilter
+from kernel.store.turn_index import Place, Turn, TurnFilter
 from protocol.agent_memory import Entry, Tier
 from protocol.api.history import HistoryFound, HistoryPage
 from protocol.errors import Refused
 from protocol.memory_files import Memory, StoredEntry
 from protocol.names import AgentKey
-from tests.kernel.store.running_store import Store, open_store
+from tests.kernel.store.running_store import Store, open_store, steps_of
 from tests.kernel.store.test_threads import left
 from tests.kernel.store.test_transcripts import call, reply, result
 
@@ -158,6 +158,18 @@ async def test_purged_messages_are_in_no_byte_of_the_index(archive: Archive) -> 
     assert await archive.recall.purge("alice", messages=[1, 2]) == 2
     assert b"xylophon" not in archive.bytes()
     assert await archive.texts("alice", "xylophone") == []
+
+
+async def test_a_purge_looks_at_the_turns_it_removes_and_no_others(tmp_path: Path) -> None:
+    def steps(conn: apsw.Connection, turns: int) -> int:
+        places = [Place("message", number, 0, "dm:alice", number) for number in range(turns)]
+        upto = recall_index.progress(conn)
+        turn_index.put_turns(conn, [Turn(AgentKey("alice"), place, "words") for place in places], upto)
+        return steps_of(conn, lambda conn: turn_index.turns_of(conn, None, "message", 7))
+
+    conn, _ = recall_index.open_index(str(tmp_path / "recall.db"), "log")
+    with closing(conn):
+        assert 0 < steps(conn, 10) == steps(conn, 1000)
 
 
 async def test_an_agent_that_is_deleted_is_forgotten(archive: Archive) -> None:

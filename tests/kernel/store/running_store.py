@@ -4,7 +4,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import count
 
+import apsw
 import trio
 
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
@@ -22,6 +24,15 @@ from tests.kernel.store.migrated import open_migrated
 
 PATIENCE_SECONDS = 60.0
 START_MS = 1_790_000_000_000
+
+
+def steps_of(conn: apsw.Connection, ask: Callable[[apsw.Connection], object]) -> int:
+    """How many steps SQLite's machine makes for what ``ask`` asks."""
+    steps = count()
+    conn.set_progress_handler(lambda: next(steps) < 0, 1)
+    ask(conn)
+    conn.set_progress_handler(None)
+    return next(steps)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from protocol.errors import Refused
 from protocol.message import TEXT_LIMIT_BYTES
-from tests.kernel.store.running_store import Store
+from tests.kernel.store.running_store import Store, steps_of
 
 MANY = 10_000
 
@@ -75,18 +75,7 @@ async def test_ten_thousand_messages_in_one_millisecond_keep_their_order(store: 
 
 
 def work_of(conn: apsw.Connection) -> int:
-    """How many steps SQLite's machine makes to show alice's inbox."""
-    count = 0
-
-    def step() -> bool:
-        nonlocal count
-        count += 1
-        return False
-
-    conn.set_progress_handler(step, 1)
-    messages.inbox(conn, "alice", "dm:alice")
-    conn.set_progress_handler(None)
-    return count
+    return steps_of(conn, lambda conn: messages.inbox(conn, "alice", "dm:alice"))
 
 
 @pytest.mark.promise("SF13")
