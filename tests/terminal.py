@@ -155,7 +155,6 @@ class Tmux:
         return line.decode("utf-8", "replace")
 
     def _await_output(self, seconds: float) -> None:
-        """Wait until something is drawn, for at most some time, and pass over what is drawn with it."""
         if not self._received:
             self._read(seconds)
         while select.select([self._stdout], [], [], 0)[0]:

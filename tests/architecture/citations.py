@@ -122,7 +122,6 @@ def missing_modules(line: str) -> list[str]:
 
 @cache
 def _is_there(name: str) -> bool:
-    """Tell whether a dotted name is a package, a module or something that a module defines."""
     folder = ROOT
     *_, last = parts = name.split(".")
     for index, part in enumerate(parts):

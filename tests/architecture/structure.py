@@ -122,7 +122,6 @@ def _percent(part: int, whole: int) -> float:
 
 
 def _name(source: Source) -> str:
-    """Return the dotted name under which the file is imported."""
     return source.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
@@ -144,7 +143,6 @@ def _functions() -> tuple[Function, ...]:
 
 @cache
 def _imports() -> dict[str, set[str]]:
-    """The modules that each module imports, late and type-checking imports included (no import is relative: ruff)."""
     names = _modules().keys()
     found: dict[str, set[str]] = {}
     for name, source in _modules().items():
@@ -177,7 +175,6 @@ def _sizes() -> Iterator[tuple[str, Figure]]:
 
 
 def _depth(node: ast.AST, level: int = 0) -> int:
-    """Return how deeply blocks are nested below a node."""
     return max(
         (_depth(child, level + isinstance(child, BLOCKS)) for child in ast.iter_child_nodes(node)), default=level
     )
@@ -200,7 +197,6 @@ def _bodies() -> Iterator[tuple[str, Figure]]:
 
 @cache
 def _named(source: Source) -> Counter[str]:
-    """Count how often a file names each variable, function and attribute, definitions left out."""
     return Counter(
         node.id if isinstance(node, ast.Name) else node.attr
         for node in ast.walk(source.tree)
@@ -225,7 +221,6 @@ def _structure_of_imports() -> Iterator[tuple[str, Figure]]:
 
 
 def _docstrings() -> Iterator[tuple[str, Figure]]:
-    """Docstrings that open with a relative clause instead of a noun or a verb."""
     texts = [
         (source.at(node), text)
         for source in _modules().values()
@@ -244,7 +239,6 @@ def _classes() -> Iterator[tuple[str, ast.ClassDef]]:
 
 
 def _types() -> Iterator[tuple[str, Figure]]:
-    """Pairs of data types that share at least 5 fields, and 60 % of the smaller one's: one thing, declared twice."""
     fields: list[tuple[str, set[str]]] = []
     for place, node in _classes():
         own = {n.target.id for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
@@ -271,7 +265,6 @@ def _names() -> Iterator[tuple[str, Figure]]:
 
 
 def _unused_rules() -> Iterator[tuple[str, Figure]]:
-    """Tests of them would prove nothing."""
     used: defaultdict[str, int] = defaultdict(int)
     for source in _modules().values():
         for name, times in _named(source).items():
@@ -293,7 +286,6 @@ def _unused_rules() -> Iterator[tuple[str, Figure]]:
 
 
 def _changes() -> Iterator[tuple[str, Figure]]:
-    """Files that a typical change touches: a field of a run that reaches the running workflow; a kind of vote."""
     field = [source.name for source in _modules().values() if re.search(r"\battended\b", source.text)]
     word = re.compile(r"(^|_)(ballots?|proposals?|votes?|voting|propose)(_|$)")
     voting = [source.name for source in _modules().values() if word.search(source.path.stem)]

@@ -69,7 +69,6 @@ def test_nobody_reaps_the_children_of_others() -> None:
 
 
 def _sleeps(source: Source) -> list[str]:
-    """Waits for real time to pass; under a mock clock time costs nothing, and is what the test is about."""
     sleeps = [call for call in source.calls if dotted(call.func) in {"time.sleep", "trio.sleep", "sleep"}]
     if not sleeps:
         return []

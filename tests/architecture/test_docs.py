@@ -150,7 +150,6 @@ def test_the_page_of_promises_is_what_the_data_says() -> None:
 
 @cache
 def _marked(name: str) -> frozenset[str]:
-    """The ids that a file of tests carries as markers, or that the scenarios of a suite name."""
     text = _read(name)
     marked = {one for ids in MARKER.findall(text) for one in re.findall(r"\w+", ids)}
     return frozenset(marked if Path(name).name.startswith("test_") else marked | set(ID.findall(text)))

@@ -21,7 +21,6 @@ def _in_store(source: Source) -> bool:
 
 
 def _parts(node: ast.AST) -> Iterator[str]:
-    """The literal pieces of a string that is put together at run time, the first first."""
     match node:
         case ast.JoinedStr(values=values):
             yield "".join(str(value.value) if isinstance(value, ast.Constant) else "x" for value in values)

@@ -247,7 +247,6 @@ def _result(scenario: Scenario, subject: Subject) -> str:
 
 
 def _remarks() -> Iterator[str]:
-    """What stands behind each ``weaker`` and each ``no``."""
     shows = {scenario.name: scenario.shows for scenario in SCENARIOS}
     for subject in SUBJECTS:
         remarks = {**subject.lacks, **subject.weaker}

@@ -74,7 +74,6 @@ def failed(attempt: Attempt, cause: Cause, status: int | None = None) -> None:
 
 
 async def _success(run: ScenarioRun) -> None:
-    """It calls Daemon MCP; its last words are the result; each step is durable."""
     run.script(Tell("hello", text="I will say it."), Reply("All is said."))
     attempt = await run.attempt()
     assert (attempt.result.status, attempt.result.text) == ("done", "All is said.")
@@ -94,7 +93,6 @@ def asked(attempt: Attempt, called: Entry) -> Any:
 
 
 async def _system_prompt(run: ScenarioRun) -> None:
-    """The agent's own prompt reaches the model."""
     run.script(Reply("I am Alice."))
     attempt = await run.attempt()
     assert attempt.result.status == "done"
@@ -103,13 +101,11 @@ async def _system_prompt(run: ScenarioRun) -> None:
 
 
 def _configured(run: ScenarioRun) -> str:
-    """All that the program was given: arguments, environment, input, and the files of the attempt and of its home."""
     files = [path for place in ("run-*", "session") for path in run.folder.glob(f"{place}/**/*") if path.is_file()]
     return repr(run.words()) + "".join(path.read_text("utf-8", "replace") for path in files)
 
 
 async def _usage(run: ScenarioRun) -> None:
-    """Every reply is booked with what it cost, once."""
     run.script(
         Tell("hello", input_tokens=11, output_tokens=5, cached_tokens=3),
         Reply("done", input_tokens=20, output_tokens=7, cached_tokens=4),
@@ -124,12 +120,10 @@ async def _usage(run: ScenarioRun) -> None:
 
 
 def _tokens(used: Usage) -> Usage:
-    """Without a price, which some programs tell."""
     return msgspec.structs.replace(used, cost_usd=None)
 
 
 async def _usage_in_all(run: ScenarioRun) -> None:
-    """The least: all of it is booked once, whichever reply it stands with."""
     run.script(
         Tell("hello", input_tokens=11, output_tokens=5, cached_tokens=3),
         Reply("done", input_tokens=20, output_tokens=7, cached_tokens=4),
@@ -138,18 +132,15 @@ async def _usage_in_all(run: ScenarioRun) -> None:
 
 
 async def _resume(run: ScenarioRun) -> None:
-    """P5: what was durable is not done again, and not booked again."""
     await _resumed(run, Usage(input_tokens=20, output_tokens=7))
 
 
 async def _resume_in_all(run: ScenarioRun) -> None:
-    """The least: what the cut attempt spent is booked with the next, as far as its program noted it, and once."""
     counts = ((20, 7), (31, 12), (40, 14), (51, 19))
     await _resumed(run, *(Usage(input_tokens=read, output_tokens=written) for read, written in counts))
 
 
 async def _resumed(run: ScenarioRun, *booked: Usage) -> None:
-    """It goes on with one reply, and has booked one of these then."""
     # A program may have asked again before it is stopped, so that the answer is there for whoever asks.
     run.script(Tell("one", input_tokens=11), otherwise=Reply("Done at last.", input_tokens=20, output_tokens=7))
     cut = await run.attempt(when("tool", lambda entry: Stop(reason="shutdown", k=entry.k)))
@@ -172,7 +163,6 @@ async def _refused(run: ScenarioRun, refusal: Refuse, cause: Cause) -> None:
 
 
 async def _refused_unnamed(run: ScenarioRun, refusal: Refuse) -> None:
-    """What names no cause is tried again a few times, at the kernel's pace and with the program's own words."""
     run.script(otherwise=refusal)
     attempt = await run.attempt()
     failed(attempt, "overloaded")
@@ -181,7 +171,6 @@ async def _refused_unnamed(run: ScenarioRun, refusal: Refuse) -> None:
 
 
 async def _throttled_late(run: ScenarioRun) -> None:
-    """The least: it asks again by itself for a while, or names no cause; what it tells then is tried again."""
     run.script(otherwise=Refuse(429, "rate_limit_error", headers={"retry-after": "0"}))
     attempt = await run.attempt()
     assert attempt.error.cause in ("rate_limited", "overloaded")
@@ -189,7 +178,6 @@ async def _throttled_late(run: ScenarioRun) -> None:
 
 
 async def _overloaded_twice(run: ScenarioRun, status: int | None = 529) -> None:
-    """Transient; the work is done in the end, and the kernel alone tries again."""
     run.script(
         Refuse(529, "overloaded_error", headers={"retry-after": "0"}),
         Refuse(529, "overloaded_error", headers={"retry-after": "0"}),
@@ -207,20 +195,17 @@ async def _overloaded_twice(run: ScenarioRun, status: int | None = 529) -> None:
 
 
 async def _daemon_unreachable(run: ScenarioRun) -> None:
-    """Exit code 0 is not success. Without the kernel's tools the attempt failed, whatever it says."""
     run.script(Tell("hello"), Reply("all is well"))
     failed(await run.attempt(mcp=McpAddress(url="http://127.0.0.1:9/mcp")), "network")
 
 
 async def _nobody_came(run: ScenarioRun) -> None:
-    """It does not notice. The kernel does: nobody came with the attempt's token (tests/e2e/test_backends.py)."""
     run.script(Tell("hello"), Reply("all is well"))
     assert (await run.attempt(mcp=McpAddress(url="http://127.0.0.1:9/mcp"))).result.status == "done"
     assert run.daemon.methods == []
 
 
 async def _refused_permission(run: ScenarioRun) -> None:
-    """What it may not do is not done; the model reads that, and the work goes on."""
     run.script(Shell("touch done-all-the-same"), Reply("I was not allowed to."))
     run.daemon.grants = False
     attempt = await run.attempt(approval="deny")
@@ -230,7 +215,6 @@ async def _refused_permission(run: ScenarioRun) -> None:
 
 
 async def _not_done(run: ScenarioRun) -> None:
-    """The least: it is not done, and the work goes on; that it was tried is told to the model alone."""
     run.script(Shell("touch done-all-the-same"), Reply("I was not allowed to."))
     run.daemon.grants = False
     attempt = await run.attempt(approval="deny")
@@ -239,14 +223,12 @@ async def _not_done(run: ScenarioRun) -> None:
 
 
 async def _max_steps(run: ScenarioRun) -> None:
-    """max_steps is incomplete, not failed."""
     run.script(otherwise=Tell("again"))
     attempt = await run.attempt(limits=Limits(max_steps=2, tool_seconds=20.0, idle_seconds=20.0))
     assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "max_steps", 2)
 
 
 async def _continued(run: ScenarioRun) -> None:
-    """What was left incomplete goes on in its own thread, and hears what was said since."""
     run.script(Tell("one"), otherwise=Reply("And that was the rest."))
     limits = Limits(max_steps=1, tool_seconds=20.0, idle_seconds=20.0)
     cut = await run.attempt(limits=limits)
@@ -278,7 +260,6 @@ def account(tokens: int) -> Answer:
 
 
 async def _budget(run: ScenarioRun) -> None:
-    """P11: the money is gone in the middle, by what was booked; no further reply is paid for."""
     run.script(otherwise=Tell("again"), recorded="budget")
     attempt = await run.attempt(account(BUDGET_TOKENS), allowance=BUDGET_TOKENS)
     assert isinstance(attempt.ended, Result), attempt.ended
@@ -286,14 +267,12 @@ async def _budget(run: ScenarioRun) -> None:
 
 
 async def _budget_held(run: ScenarioRun) -> None:
-    """P27: where nothing is left the provider is not asked again, and nothing more is done."""
     await _budget(run)
     assert not run.live or len(run.requests) <= 1
     assert len(run.daemon.said) <= 1
 
 
 async def _preempted(run: ScenarioRun) -> None:
-    """P9: it makes room between two steps, and takes up the thread later."""
     run.script(Tell("first"), otherwise=Reply("and the rest"))
     cut = await run.attempt(when("tool", lambda entry: Yield(k=entry.k)))
     assert (cut.result.status, kinds(cut)) == ("yielded", ["reply", "tool"])
@@ -302,13 +281,11 @@ async def _preempted(run: ScenarioRun) -> None:
 
 
 async def _stopped(run: ScenarioRun) -> None:
-    """P8: asked to stop while the model is waited for, it leaves at once, and so does its process."""
     run.script(Tell("hello"), Quiet())
     failed(await run.attempt(when("tool", lambda entry: Stop(reason="cancelled", k=entry.k))), "cancelled")
 
 
 async def _killed(run: ScenarioRun) -> None:
-    """A process that is killed is a crash of this attempt, whatever it said before."""
     run.script(Tell("hello"), Quiet(), recorded="stopped")
 
     def kill(entry: Entry) -> Go:
@@ -319,25 +296,21 @@ async def _killed(run: ScenarioRun) -> None:
 
 
 async def _stays(run: ScenarioRun) -> None:
-    """One that has said its last and does not leave is made to; the work is done all the same."""
     run.script(Tell("hello"), Reply("All is said."), tamper="stay", recorded="success")
     assert (await run.attempt()).result.text == "All is said."
 
 
 async def _garbage(run: ScenarioRun) -> None:
-    """What is none of its format is passed over."""
     run.script(Tell("hello"), Reply("All is said."), tamper="garbage", recorded="success")
     assert (await run.attempt()).result.text == "All is said."
 
 
 async def _no_result(run: ScenarioRun) -> None:
-    """No terminal event means that it is not done, though it exits with 0."""
     run.script(Tell("hello"), Reply("All is said."), tamper="mute", recorded="success")
     failed(await run.attempt(), "protocol")
 
 
 async def _session_lost(run: ScenarioRun, asked: int = 0) -> None:
-    """A session that is gone is a cause of its own: the kernel begins anew, once, with a ledger."""
     run.script(Reply("hello"), Reply("hello"))
     run.entries = [
         Entry(k=0, kind="session", session="00000000-0000-4000-8000-000000000000", note=str(run.cwd)),
@@ -352,7 +325,6 @@ _LATE: Final = "import runpy, sys, time; time.sleep(1); runpy.run_path(sys.argv[
 
 
 async def _own_servers(run: ScenarioRun) -> None:
-    """The agent's own MCP servers are there, also one that takes a second to start."""
     run.script(Use("add", '{"a": 2, "b": 3}'), Reply("It is five."))
     late = McpServer(command=sys.executable, args=("-I", "-S", "-c", _LATE, str(SERVER)))
     attempt = await run.attempt(mcp_servers={"own": late})
@@ -367,7 +339,6 @@ ENDS: Final = McpServer(command="/bin/sh", args=("-c", "exit 3"))
 
 
 async def _own_server_missing(run: ScenarioRun, server: McpServer, cause: Cause = "network") -> None:
-    """What an agent's file gives it is not left out without a word: its name is told, and the work is not done."""
     run.script(otherwise=Reply("I did without."))
     attempt = await run.attempt(mcp_servers={"own": server})
     failed(attempt, cause)
@@ -376,7 +347,6 @@ async def _own_server_missing(run: ScenarioRun, server: McpServer, cause: Cause 
 
 
 async def _own_server_told(run: ScenarioRun, server: McpServer) -> None:
-    """The least: the model is told, in the place of the tools, and the work goes on."""
     run.script(otherwise=Reply("I did without."))
     attempt = await run.attempt(mcp_servers={"own": server})
     assert attempt.result.text == "I did without."
@@ -384,7 +354,6 @@ async def _own_server_told(run: ScenarioRun, server: McpServer) -> None:
 
 
 async def _own_server_dies(run: ScenarioRun) -> None:
-    """The model reads that a server is gone, which its call is named by; the work goes on."""
     run.script(Use("die"), Reply("It is gone."))
     attempt = await run.attempt(mcp_servers={"own": McpServer(command=sys.executable, args=("-I", "-S", str(SERVER)))})
     assert attempt.result.text == "It is gone."

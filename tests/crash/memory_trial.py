@@ -80,7 +80,6 @@ def killed_at(project: Project, place: str, damage: str) -> tuple[bool, list[str
 
 
 def _judge(life: Life) -> list[str]:
-    """What is not as if nobody had been killed."""
     kept = {what: life.ask("GET", f"/agents/{AGENT}/{what}").body for what in ("memory", "notes", "todo")}
     entries = [(one["key"], one["value"], one["tier"]) for one in kept["memory"]["entries"]]
     found = {
@@ -99,7 +98,6 @@ def _judge(life: Life) -> list[str]:
 
 
 def _found(life: Life) -> Any:
-    """Who said what holds the word, as the index finds it: the message, and the steps that wrote it."""
     hits = life.ask("GET", f"/agents/{AGENT}/thread/search?query={WORD}").body["found"]
     return dict(Counter(hit["turn"]["sender"] for hit in hits))
 

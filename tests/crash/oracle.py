@@ -45,12 +45,10 @@ def _rows(conn: apsw.Connection, statement: str, values: Sequence[Any] = ()) -> 
 
 
 def _integrity(conn: apsw.Connection) -> list[str]:
-    """P20: the file is whole."""
     return [f"integrity_check: {text}" for (text,) in _rows(conn, "PRAGMA integrity_check") if text != "ok"]
 
 
 def _accepted(conn: apsw.Connection, asked: Iterable[Request]) -> Iterator[str]:
-    """P1, P2: what was accepted is there once, as it was told; what was not answered is there at most once."""
     said = Counter(text for (text,) in _rows(conn, "SELECT text FROM messages WHERE sender = 'user'"))
     for request in asked:
         told = request.answer is not None and request.answer.accepted
@@ -73,7 +71,6 @@ def _receipt(conn: apsw.Connection, text: str, receipt: dict[str, Any]) -> Itera
 
 
 def _instructions(conn: apsw.Connection) -> Iterator[str]:
-    """P3: each has ended, once, with one word about it; nothing of it is left open."""
     told: defaultdict[int, list[str]] = defaultdict(list)
     for number, kind in _rows(conn, "SELECT cause, kind FROM messages WHERE kind IN ('done', 'failed')"):
         told[number].append(kind)
@@ -99,7 +96,6 @@ def _instructions(conn: apsw.Connection) -> Iterator[str]:
 
 
 def _entries(conn: apsw.Connection) -> Iterator[str]:
-    """P5: entries follow each other without a gap, and there are as many as were counted."""
     rows = _rows(
         conn,
         "SELECT i.id, i.entries, count(e.k), coalesce(max(e.k), -1) FROM instructions AS i"
@@ -111,7 +107,6 @@ def _entries(conn: apsw.Connection) -> Iterator[str]:
 
 
 def _log(conn: apsw.Connection) -> Iterator[str]:
-    """P4, P22: the log has no gap, and what an agent said by a tool was said once."""
     for table in ("events", "messages"):
         for oldest, newest, count in _rows(conn, f"SELECT min(seq), max(seq), count(*) FROM {table}"):
             if count and newest - oldest + 1 != count:
@@ -122,7 +117,6 @@ def _log(conn: apsw.Connection) -> Iterator[str]:
 
 
 def _approvals(conn: apsw.Connection) -> Iterator[str]:
-    """Approvals: one call is asked about once, whatever happens to kernels, and who asked has learned the decision."""
     asked = _rows(conn, "SELECT instruction, count(*), min(state), min(told) FROM approvals GROUP BY instruction")
     for number, count, state, told in asked:
         if (count, state, told) != (1, "granted", 1):
@@ -130,7 +124,6 @@ def _approvals(conn: apsw.Connection) -> Iterator[str]:
 
 
 def _ballots(conn: apsw.Connection) -> Iterator[str]:
-    """P24, P4: what is put to the vote is said once, has one vote of each who voted, and is resolved once."""
     told = Counter(
         _rows(
             conn,
@@ -147,7 +140,6 @@ def _ballots(conn: apsw.Connection) -> Iterator[str]:
 
 
 def _steps(conn: apsw.Connection, steps: Path) -> Iterator[str]:
-    """P4, P5: a step that is durable was not made again; one that was interrupted may be, by another worker."""
     started = {
         (number, msgspec.json.decode(data)["attempt"]): msgspec.json.decode(data)["pid"]
         for number, data in _rows(conn, "SELECT instruction, data FROM events WHERE type = 'attempt.started'")

@@ -105,7 +105,6 @@ RUNS: Final = "SELECT 'run', id FROM workflows WHERE state = 'stopped'"
 
 
 def _expected(path: str, project: str) -> Iterator[tuple[bytes, str]]:
-    """The ids of the spans that the log speaks of, and what each is of."""
     [(born,)] = rows(path, "SELECT at_ms FROM boots ORDER BY id LIMIT 1")
     for what, question in (("step", STEPS), ("attempt", ATTEMPTS), ("instruction", INSTRUCTIONS), ("", RUNS)):
         yield from ((span_id(f"{project}\0{born}", *row), f"{what} {row}") for row in rows(path, question))

@@ -83,7 +83,6 @@ def count_points(project: Project, log: Path, rounds: int = 1) -> list[str]:
 
 
 def _end(life: Life) -> None:
-    """It is dying, or has done all there was to do and never came to its place: stop it gently, by way of its exit."""
     with suppress(subprocess.TimeoutExpired):
         life.wait_dead(0.0)
         return
@@ -99,7 +98,6 @@ def _done(life: Life) -> bool:
 
 
 def _idle(project: Project) -> bool:
-    """Whether nothing is open: asked of the database, for the kernel may be dying."""
     try:
         conn = apsw.Connection(str(project.state / DATABASE), flags=apsw.SQLITE_OPEN_READWRITE)
     except apsw.CantOpenError:

@@ -55,7 +55,6 @@ class Load:
         self.thread = Repeated(self._say, PAUSE_SECONDS)
 
     def _say(self) -> None:
-        """Say one thing more, unless so much is open."""
         with _quiet:
             if rows(self._project.state / DATABASE, OPEN)[0][0] >= MOST_OPEN:
                 return

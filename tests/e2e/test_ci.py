@@ -234,7 +234,6 @@ def test_another_version_of_the_program_is_fetched_from_the_same_repository(runn
 
 
 def _repository(path: Path, content: Path) -> None:
-    """A repository with ``content`` at the tag v2."""
     path.mkdir(parents=True)
     subprocess.run(["cp", "-R", f"{content}/.", str(path)], check=True)
     commit_all(path)

@@ -30,7 +30,6 @@ mock:
 
 
 def _holding(project: Project, *words: bytes) -> list[Path]:
-    """The files of the project, of the kernel's state and of the home that have one of ``words``."""
     return [
         path
         for folder in (project.root, project.state_home, project.home)

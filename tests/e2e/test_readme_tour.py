@@ -14,14 +14,12 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def _blocks() -> list[str]:
-    """The shell blocks of the tour, in order, with the checkout in place of its placeholder."""
     text = (ROOT / "README.md").read_text("utf-8")
     tour = text[text.index("## A tour") : text.index("## Targets")]
     return [block.replace("path/to/agent-worker", str(ROOT)) for block in BLOCK.findall(tour)]
 
 
 def _type(project: Project, script: str) -> str:
-    """Run ``script`` as one shell session with our commands first on the PATH, and return what it printed."""
     environ = project.environ
     environ["PATH"] = f"{AWK.parent}:{environ['PATH']}"
     ran = subprocess.run(

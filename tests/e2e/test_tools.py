@@ -77,7 +77,6 @@ def _lives(pid: str) -> bool:
 
 
 def _results(project: Project, instruction: str) -> list[tuple[str, str]]:
-    """What each call of an instruction came to, as the journal has it."""
     import apsw
 
     connection = apsw.Connection(str(project.state / "agent-worker.db"), flags=apsw.SQLITE_OPEN_READONLY)

@@ -47,7 +47,6 @@ class Watch:
             thread.stop()
 
     def _follow(self) -> None:
-        """Read until the stream ends, from after the last event that was seen."""
         for event in self._project.events(f"since={self.seqs[-1] if self.seqs else 0}", 20):
             if event.get("seq") is not None:
                 self.seqs.append(event["seq"])
@@ -61,7 +60,6 @@ class Watch:
         self.longest_seconds = max(self.longest_seconds, time.monotonic() - began)
 
     def _give(self) -> None:
-        """Give each agent the next work as soon as it has little left."""
         waiting = {row["name"]: row.get("queued", 0) for row in self._project.ask("GET", "/ps")["agents"]}
         for name, ids in self.given.items():
             if waiting.get(name, 0) < 2:
@@ -70,7 +68,6 @@ class Watch:
                 ids.append(self._sent({"to": name, "text": key, "trust": True}, key))
 
     def _sent(self, message: dict[str, Any], key: str) -> str:
-        """Who gets no answer asks again, with the same key."""
         while True:
             with suppress(*GONE):
                 return str(self._project.ask("POST", "/messages", message, key=key)["instruction_ids"][0])

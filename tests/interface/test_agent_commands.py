@@ -47,7 +47,6 @@ def _info(name: str, *, ephemeral: bool, **more: Any) -> AgentInfo:
 
 
 def _have_todo(cli: Cli) -> None:
-    """Have alice keep a todo list, in a context that is marked as hers."""
     place = find_agent(str(cli.root), "alice")
     with open_context(place, make=True) as context, context.folder("todo", make=True) as todo:
         todo.write("index.md", "- [ ] x\n")
@@ -356,7 +355,6 @@ def test_what_would_be_wrong_is_not_written(words: list[str], code: int, said: s
 
 
 def _editor(cli: Cli, tmp_path: Path, *texts: str) -> None:
-    """An editor that saves these texts, one a time."""
     script = tmp_path / "editor.py"
     script.write_text(
         "import pathlib, sys\n"

@@ -18,7 +18,6 @@ PATH: Final = "/agents/alice"
 
 
 def _knows(kernel: KernelDouble, text: str, skipped: tuple[str, ...] = ()) -> None:
-    """Have the kernel answer everything with ``text``."""
     entry = MemoryRow(key="k", value=text, tier="core", visibility="public", trust="user", file="core.yaml")
     memory = MemoryReport(agent="alice", entries=(entry,), total=1, skipped=skipped)
     note = NoteRow(n=1, file="2026-11-21-x.md", date="2026-11-21", title=text, text=f"{text}\n")

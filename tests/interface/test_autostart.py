@@ -52,7 +52,6 @@ def behave(monkeypatch: pytest.MonkeyPatch, project: Project) -> Iterator[Callab
 
 
 def _started(project: Project) -> list[int]:
-    """The pids of kernels that got the lock."""
     return [int(path.suffix[1:]) for path in Path(project.state).glob("started.*")]
 
 

@@ -28,7 +28,6 @@ def _channel(*seqs: int) -> Channel:
 
 
 def _then_gone(*streams: Answer) -> Callable[[Asked], Answer]:
-    """The streams in turn; after them nothing but closed connections."""
     left = list(streams)
     return lambda asked: left.pop(0) if left else None
 

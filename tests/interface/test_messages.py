@@ -38,7 +38,6 @@ def _report(*results: InstructionResult) -> SendReport:
 
 
 def _in_turn(*answers: Answer | Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
-    """One answer after the other; the last again and again."""
     left = list(answers)
 
     def answer(asked: Asked) -> Answer:
@@ -290,7 +289,6 @@ def test_waiting_has_an_end(cli: Cli, kernel: KernelDouble) -> None:
 
 
 def _silence(kernel: KernelDouble) -> Any:
-    """Nothing, until the client has gone."""
     yield PING
     import threading
 
@@ -394,7 +392,6 @@ def test_an_agent_is_made_without_a_file(cli: Cli, kernel: KernelDouble) -> None
 
 
 def _taken(asked: Asked) -> BatchReceipt:
-    """Every message is taken, but those to olga."""
     refused = Refusal(status=404, code="unknown_agent", detail="there is no agent 'olga'", hint="awk ls lists them")
     results = [
         BatchOutcome(refused=refused)

@@ -140,7 +140,6 @@ def _ask_modules() -> dict[str, Any]:
 
 
 def _check_words(words: dict[str, list[str]]) -> None:
-    """Each key has both languages with the same blanks, and what the modules ask for is there."""
     for key, (english, chinese) in words.items():
         assert english and chinese, key
         assert sorted(re.findall(r"\{\w+\}", english)) == sorted(re.findall(r"\{\w+\}", chinese)), key
@@ -157,7 +156,6 @@ def _check_words(words: dict[str, list[str]]) -> None:
 
 
 def _fact_names(code: str) -> set[str]:
-    """The keys of what the modules give to ``facts``: what is nested in the values is taken out first."""
     names: set[str] = set()
     for after in code.split("facts({")[1:]:
         given = "{" + re.sub(r"`[^`]*`|\"[^\"]*\"", "x", after)

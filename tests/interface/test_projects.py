@@ -27,7 +27,6 @@ NEED = Need(kind="approval", id="a3", text="coder wants to call bash", actions=(
 
 
 def _noted(home: Path, root: Path, text: str | None = None, mode: int = 0o600) -> Path:
-    """Leave the note of a kernel that was stopped."""
     state = Path(project_state(str(home), str(root)))
     state.mkdir(parents=True, exist_ok=True)
     note = state / "project.json"

@@ -312,7 +312,6 @@ def test_logs_leave_the_conversation_out(cli: Cli, kernel: KernelDouble) -> None
 
 
 def _told(*told: tuple[str, str | None, str | None]) -> Stream:
-    """Events of alice: type, instruction, attempt."""
     made = [
         event(
             kind, seq, agent="alice", space="dm:alice", instruction=work, data={"attempt": attempt} if attempt else {}

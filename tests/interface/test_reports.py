@@ -428,7 +428,6 @@ def test_the_suite_is_valid_by_the_schemas_of_ant_and_of_jenkins() -> None:
 
 
 def _schemas() -> Path:
-    """The folder of published schemas, which are not ours to hand on."""
     if not os.environ.get(SCHEMAS):
         pytest.skip(f"{SCHEMAS} names no folder with sarif-schema-2.1.0.json, JUnit.xsd and junit-10.xsd")
     return Path(os.environ[SCHEMAS])

@@ -22,7 +22,6 @@ HOSTILE: Final = "::stop-commands::x\n \t\u00a0::error::y\nsee ##[endgroup] and 
 
 
 def _obeyed(log: str) -> list[str]:
-    """The lines that a runner would take for a command, as its source reads them."""
     lines = re.split(r"\r\n|\r|\n", log)
     return [line for line in lines if line.lstrip().startswith("::") or re.search(r"##\w*\[", line)]
 

@@ -22,7 +22,6 @@ NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def _installed(folder: Path, shell: str = "/bin/sh") -> Path:
-    """Both scripts as an installer puts them in an environment. Returns the awk."""
     folder.mkdir(parents=True, exist_ok=True)
     runs = f"#!{shell} sh\n" if shell.endswith("busybox") else f"#!{shell}\n"
     for name in ("awk", "agent-worker"):

@@ -131,7 +131,6 @@ def test_an_unknown_flag_is_a_usage_error(command: Command, cli: Cli) -> None:
 
 
 def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """``parser``, and those of the commands below it."""
     yield parser
     for action in parser._actions:
         if isinstance(action.choices, dict):  # the commands below it, by their words
@@ -140,7 +139,6 @@ def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
 
 
 def _mistakes(parser: argparse.ArgumentParser) -> Iterator[list[str]]:
-    """Words that each flag of ``parser`` refuses: without its value, with one too many, with a wrong one, or two."""
     for action in parser._actions:
         if action.option_strings:
             flag = action.option_strings[-1]

@@ -308,7 +308,6 @@ Typed = bytes | Callable[[int], None]
 
 
 def _on_a_terminal(cli: Cli, words: list[str], script: list[tuple[bytes, Typed]]) -> tuple[bytes, int]:
-    """Run a command on a pty; wait for each text, then type what goes with it. Returns what was drawn, and the code."""
     leader, follower = pty.openpty()
     _resize(leader, 150)
     command = [sys.executable, "-m", "interface", "awk", "", *words]

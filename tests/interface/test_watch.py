@@ -23,7 +23,6 @@ def _at(status: str, code: int = 0) -> RunReport:
 
 
 def _ends_in(kernel: KernelDouble, code: int) -> None:
-    """The run runs when it is first asked for, and at the first connect; it ends after something was said."""
     looks = iter([_at("running"), _at("running")])
     kernel.answers["GET /runs/r12"] = lambda asked: next(looks, _at("failed" if code else "done", code))
     kernel.answers["GET /events"] = Stream([SAID, STOPPED])

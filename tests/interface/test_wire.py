@@ -19,7 +19,6 @@ from interface.http_client import Address, Connection, parse_address
 
 @contextmanager
 def _server(answer: bytes, *, keep_open: bool = False) -> Generator[Address]:
-    """Answers the first request with ``answer``."""
     listener = socket.create_server(("127.0.0.1", 0))
     done = threading.Event()
 

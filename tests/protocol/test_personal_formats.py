@@ -54,12 +54,10 @@ VALUES = st.recursive(
 
 
 def _read(text: str) -> object:
-    """As YAML 1.1 has it, every scalar a text."""
     return yaml.CBaseLoader(text).get_single_data()
 
 
 def _plain(value: object) -> object:
-    """``value`` with every scalar as the text that stands for it."""
     match value:
         case dict():
             return {str(key): _plain(item) for key, item in value.items()}
@@ -105,7 +103,6 @@ def _leaves(value: object) -> list[object]:
 
 
 def _types(value: object) -> list[bool]:
-    """Which of the leaves are texts."""
     return [isinstance(leaf, str) for leaf in _leaves(value)]
 
 

@@ -32,7 +32,6 @@ def seeded(seed: int) -> Generator[None]:
 
 
 async def _here(work: Callable[..., T], *args: object, **_options: object) -> T:
-    """trio.to_thread.run_sync without a thread."""
     await trio.lowlevel.checkpoint()
     return work(*args)
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 
 def _services(kernel: "Kernel", project_folder: ProjectFolder) -> Services:
-    """As much of what handlers get as the simulated ones ask for."""
     found = SimpleNamespace(
         store=SimpleNamespace(reader=kernel.reader, writer=kernel.writer, feed=kernel.feed, now_ms=kernel.now_ms),
         files=SimpleNamespace(catalog=project_folder.catalog),

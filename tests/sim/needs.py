@@ -50,5 +50,4 @@ def judge_needs(conn: apsw.Connection, now_ms: int, witness: Witness) -> None:
 
 
 def _asked(found: "tuple[object, ...]") -> set[str]:
-    """The instructions that have an open request for approval, which may go on meanwhile."""
     return {name for need in found if getattr(need, "kind", "") == "approval" for name in getattr(need, "blocks", ())}

@@ -127,7 +127,6 @@ class People:
                 await ask(cancel_proposal, TEAM, poll.label)
 
     def _now_ms(self) -> int:
-        """By the kernel's clock, or the machine's where there is none."""
         kernel = self.world.kernel
         return self.world.wall_ms() if kernel is None else kernel.now_ms()
 

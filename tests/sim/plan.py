@@ -213,7 +213,6 @@ def _send(chance: random.Random, number: int, agents: tuple[str, ...]) -> Send:
 
 
 def _harder(chance: random.Random, send: Send, agents: tuple[str, ...]) -> Send:
-    """With a question to somebody at some step, or a thread that is too long for the model from some step on."""
     more = ""
     if chance.random() < 0.25:
         more += f"; ask {chance.randint(0, 2)} {chance.choice(agents)}"
@@ -223,7 +222,6 @@ def _harder(chance: random.Random, send: Send, agents: tuple[str, ...]) -> Send:
 
 
 def _riskier(chance: random.Random, send: Send, risky: bool) -> Send:
-    """With a call that somebody has to approve."""
     if not risky or chance.random() < 0.5:
         return send
     word = chance.choice(("risk", "risk", "hold"))
@@ -231,7 +229,6 @@ def _riskier(chance: random.Random, send: Send, risky: bool) -> Send:
 
 
 def _polled(chance: random.Random, send: Send, voting: bool) -> Send:
-    """With something that is put to the vote at some step."""
     if not voting or chance.random() < 0.7:
         return send
     return replace(send, text=f"{send.text[:-1]}; poll {chance.randint(0, 1)} {chance.randrange(len(POLLS))}.")
@@ -256,7 +253,6 @@ def _watched(chance: random.Random, run: Run, risky: bool) -> Run:
 
 
 def _decides(chance: random.Random) -> tuple[Decide, ...]:
-    """What is left open when they have all been made is refused by its deadline."""
     verdicts: tuple[Verdict, ...] = ("approve", "approve", "deny", "always")
     times = sorted(round(chance.random() * SPAN_SECONDS, 3) for _ in range(chance.choice((0, 2, 6))))
     return tuple(Decide(at, chance.choice(verdicts), chance.choice((1, 3))) for at in times)

@@ -87,7 +87,6 @@ def judge_ballots(conn: apsw.Connection, witness: Witness) -> None:
 
 
 def _counted_again(one: BallotInfo) -> str | None:
-    """Who wins by the votes that are stored; lots were drawn then, and are believed."""
     ballot = ProposalState(
         type=one.type,
         rule=one.resolution.type,

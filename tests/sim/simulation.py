@@ -110,7 +110,6 @@ async def _simulate(
 
 
 async def _safety(world: World, people: People) -> None:
-    """Until everybody has said what the plan has for them and its faults are over."""
     faults = max((one.at + one.seconds for one in world.plan.weather), default=0.0)
     await people.gone.wait()
     until = max(SPAN_SECONDS, faults)
@@ -147,7 +146,6 @@ def _look(world: World, conn: apsw.Connection) -> None:
 
 
 async def _liveness(world: World, people: People) -> None:
-    """Mend everything; then all that is open must end, within LIVENESS_SECONDS."""
     world.witness.note(trio.current_time(), "all is mended")
     world.healed = world.launcher.healed = True
     world.providers.heal()

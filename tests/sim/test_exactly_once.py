@@ -19,7 +19,6 @@ QUIET: Final = Plan(seed=1, workers=2, sends=(Send(1.0, "m0", TEAM, ("alice",), 
 
 
 def _check(told: Story, undisturbed: Story, certain: int) -> None:
-    """The same thread and result; the first ``certain`` entries were asked for once, one other twice at most."""
     end, usual = told.ends[JOB], undisturbed.ends[JOB]
     assert (end.state, end.result) == ("done", usual.result)
     assert end.thread == usual.thread

@@ -249,7 +249,6 @@ class SimWorker:
         return Exited(code=1 if lost else 0)
 
     async def _told(self, hearing: ControlChannel, pipe: TrioPipe) -> Start | None:
-        """Read until it is clear what is to be done; None: the kernel hung up, or wants us gone."""
         try:
             while hearing.start is None and hearing.stop is None:
                 chunk = await self._handle.inbox.receive_some()
@@ -322,7 +321,6 @@ class SimWorker:
             await self._handle.outbox.send_all(b'{"t":"entry","k":\n\xff\xfe not a frame\n')
 
     async def _thaw(self, frozen: trio.CancelScope) -> None:
-        """What is frozen can only be killed, or go with the world."""
         try:
             while not self._handle.life.cancel_called:
                 await pass_seconds(1.0)
@@ -409,7 +407,6 @@ def _play(script: Script, step: int, k: int, text: str, instruction: str) -> Ent
 
 
 def _votes(script: Script, step: int, k: int, text: str, instruction: str) -> list[ToolCall]:
-    """What is put to the vote at this step, with a vote of one's own; at the first one, votes that were asked for."""
     calls: list[ToolCall] = []
     if step in script.polls:
         name = name_of_poll(script.label, step)
@@ -436,7 +433,6 @@ class _Hand:
 
 
 def _doubtful(start: Start, conversation: Conversation) -> str:
-    """The call that an attempt which broke off may have begun (as worker.attempt has it)."""
     last = conversation.last
     pending = start.interrupted and last is not None and last.pending is not None
     return last.pending_key if pending and last is not None else ""
@@ -478,7 +474,6 @@ class _Tools:
         return await self._done(Outcome(f"touched {key}"))
 
     async def _done(self, outcome: Outcome) -> Outcome:
-        """What was done, where the worker lives to hear of it."""
         if self._worker.fated("killed in tool"):
             await self._worker.killed()
         return outcome

@@ -139,7 +139,6 @@ class World:
         return True
 
     def _check_that_time_passes(self) -> None:
-        """A kernel that commits and commits in one moment would do so for ever."""
         now, (since, count) = trio.current_time(), self._moment
         self._moment = (since, count + 1) if since == now else (now, 1)
         if count > MOST_COMMITS:
@@ -179,7 +178,6 @@ class World:
             await pass_seconds(AGAIN_SECONDS)
 
     async def _tool(self, start: Start, name: str, args: dict[str, Any], key: str) -> Outcome:
-        """A tool of an attempt, called at the kernel that lives: once, and without an end where that dies meanwhile."""
         if self.kernel is None:
             await trio.sleep_forever()
         assert self.kernel is not None
@@ -195,7 +193,6 @@ class World:
         return Outcome(told)
 
     async def _carried_out(self, kernel: Kernel, start: Start, name: str, args: dict[str, Any], key: str) -> str:
-        """What a tool gives: channel_send, ask_agent, votes as kernel.operations.proposals, auth_request."""
         commit, author = kernel.writer.commit, Author(InstructionId(start.instruction), start.epoch)
         match name:
             case "team_vote":

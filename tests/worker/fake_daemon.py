@@ -61,7 +61,6 @@ class FakeDaemon:
         return _text(f"unknown tool {params.name}", is_error=True)
 
     def _decide(self, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """At once; in the words of a permission prompt for those that send its arguments."""
         self.asked.append(dict(arguments))
         if "tool_name" not in arguments:
             return _text(json.dumps({"decision": "granted" if self.grants else "denied"}))

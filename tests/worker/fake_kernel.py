@@ -171,7 +171,6 @@ class Attempt:
 
 
 def _survive(how: MockExit) -> None:
-    """The worker shares our process, which must not die: a script that exits is for ``attempt_process``."""
     raise AssertionError(f"a scripted exit in the test's own process: {how}")
 
 

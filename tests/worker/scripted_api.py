@@ -245,7 +245,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _spoken(path: str, say: Say) -> Iterator[tuple[str | None, Any]]:
-    """``say`` in the dialect that is spoken at ``path``."""
     if path.endswith("/messages"):
         return iter(_anthropic(say))
     if path.endswith(":streamGenerateContent"):

@@ -40,7 +40,6 @@ def _message(say: "Say") -> list[dict[str, Any]]:
 
 
 def _call(number: int, call: "Call") -> dict[str, Any]:
-    """``mcp__daemon__channel_send`` is the tool ``channel_send`` of the namespace ``mcp__daemon``."""
     namespace, _, name = call.name.rpartition("__")
     id_ = call.id or f"call_{number}"
     item = {"id": f"fc_{id_}", "type": "function_call", "status": "completed", "call_id": id_, "arguments": call.args}

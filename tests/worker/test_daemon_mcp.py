@@ -58,7 +58,6 @@ async def test_a_connection_that_was_closed_is_made_again() -> None:
 
 
 async def _read_request(stream: trio.SocketStream) -> None:
-    """Read one request with a content-length to its end."""
     head, rest = b"", b""
     while b"\r\n\r\n" not in head:
         head += await stream.receive_some()

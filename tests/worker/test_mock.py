@@ -232,7 +232,6 @@ def _die(how: MockExit) -> None:
 
 
 async def _to_the_end(rules: tuple[Rule, ...], store: _Store) -> Result:
-    """Attempts, each from what is durable, until one ends by itself."""
     hands = ToolRunners(
         kernel=_Counting(store), own={"shell": BuiltinTool(hand=_Counting(store))}, seconds=5, waits=TrioIO()
     )

@@ -106,7 +106,6 @@ async def test_a_timeout_kills_the_group(tmp_path: Path) -> None:
 
 
 async def _gone(pid: int) -> bool:
-    """Whether ``pid`` ends within seconds (an orphan that was killed is reaped by init)."""
     try:
         watch = os.pidfd_open(pid)
     except ProcessLookupError:

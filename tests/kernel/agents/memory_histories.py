@@ -273,7 +273,6 @@ def play(seed: int, root: Path, met: Counter[str]) -> list[str]:
 
 
 def _one(history: History, number: int) -> None:
-    """One step with its fate, and what it left; what was killed is asked for again."""
     step, chance = history.draw(number), history.chance
     fate: Fate = chance.choice(("lives", "killed", "killed", "full", "cut"))
 
@@ -305,7 +304,6 @@ def _one(history: History, number: int) -> None:
 
 
 def _by_hand(history: History, number: int) -> None:
-    """Somebody edits the files: a key more, a file that is torn and mended, half a file of who died."""
     memory, chance = history.folder / "memory", history.chance
     memory.mkdir(parents=True, exist_ok=True)
     act = chance.choice(("adds", "tears", "leaves half"))
@@ -338,7 +336,6 @@ def _by_hand(history: History, number: int) -> None:
 
 
 def _restore(history: History, file: Path, text: str) -> None:
-    """Mend the file. What was asked for meanwhile may have been done elsewhere: it is what counts from here on."""
     if text:
         file.write_text(text)
     else:
@@ -347,7 +344,6 @@ def _restore(history: History, file: Path, text: str) -> None:
 
 
 def _twice(history: History, number: int) -> None:
-    """Two writers at once: both are done."""
     first, second = f"word{history.seed}a{number}", f"word{history.seed}b{number}"
     note = f"note {first}"
 
@@ -389,7 +385,6 @@ def _rows(memory: Memory) -> list[KeptText]:
 
 
 def _index(history: History) -> None:
-    """The index is written by one that is killed, or damaged, and used by the next: it finds what the files have."""
     path, chance = str(history.root / "index.db"), history.chance
     memory = history.reader.memory(history.place)
     at = chance.randrange(1, 60)

@@ -51,7 +51,6 @@ def sites(kind: mi.Type, data: Any, path: tuple[str | int, ...] = ()) -> Iterato
 
 
 def _bare(kind: mi.Type, data: Any) -> mi.Type:
-    """``kind`` without what is said about it; of a union the option that ``data`` is."""
     if isinstance(kind, mi.Metadata):
         return _bare(kind.type, data)
     if isinstance(kind, mi.UnionType):
@@ -70,7 +69,6 @@ def _parts(kind: mi.Type, data: Any) -> Iterator[tuple[str | int, mi.Type, Any]]
 
 
 def _is(kind: mi.Type, data: Any) -> bool:
-    """Whether ``data`` could be of ``kind``. Where several are Structs their tag decides, which is: has it a ref?"""
     if isinstance(kind, mi.StructType):
         return isinstance(data, dict) and (kind.tag is None or (kind.tag == "ref") is ("ref" in data))
     return type(data) in _DATA.get(type(kind), (int, float, str))
@@ -105,7 +103,6 @@ def _mapping(kind: mi.DictType, special: Special) -> st.SearchStrategy[dict[str,
 
 
 def _number(kind: mi.FloatType, special: Special) -> st.SearchStrategy[float]:
-    """Numbers that people would write: no exponent."""
     least, most = _bounds(kind)
     return st.floats(least, most).map(lambda number: min(max(round(number, 3), least), most))
 

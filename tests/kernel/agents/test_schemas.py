@@ -181,7 +181,6 @@ def _can_deliver(said: dict[str, Any]) -> bool:
 
 
 def _delivers_what_there_is(said: dict[str, Any]) -> dict[str, Any]:
-    """A delivery needs branches, and one after a verdict a vote."""
     return (
         said
         if "deliver" not in said or _can_deliver(said)
@@ -324,7 +323,6 @@ def test_one_mistake_is_found_where_it_is_and_quickly(file: File, catalog: Catal
 
 
 def _refusal(file: File, catalog: Catalog, text: str) -> tuple[tuple[FileError, ...], float]:
-    """What is wrong with ``text``, and the CPU time that it took to say so."""
     errors: tuple[FileError, ...] = ()
     times: list[float] = []
     while not times or (min(times) >= CPU_SECONDS and len(times) < TRIALS):
@@ -346,7 +344,6 @@ def _unknown_key(document: Any, found: list[Site], file: File, data: st.DataObje
 
 
 def _wrong_type(document: Any, found: list[Site], file: File, data: st.DataObject) -> tuple[str, str]:
-    """A list in a list: nothing is one."""
     site = _one_of(found, data)
     return _dump(_put(document, site.path, [[["zzz"]]])), site.where
 
@@ -365,7 +362,6 @@ def _out_of_range(document: Any, found: list[Site], file: File, data: st.DataObj
 
 
 def _twice(document: Any, found: list[Site], file: File, data: st.DataObject) -> tuple[str, str]:
-    """A key that is there again, below: JSON's writers do not do that, so it is put in by hand."""
     keys = [one for one in found if isinstance(one.path[-1], str)]
     site = _one_of(keys, data)
     return _dump(_put(document, (*site.path[:-1], f"{_AGAIN}{site.path[-1]}"), 1)).replace(_AGAIN, ""), ""
@@ -381,7 +377,6 @@ _MISTAKES: Final = [_unknown_key, _wrong_type, _out_of_range, _twice, _lost]
 
 
 def _one_of(found: list[Site], data: st.DataObject) -> Site:
-    """One of the places; a document has one at least, or it is not worth a trial."""
     if not found:
         data.conjecture_data.mark_invalid("an empty document")
     return data.draw(st.sampled_from(found))
@@ -392,7 +387,6 @@ def _dump(document: Any) -> str:
 
 
 def _put(document: Any, path: Any, value: Any) -> Any:
-    """``document`` with ``value`` at ``path``, keys on the way being made."""
     if not path:
         return value
     key, *rest = path

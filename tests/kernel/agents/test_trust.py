@@ -164,7 +164,6 @@ def _torn(place: Place) -> None:
 
 
 def _forged(place: Place) -> None:
-    """Written by hand: what it says is not what its digest stands for."""
     path = place.state / "trust.json"
     place.edit(REVIEW, "git status", "git stash")
     path.write_text(path.read_text().replace("git status", "git stash"))

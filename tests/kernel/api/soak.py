@@ -93,7 +93,6 @@ class Trial:
         return float(self._process.memory_info().rss) / MIB
 
     def _settle(self) -> None:
-        """Wait until the kernel has noticed who left."""
         wait_until(lambda: len(self._process.net_connections()) <= LEFT)
 
     def _say(self, what: str, value: float, unit: str, bound: float) -> None:

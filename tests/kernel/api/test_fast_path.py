@@ -38,7 +38,6 @@ BODIES: dict[str, Any] = {
 
 
 async def _answers(folder: Path, words: Sequence[Words]) -> list[list[tuple[int, dict[str, str], bytes]]]:
-    """Of each of ``words`` those to a good request, one with a query, a bad body and no token, of one kernel."""
     found = []
     async with serve_kernel(folder) as kernel:
         await kernel.ask("POST", "/workflows", {"workflow": "review"})
@@ -58,7 +57,6 @@ async def _answers(folder: Path, words: Sequence[Words]) -> list[list[tuple[int,
 
 
 def _normal(kernel: ServedKernel, answer: Answer, folder: Path) -> tuple[int, dict[str, str], bytes]:
-    """``answer`` without what differs between two kernels: their port, their folder and the second."""
     body = answer.body.replace(str(kernel.port).encode(), b"PORT").replace(str(folder).encode(), b"FOLDER")
     headers = {name: value for name, value in answer.headers.items() if name != "date"}
     if len(body) != len(answer.body):

@@ -106,7 +106,6 @@ class Index:
 
 
 def _holding(folder: Path, *words: str) -> list[str]:
-    """The files below ``folder`` in which a piece of these words is, in whatever form JSON gives it."""
     pieces = {
         form
         for word in words
@@ -120,7 +119,6 @@ def _holding(folder: Path, *words: str) -> list[str]:
 
 
 async def _poisoned(kernel: ServedKernel, token: str = "worker-token") -> str:
-    """An instruction of alice's in which a page made her remember something, which she then told others."""
     commit = kernel.services.store.writer.commit
     instruction = await kernel.attempt(text="read the page", token=token)
     prompt = FrozenPrompt(backend="sdk", system=f"What you know:\n> {POISON}", messages=(Turn(role="user", text="x"),))

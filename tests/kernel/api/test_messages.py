@@ -96,7 +96,6 @@ async def test_what_an_agents_file_would_run_needs_trust_also_after_an_edit(kern
 
 
 def _codes(answer: Answer) -> list[str]:
-    """The code of each refusal; nothing for what was taken."""
     return [one["refused"]["code"] if "refused" in one else "" for one in answer.json["results"]]
 
 

@@ -24,7 +24,6 @@ def uncollected() -> Generator[None]:
 
 
 def _kept() -> int:
-    """How many objects still hold a text of about SIZE."""
     held = gc.get_referents(*gc.get_objects())
     return sum(1 for one in held if isinstance(one, (str, bytes, bytearray)) and SIZE <= len(one) < SIZE + 1000)
 

@@ -76,7 +76,6 @@ class Agent:
         return self.jobs[chosen[0].number - 1] if chosen else None
 
     def _attempt(self, job: Job) -> None:
-        """Steps until the end, or until something more urgent is there and it may yield."""
         job.starts.append(self.now_ms)
         self.began.append(job)
         steps = 0

@@ -202,7 +202,6 @@ def test_in_which_order_the_votes_come_never_matters(
 
 
 def _ends(ballot: ProposalState, counts: Mapping[str, int], left: int) -> Iterator[str | None]:
-    """What it can come to, by brute force: whoever of those left votes, and for what. ``tie``: it stays open."""
     for more in range(left + 1):
         for future in combinations_with_replacement(ballot.options, more):
             total = {option: counts[option] + future.count(option) for option in counts}
@@ -210,7 +209,6 @@ def _ends(ballot: ProposalState, counts: Mapping[str, int], left: int) -> Iterat
 
 
 def _result(ballot: ProposalState, counts: Mapping[str, int], *, quorum: bool) -> str | None:
-    """The rules once more, in other words."""
     cast = sum(counts.values())
     best = [option for option in ballot.options if counts[option] == max(counts.values()) and cast]
     match ballot.rule:

@@ -21,7 +21,6 @@ from tests.kernel.procs.trees import ENV, PATIENCE, gone
 
 
 async def _worker(launcher: ForkLauncher, attempt: str) -> tuple[int, int]:
-    """Run one to its end; its pid and its keeper's. It ends because it is told nothing."""
     with trio.fail_after(PATIENCE):
         async with await launcher.spawn(Spec(attempt=attempt)) as handle:
             await handle.stdout.receive_some()
@@ -31,7 +30,6 @@ async def _worker(launcher: ForkLauncher, attempt: str) -> tuple[int, int]:
 
 
 async def _standing_by(launcher: ForkLauncher) -> Handle:
-    """The worker that waits, as only the launcher knows it: nobody has asked for it yet."""
     (zygote,) = launcher._zygotes  # pyright: ignore[reportPrivateUsage]
     with trio.fail_after(PATIENCE):
         while (handle := zygote.standby._handle) is None:  # pyright: ignore[reportPrivateUsage]

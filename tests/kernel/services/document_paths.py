@@ -124,7 +124,6 @@ def try_names(count: int, seed: int) -> int:
 
 
 def _try(ground: Ground, files: DocumentFiles, name: str, looks: bool) -> bool:
-    """Returns whether there was such a file. What may be no name of a document is tried all the same."""
     text = f"of {name!r}"
     made = False
     with suppress(OSError, ValueError):

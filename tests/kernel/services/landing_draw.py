@@ -145,7 +145,6 @@ def draw(seed: int, folder: Path, template: GitProject, met: Counter[str]) -> Hi
 
 
 def _work(author: str, chance: random.Random, start: Tree) -> Tree:
-    """The files as an author leaves them."""
     files = dict(start)
     for number in range(chance.randint(1, 3)):
         token = f"token-{author}-{number}\n".encode()
@@ -222,7 +221,6 @@ def acts_of(history: History) -> dict[int, Callable[[], None]]:
 
 
 def _user_commits(history: History, name: str) -> None:
-    """A commit on main, as git lets them."""
     git_project = history.git_project
     if history.checked_out:
         git_project.write(f"{name}.txt", f"{name}\n")
@@ -240,7 +238,6 @@ def _user_commits(history: History, name: str) -> None:
 
 
 def _user_edits(history: History, name: str) -> None:
-    """A file of the checkout is changed, at once, and not committed."""
     target = history.git_project.root / history.chance.choice(FILES)
     if target.exists():
         text = f"{name} was here\n"

@@ -95,7 +95,6 @@ def _several(chance: random.Random, first: float, more: float) -> int:
 
 
 async def _begin(history: History) -> None:
-    """All runs are there, and most are asked for."""
     async with stored_ground(history.git_project, plain_launcher(), history.store) as place:
         for group in history.groups:
             group.run = await place.run_of(*group.names)
@@ -110,7 +109,6 @@ async def _ask(history: History, groups: list[Group]) -> None:
 
 
 async def _look(history: History, groups: list[Group]) -> None:
-    """What was asked for in a kernel's process is known here, too."""
     async with stored_ground(history.git_project, plain_launcher(), history.store) as place:
         for group in groups:
             found = place.reader.now(landings.newest, group.run)
@@ -119,7 +117,6 @@ async def _look(history: History, groups: list[Group]) -> None:
 
 
 async def _came_back(history: History) -> list[Group]:
-    """The groups of which something is an author's work again."""
     async with stored_ground(history.git_project, plain_launcher(), history.store) as place:
         return [one for one in history.groups if place.outcome(one.asked[-1]).returned_to]
 
@@ -131,7 +128,6 @@ NAMED_COMMIT: Final = re.compile(r"merge the\s+commit\s+([0-9a-f]{40})")
 
 
 async def _resolve(history: History, back: list[Group]) -> list[str]:
-    """The authors do as they were told: they merge the commit that is named, and keep their own lines beside."""
     wrong: list[str] = []
     async with stored_ground(history.git_project, plain_launcher(), history.store) as place:
         for group in back:
@@ -257,7 +253,6 @@ def find_planted(what: str, first: int, folder: Path) -> tuple[int, list[str]] |
 
 
 def _plant(faults: list[str], first: int, folder: Path) -> int:
-    """Plant each, and say where it was found. Returns how many were not."""
     missed = 0
     for number, what in enumerate(faults):
         place = folder / str(number)

@@ -77,7 +77,6 @@ def _why(info: MergeInfo) -> str:
 
 
 def _open_work(history: History, reader: Reader, group: Group, info: MergeInfo) -> list[str]:
-    """What is refused goes back to one of its authors; or who asked for it knows why, and the branches are there."""
     if not group.request.give_back or _why(info) not in ("conflict", "red"):
         history.met["left to who asked"] += 1
         return []
@@ -91,7 +90,6 @@ def _open_work(history: History, reader: Reader, group: Group, info: MergeInfo) 
 
 
 def _branch(history: History) -> list[str]:
-    """Each commit that main was at is sound, has the one before in it, and was made by the kernel or the user."""
     git_project, wrong = history.git_project, []
     log = (git_project.root / ".git/logs/refs/heads/main").read_text().splitlines()
     moves = [(row.split(" ", 2)[0], row.split(" ", 2)[1], row.partition("\t")[2]) for row in log][BASE:]
@@ -127,7 +125,6 @@ def _ancestors(commit: str, parents: dict[str, list[str]]) -> set[str]:
 
 
 def _lines(history: History, merged: list[Group]) -> list[str]:
-    """What was merged is there, what it took away is gone, and of what was refused there is nothing."""
     on_main = lines(files_of(history.git_project, "main"))
     authors = [history.authors[name] for group in merged for name in group.names]
     # Who resolved took the other side's files, and kept the lines of its branch beside: nothing else of that branch.
@@ -153,7 +150,6 @@ def _lines(history: History, merged: list[Group]) -> list[str]:
 
 
 def _users(history: History, before: dict[str, str]) -> list[str]:
-    """Refs, HEAD, files: as the user left them. Nothing is missing, and no lock is left."""
     git_project, wrong = history.git_project, []
     root: Path = git_project.root
     refs = {name: where for name, where in refs_of(git_project).items() if not OF_USER.fullmatch(name)}

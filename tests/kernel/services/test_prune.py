@@ -43,7 +43,6 @@ STAYS = {
 
 @contextmanager
 def _filled(state: Path, outside: Path) -> Generator[None]:
-    """A state with things of each kind, with links out of it, and with two locks that somebody holds."""
     files = {
         "agent-worker.db": "", "kernel.log": "now", "kernel.log.1": "then", "kernel.log.2": "somebody's",
         "aside/old/agent-worker.db": "x" * 5000, "aside/new/agent-worker.db": "x", "pruned/aside-1/rest": "x",

@@ -71,7 +71,6 @@ class Cut:
 
 
 def _some(changes: tuple[_Change, ...], chance: random.Random) -> list[_Change]:
-    """A subset in any order; of a write, perhaps only its first sectors."""
     chosen = [change for change in changes if chance.random() < 0.6]
     chance.shuffle(chosen)
     return [_torn(change, chance) for change in chosen]

@@ -430,7 +430,6 @@ class Trial:
         self.plain.tasks = int(self.workspace.database.writer().execute(TASKS).get)
 
     def _is_repeated(self, who: str, made: int) -> bool:
-        """Return whether an attempt said again what its instruction had said: it is answered as before."""
         return made == 0 and who != USER
 
     def _take(self) -> None:

@@ -224,7 +224,6 @@ def test_a_kernel_killed_in_a_migration_leaves_the_old_schema_or_the_new(
 
 
 def _version(path: Path) -> int:
-    """The schema that a next kernel finds, in a file that is whole."""
     conn = apsw.Connection(str(path))
     assert conn.execute("PRAGMA integrity_check").get == "ok"
     version = conn.execute("PRAGMA user_version").get

@@ -262,7 +262,6 @@ async def test_a_circle_is_refused_and_ends_with_who_no_longer_waits(store: Stor
 
 
 async def _again(store: Store, instruction: str) -> Leased:
-    """Its attempt, begun anew."""
     await store.writer.commit(requeue, instruction, 1, Requeue(status="queued", outcome="restarted"))
     return await take(store, instruction)
 

@@ -53,12 +53,10 @@ class Piece:
 
 
 def _endless(reason: WaitReason, until_ms: int) -> bool:
-    """Whether no time ends it."""
     return reason == "paused" or (until_ms == 0 and reason != "provider")
 
 
 def _over(reason: WaitReason, until_ms: int, now_ms: int) -> bool:
-    """Whether a wait has ended by then. Without a time only somebody else's try ends it, and only for a provider."""
     if reason == "paused":
         return False
     return now_ms >= until_ms if until_ms else reason == "provider"
@@ -158,5 +156,4 @@ def test_a_run_ends_when_and_only_when_nothing_in_it_can_ever_go_on(
 
 
 def _closed(one: Piece) -> Status:
-    """What becomes of an instruction that is open when its run ends (contracts 9)."""
     return "incomplete" if one.state == "waiting" and one.waits_for in ("budget", "hops") else "cancelled"

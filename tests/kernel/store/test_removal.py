@@ -198,7 +198,6 @@ SIZES = [1, 1, 2, 5, 20, 60, 100, 150, 300]
 
 
 def _whole(tx: Transaction, space: str, text: str, size: int) -> None:
-    """One message, its entry and its end, all of one size."""
     said = append(tx, Draft(kind="said", space=space, sender="user", text=text * size))
     (instruction,) = said.instruction_ids
     lease(tx, instruction, token_hash(instruction))

@@ -191,7 +191,6 @@ class Agent:
         return [f"{server.name}-{tool}" for server in self.servers for tool in server.tools]
 
     def _called(self, call: dict[str, Any]) -> dict[str, Any]:
-        """Make a call, and tell of it; the block that the model is told."""
         server = next((one for one in self.servers if call["name"].startswith(f"{one.name}-")), None)
         told = {"toolCallId": call["id"], "title": call["name"], "kind": "other", "rawInput": call["input"]}
         if server is None:

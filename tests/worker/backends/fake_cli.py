@@ -116,7 +116,6 @@ class _Real:
         os._exit(code if code >= 0 else 128 - code)
 
     def _files(self) -> dict[str, str]:
-        """What is kept of its files: the lines with a certain word in them."""
         return {
             str(path.relative_to(self._folder)): "".join(
                 line for line in path.read_text("utf-8").splitlines(keepends=True) if word in line
@@ -131,7 +130,6 @@ class _Real:
 
 
 def _relay(config: dict[str, Any], number: int) -> NoReturn:
-    """Stand between both sides of a talk: note what is told, tamper with what is said, leave as the real one does."""
     process = subprocess.Popen([*config["real"], *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     stdin, stdout, tamper = process.stdin, process.stdout, config["tamper"]
     assert stdin is not None
@@ -163,7 +161,6 @@ def _relay(config: dict[str, Any], number: int) -> NoReturn:
 
 
 def _leave_word(notes: Path, *, talks: bool) -> int:
-    """Write down who we are, and return which process of the scenario that is. Input that is a file is read twice."""
     number = len(list(notes.glob("*.json"))) + 1
     stdin = "" if talks else sys.stdin.buffer.read().decode("utf-8", "replace")
     if not talks and sys.stdin.buffer.seekable():
@@ -206,7 +203,6 @@ def _say(line: bytes) -> None:
 
 
 def _wait() -> None:
-    """Stay until somebody says SIGTERM."""
     signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(143))
     while True:
         signal.pause()

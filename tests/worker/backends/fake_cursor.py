@@ -244,7 +244,6 @@ class Run:
         return [f"{server.name}-{tool}" for server in self._servers for tool in server.tools]
 
     def _called(self, call: dict[str, Any]) -> dict[str, Any]:
-        """Run a call between its two events; the block that the model is told."""
         server = next((one for one in self._servers if call["name"].startswith(f"{one.name}-")), None)
         if server is not None:
             tool = call["name"].removeprefix(f"{server.name}-")
@@ -261,7 +260,6 @@ class Run:
         return {"type": "tool_result", "tool_use_id": call["id"], "content": json.dumps(result)}
 
     def _guarded(self, action: str, run: Any) -> dict[str, Any]:
-        """Both gates: what is refused never runs; what is neither allowed nor refused keeps everybody waiting."""
         if any(fnmatchcase(action, rule) for rule in self._permissions.get("deny", [])):
             return {"rejected": {"reason": f"Rejected by rule: {action}"}}
         allowed = any(fnmatchcase(action, rule) for rule in self._permissions.get("allow", []))

@@ -124,7 +124,6 @@ class ScenarioRun:
         self._stack.close()
 
     def _placed(self) -> tuple[str, ...]:
-        """The command that the kernel would have found: the stand-in, put in its place."""
         subject = self.subject
         if not isinstance(subject, ProgramSubject):
             return ()

@@ -10,8 +10,6 @@ from tests.worker.backends.subject import ProgramSubject
 
 
 def _provider(model: str, dialect: Any, path: str = "") -> Any:
-    """Fields of a start frame for a model that is asked at the scripted provider."""
-
     def fields(url: str) -> dict[str, Any]:
         provider = Provider(name="scripted", dialect=dialect, base_url=f"{url}{path}", api_key="sk-secret")
         return {"model": model, "provider": provider}

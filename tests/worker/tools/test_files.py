@@ -202,7 +202,6 @@ async def test_folders_without_end_are_gone_through_to_a_depth(root: Path) -> No
 
 
 def _remove(top: Path) -> None:
-    """A chain of folders that is too deep for shutil: each is moved up, then removed."""
     while top.exists():
         below = top.with_name("below")
         if (top / "d").exists():
