@@ -32,10 +32,7 @@ WaitSeconds = Annotated[int, msgspec.Meta(ge=0, le=600, description="How long to
 class EventsRequest(Ask, frozen=True, kw_only=True):
     """The events to show."""
 
-    since: (
-        Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Those after this seq; without it the newest.")]
-        | None
-    ) = None
+    since: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Only those after this seq.")] | None = None
     space: Annotated[str, msgspec.Meta(description="Space, such as review:main or dm:alice.")] | None = None
     agent: Annotated[str, msgspec.Meta(description="Name of an agent.")] | None = None
     type: Annotated[str, msgspec.Meta(description="One type, or several with commas between.")] | None = None

@@ -51,7 +51,10 @@ class RunsRequest(Backward, frozen=True, kw_only=True):
 
 
 RunName = Annotated[
-    str, msgspec.Meta(min_length=1, description="Id of the run, such as r12, or review:main for the newest of those.")
+    str,
+    msgspec.Meta(
+        min_length=1, description="Id of the run, such as r12, or review:main for the newest of a workflow and tag."
+    ),
 ]
 
 

@@ -241,7 +241,7 @@ async def test_a_tool_that_is_not_there_is_told_without_the_sdk(
 
 
 def test_the_sdk_is_not_imported_before_a_request_needs_it() -> None:
-    code = "import sys, kernel.app; print([name for name in ('mcp', 'mcp_types') if name in sys.modules])"
+    code = "import sys, kernel.app; print([name for name in ('mcp', 'mcp_types', 'quart') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]"
 
