@@ -49,10 +49,15 @@ _NOT_INHERITED = ("PYTHON", "LD_", "DYLD_")
 def _question(ask: Callable[P, Answer]) -> Callable[P, Answer]:
     @wraps(ask)
     def answer(*args: P.args, **keywords: P.kwargs) -> Answer:
+        import logging
+
         for value in (*args, *keywords.values()):
             for word in value if isinstance(value, Sequence) and not isinstance(value, str) else (value,):
                 if isinstance(word, str) and not is_text(word):
                     raise Failure("usage", f"{word!a} is not UTF-8 text")
+        log = logging.getLogger("kernel")
+        if not log.handlers:  # without any, warnings would go to standard error
+            log.addHandler(logging.NullHandler())
         try:
             return ask(*args, **keywords)
         except Refused as refused:

@@ -21,3 +21,16 @@ def test_questions_about_files_start_no_event_loop_and_open_no_database(tmp_path
         [sys.executable, "-I", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_what_the_kernel_would_log_is_not_for_the_terminal(tmp_path: Path) -> None:
+    review(tmp_path)
+    (tmp_path / "trust.json").write_text("{", "utf-8")
+    program = (
+        "from interface import offline; from interface.discovery import Project; "
+        f"offline.validation(Project({str(tmp_path)!r}, {str(tmp_path)!r}), {str(tmp_path)!r}, (), {{}})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
