@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from msgspec.structs import asdict
 
 from interface.discovery import Project
-from interface.failure import Failure, Place
+from interface.failure import SCARCE, Failure, Place
 from protocol.errors import Refused
 from protocol.remote_ref import is_remote
 from protocol.text import encode_json, is_text, text_environment
@@ -63,6 +63,11 @@ def _question(ask: Callable[P, Answer]) -> Callable[P, Answer]:
         except Refused as refused:
             places = places_of(getattr(refused, "errors", ()))
             raise Failure(refused.code, refused.text, refused.hint, places=places) from refused
+        except OSError as error:
+            if error.filename is None or error.errno in SCARCE:
+                raise
+            text = f"{error.filename}: {error.strerror}"
+            raise Failure("failed", text, "see what is there, and repeat it") from error
         except BaseExceptionGroup as group:
             if group.subgroup(KeyboardInterrupt) is not None:  # during what trio runs
                 raise KeyboardInterrupt from group
