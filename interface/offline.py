@@ -66,8 +66,9 @@ def _question(ask: Callable[P, Answer]) -> Callable[P, Answer]:
         except OSError as error:
             if error.filename is None or error.errno in SCARCE:
                 raise
-            text = f"{error.filename}: {error.strerror}"
-            raise Failure("failed", text, "see what is there, and repeat it") from error
+            raise Failure(
+                "failed", f"{error.filename}: {error.strerror}", "see what is there, and repeat it"
+            ) from error
         except BaseExceptionGroup as group:
             if group.subgroup(KeyboardInterrupt) is not None:  # during what trio runs
                 raise KeyboardInterrupt from group
