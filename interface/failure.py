@@ -1,10 +1,13 @@
 """Failures of commands: said once, shown once. The ``code`` fixes the exit code (interface.cli.exits)."""
 
+import errno
 import os
 import stat
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+SCARCE: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Errors of a system that has no more processes, descriptors or memory for this user."""
 _FILE_BYTES: Final = 2**20
 _LINE_CHARACTERS: Final = 200
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from msgspec.structs import asdict
 
 from interface.discovery import Project
-from interface.failure import Failure, Place
+from interface.failure import SCARCE, Failure, Place
 from protocol.errors import Refused
 from protocol.remote_ref import is_remote
 from protocol.text import encode_json, is_text, text_environment
@@ -49,15 +49,26 @@ _NOT_INHERITED = ("PYTHON", "LD_", "DYLD_")
 def _question(ask: Callable[P, Answer]) -> Callable[P, Answer]:
     @wraps(ask)
     def answer(*args: P.args, **keywords: P.kwargs) -> Answer:
-        for value in args:
+        import logging
+
+        for value in (*args, *keywords.values()):
             for word in value if isinstance(value, Sequence) and not isinstance(value, str) else (value,):
                 if isinstance(word, str) and not is_text(word):
                     raise Failure("usage", f"{word!a} is not UTF-8 text")
+        log = logging.getLogger("kernel")
+        if not log.handlers:  # without any, warnings would go to standard error
+            log.addHandler(logging.NullHandler())
         try:
             return ask(*args, **keywords)
         except Refused as refused:
             places = places_of(getattr(refused, "errors", ()))
             raise Failure(refused.code, refused.text, refused.hint, places=places) from refused
+        except OSError as error:
+            if error.filename is None or error.errno in SCARCE:
+                raise
+            raise Failure(
+                "failed", f"{error.filename}: {error.strerror}", "see what is there, and repeat it"
+            ) from error
         except BaseExceptionGroup as group:
             if group.subgroup(KeyboardInterrupt) is not None:  # during what trio runs
                 raise KeyboardInterrupt from group

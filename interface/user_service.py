@@ -123,7 +123,8 @@ class UserService:
             env = shell_environment(self._environ)
             try:
                 ran = subprocess.run(argv, env=env, capture_output=True, timeout=_ANSWER_SECONDS, check=True)
-            except subprocess.SubprocessError as error:
-                raise Failure("failed", f"no answer whether a kernel is needed: {error}") from error
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+                said = (error.stderr or b"").decode("utf-8", "replace").strip().rpartition("\n")[2]
+                raise Failure("failed", f"no answer whether a kernel is needed: {said or error}") from error
             before = self._asked[project] = now_like, bool(json.loads(ran.stdout)["needed"])
         return before[1]

@@ -1,6 +1,5 @@
 """Words to a command, and what it raised to an error and an exit code. The one place that sees the real world."""
 
-import errno
 import os
 import sys
 import time
@@ -15,11 +14,9 @@ from interface.cli.parsing import plain_arguments, split_params
 from interface.cli.runner_log import RunnerStream, is_read_by_runner
 from interface.clock import Clock
 from interface.discovery import URL
-from interface.failure import Failure, Unreachable, with_lines
+from interface.failure import SCARCE, Failure, Unreachable, with_lines
 from protocol.discovery import forget_empty_home
 
-_SCARCE: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Errors of a system that has no more processes, descriptors or memory for this user."""
 _HELP: Final = frozenset({"-h", "--help"})
 
 
@@ -127,7 +124,7 @@ def run_command(command: Command, words: Sequence[str], streams: Streams) -> int
         if context.args.verbose > 1:
             raise
         bug = Failure("internal", f"{type(error).__name__}: {error}", "this is a bug; -vv shows where")
-        if isinstance(error, OSError) and error.errno in _SCARCE:
+        if isinstance(error, OSError) and error.errno in SCARCE:
             hint = "raise ulimit -u or ulimit -n, or end other processes"
             bug = Failure("failed", f"the system refuses what the command needs: {error.strerror}", hint)
         return _failed(bug, context.out, as_json=context.wants_json)

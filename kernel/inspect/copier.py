@@ -223,7 +223,6 @@ class Copier:
         self._copying = BaseCopy(source, self._folder, first, chain, self._clock())
 
     def _bring(self) -> None:
-        """Bring all pieces that are there to be brought. Raises OSError."""
         while self._queue:
             one = self._queue[0]
             piece = standby.Piece(

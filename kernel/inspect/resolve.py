@@ -242,7 +242,6 @@ def _layer(catalog: Catalog, path: str) -> Layer:
 
 
 def _agent_layer(catalog: Catalog, path: str, name: str) -> Layer:
-    """The layer of the file at ``path`` for the agent ``name``: all of it, or one entry of a project file."""
     layer = _layer(catalog, path)
     entries = layer.under("agents") if path in PROJECT_FILES else None
     under = None if entries is None else entries.under(name)

@@ -110,7 +110,13 @@ def test_a_message_that_is_no_text_starts_nothing(message: str, stdin: str, cli:
 
 
 @pytest.mark.parametrize(
-    "words", [("run", "caf\udce9"), ("start", "review", "--", "caf\udce9")], ids=["name", "params"]
+    "words",
+    [
+        ("run", "caf\udce9"),
+        ("start", "review", "--", "caf\udce9"),
+        ("run", "review", "--dry-run", "--exit-code-from", "caf\udce9"),
+    ],
+    ids=["name", "params", "option"],
 )
 def test_other_words_that_are_no_text_are_a_usage_error(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
     ran = cli(*words)

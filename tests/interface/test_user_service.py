@@ -120,3 +120,19 @@ def test_a_project_with_a_service_of_its_own_is_left_to_that(project: Project, t
     clock = Clock(time.monotonic, time.time, time.sleep)
     UserService(environ, str(tmp_path), clock, said.append).look_at_all()
     assert said == []
+
+
+def test_a_program_that_cannot_say_whether_a_kernel_is_needed_is_quoted(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.agent("alice", "text: done")
+    assert project.awk("start").code == 0
+    assert project.awk("stop").code == 0
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho 'No module named kernel' >&2\nexit 1\n", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    said: list[str] = []
+    clock = Clock(time.monotonic, time.time, time.sleep)
+    UserService(dict(project.environ), str(tmp_path), clock, said.append).look_at_all()
+    assert said == [f"{project.root}: no answer whether a kernel is needed: No module named kernel"]

@@ -14,14 +14,12 @@ from worker.subprocesses import Subprocesses
 
 @pytest.fixture
 async def daemon() -> AsyncIterator[FakeDaemon]:
-    """A fresh MCP server on loopback."""
     async with fake_daemon() as served:
         yield served
 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Subprocesses:
-    """Starts programs in the test's folder."""
     return Subprocesses(msgspec.structs.replace(BLANK, cwd=str(tmp_path)), {"PATH": "/usr/bin:/bin"})
 
 

@@ -44,7 +44,6 @@ class FakeDaemon:
     """The code they carry."""
 
     async def call(self, ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """Run one call as Daemon MCP would."""
         arguments = params.arguments or {}
         match params.name:
             case "channel_send":

@@ -39,7 +39,6 @@ SECONDS = 60
 
 
 def go(entry: Entry) -> Go:
-    """Go on, always."""
     return Go(k=entry.k)
 
 
@@ -69,13 +68,11 @@ def make_start(**changes: Any) -> Start:
 
 
 def sdk_start(dialect: str, base_url: str, **changes: Any) -> Start:
-    """A start frame for an SDK worker."""
     provider = Provider(name="scripted", dialect=dialect, base_url=base_url, api_key="sk-secret")  # type: ignore[arg-type]
     return make_start(**{"backend": "sdk", "model": "scripted", "provider": provider, **changes})
 
 
 def script(*actions: dict[str, Any], when: str | None = None) -> tuple[Rule, ...]:
-    """One rule of these actions."""
     return (msgspec.convert({"do": list(actions), "when": when}, Rule),)
 
 
@@ -110,7 +107,6 @@ class FakeKernel:
     _arrived: list[WorkerFrame | Noise] = field(default_factory=list)
 
     async def tell(self, frame: KernelFrame) -> None:
-        """Send one frame."""
         await self.send.send_all(encode(frame))
 
     async def hear(self) -> WorkerFrame | None:
@@ -126,7 +122,6 @@ class FakeKernel:
         return frame
 
     async def greet(self, start: Start) -> Ready:
-        """Hear ``ready``, send ``start``."""
         ready = await self.hear()
         assert isinstance(ready, Ready)
         await self.tell(start)
@@ -187,7 +182,6 @@ async def worker(answer: Answer = go) -> AsyncGenerator[FakeKernel]:
 
 
 async def attempt(start: Start, answer: Answer = go) -> Attempt:
-    """One whole attempt in this process."""
     with trio.fail_after(SECONDS):
         async with worker(answer) as kernel:
             await kernel.greet(start)

@@ -115,7 +115,6 @@ class ScriptedApi:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
@@ -125,7 +124,6 @@ class ScriptedApi:
 
     @property
     def openai_url(self) -> str:
-        """The base URL for the OpenAI dialect."""
         return f"{self.url}/v1"
 
     def __enter__(self) -> Self:
@@ -159,7 +157,6 @@ class ScriptedApi:
         self._connections.add(connection)
 
     def leave(self, connection: socket.socket) -> None:
-        """Forget a connection that closed."""
         self._connections.discard(connection)
 
 
@@ -185,7 +182,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.script.leave(self.connection)
 
     def do_POST(self) -> None:
-        """Answer one request by the script."""
         arrived = time.monotonic_ns()
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         headers = {key.lower(): value for key, value in self.headers.items()}

@@ -18,23 +18,19 @@ def look(name: str) -> str:
 
 
 def add(a: int, b: int) -> int:
-    """Add two numbers."""
     return a + b
 
 
 def refuse() -> str:
-    """Fail."""
     raise ValueError("not today")
 
 
 def die() -> str:
-    """End this server without another word."""
     os.kill(os.getpid(), signal.SIGKILL)
     return ""
 
 
 def pid() -> int:
-    """This process."""
     return os.getpid()
 
 
@@ -57,7 +53,6 @@ def arguments(tool: Callable[..., str | int]) -> dict[str, type]:
 
 
 def described(name: str) -> dict[str, object]:
-    """A tool as MCP lists it."""
     wanted = arguments(TOOLS[name])
     properties = {argument: {"type": _TYPES[kind]} for argument, kind in wanted.items()}
     return {

@@ -25,7 +25,6 @@ async def play(daemon: FakeDaemon, cwd: Path, *actions: dict[str, Any], **change
 
 
 def results(made: Attempt) -> list[tuple[str | None, str, bool]]:
-    """What each call came to."""
     return [(entry.name, entry.text, entry.is_error) for entry in made.entries if entry.kind == "tool"]
 
 

@@ -91,7 +91,6 @@ class Wire:
         self.listed += 1
 
     async def serve(self) -> None:
-        """Run the bridge until its input ends."""
         await self.bridge.serve(self._in)
         await self._out.aclose()
 
@@ -107,7 +106,6 @@ class Wire:
         return {one["id"]: one for one in map(msgspec.json.decode, data.splitlines())}
 
     async def next(self) -> dict[str, Any]:
-        """The next line, answer or not."""
         while b"\n" not in self._heard:
             self._heard += bytes(await self.answers.receive_some())
         line, _, self._heard = self._heard.partition(b"\n")
@@ -133,7 +131,6 @@ async def bridging(made: Wire) -> AsyncGenerator[Wire]:
 
 
 def call(id_: int, tool: str, **arguments: Any) -> dict[str, Any]:
-    """A request of a handshake revision."""
     return {"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 

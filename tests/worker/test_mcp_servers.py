@@ -27,7 +27,6 @@ LOCAL = McpServer(command=sys.executable, args=PLAIN, env={"TOKEN": "s3"})
 
 
 def tools(running: tuple[mcp_servers.Server, ...]) -> Mapping[str, BuiltinTool]:
-    """What a model is told of."""
     return {name: own for server in running for name, own in mcp_servers.tools_of(server, "i7").items()}
 
 
@@ -226,12 +225,10 @@ class Breaks:
         self._before, self._later, self._stays = before, later, stays
 
     async def list_tools(self, *, cursor: str | None) -> "Breaks":
-        """No tools."""
         return self
 
     @asynccontextmanager
     async def connected(self) -> AsyncGenerator["Breaks"]:
-        """As Server has it."""
         if self._before is not None:
             raise self._before
         async with trio.open_nursery() as nursery:

@@ -34,13 +34,11 @@ def start_for(api: ScriptedApi, dialect: str, daemon: FakeDaemon, **changes: Any
 
 
 async def play(daemon: FakeDaemon, dialect: str, *moves: Move, **changes: Any) -> tuple[Attempt, ScriptedApi]:
-    """One attempt against these moves."""
     with ScriptedApi(moves) as api:
         return await attempt(start_for(api, dialect, daemon, **changes)), api
 
 
 def shape(entries: list[Entry]) -> list[tuple[str, str | None, str]]:
-    """Entries as people would tell them."""
     return [(entry.kind, entry.stop_reason or entry.name, entry.text) for entry in entries]
 
 

@@ -32,7 +32,6 @@ def sitting(cwd: Path | str) -> Generator[tuple[PollIO, Shell, int]]:
 
 
 async def run(cwd: Path | str, command: str) -> Outcome:
-    """One call, in a thread of its own."""
     with sitting(cwd) as (_desk, shell, _kernel), trio.fail_after(10):
         return await trio.to_thread.run_sync(run_blocking, shell.run("shell", {"command": command}, "k"))
 

@@ -83,7 +83,6 @@ def run_create(context: Context) -> int:
 
 
 def _source(context: Context, client: Client | None, name: str) -> _Source:
-    """Return what ``--from`` names for the new agent ``name``. Raises Failure (no_kernel, usage)."""
     asked: str | None = context.args.source
     if asked is None:
         return _Source({})

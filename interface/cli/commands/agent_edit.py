@@ -98,7 +98,6 @@ def remove_conversations(trashed: Trashed) -> None:
 
 
 def _new_folder(place: AgentDir, wall_seconds: float) -> str:
-    """Make a folder of its own in the trash, which git does not see. Raises OSError."""
     trash = os.path.join(place.root, AGENTS, TRASH)
     os.makedirs(trash, exist_ok=True)
     if os.path.realpath(trash) != os.path.join(os.path.realpath(os.path.join(place.root, AGENTS)), TRASH):
@@ -247,7 +246,6 @@ def _read(folder: SafeDir, place: AgentDir) -> str:
 
 
 def _put(folder: SafeDir, place: AgentDir, before: str, after: str) -> bool:
-    """Put ``after`` in the place of ``before`` if it is an agent. Returns whether it differs. Raises Failure."""
     if after == before:
         return False
     faults = offline.check_text(place.root, place.name, after)

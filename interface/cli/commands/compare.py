@@ -109,7 +109,6 @@ def _alone(folder: str) -> Generator[None]:
 
 
 def _terms(context: Context, folder: str) -> ComparedTerms:
-    """Copy the project for both arms, and settle all that both have in common. Raises Failure."""
     args = context.args
     asked = context.workflow(args.workflow)
     if asked.startswith("github:"):

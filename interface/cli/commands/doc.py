@@ -264,7 +264,6 @@ def _text_arguments(parser: argparse.ArgumentParser, about: str) -> None:
 
 
 def _path(context: Context, what: str, file: str | None = None) -> str:
-    """The path of ``what`` in the API, of one document or of all. Raises Failure (bad_target)."""
     path = f"/spaces/{quoted(workflow_target(context.args.target).space)}/{what}"
     return path if file is None else f"{path}/{'/'.join(map(quoted, file.split('/')))}"
 

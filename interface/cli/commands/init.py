@@ -64,7 +64,6 @@ def run_init(context: Context) -> int:
 
 
 def _engine(backend: str | None, model: str | None) -> tuple[str, ...]:
-    """The lines that an agent is to have in place of its scripted model; none: it keeps that. Raises Failure."""
     if backend is None:
         if model is None:
             return ()

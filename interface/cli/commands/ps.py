@@ -55,7 +55,6 @@ def run_ps(context: Context) -> int:
 
 
 def _columns(text: str) -> list[str]:
-    """The titles of the columns that were named. Raises Failure (usage)."""
     from interface.cli.process_table import BY_WORD  # noqa: PLC0415  (most tables have all columns)
 
     words = [word.strip().lower().rstrip("%$") for word in text.split(",")]

@@ -49,7 +49,6 @@ class Ending:
         return code
 
     def _write(self, reports: Reports, running: Run, code: int, error: BaseException | None) -> int:
-        """Write the reports of what is known by now. Returns the exit code: a report that is missing is a failure."""
         if running.document is None and running.id is not None:
             with suppress(Failure, Unreachable, Interrupted):  # its end is not waited for any more
                 running.document = running.report(self._context.find_kernel())

@@ -135,7 +135,6 @@ def _send_batch(context: Context) -> int:
 
 
 def _batches(lines: Iterable[str]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """The messages in ``lines`` by the request, each with the number of its first line. Raises Failure (usage)."""
     batch: list[dict[str, Any]] = []
     size = first = number = 0
     reading = iter(lines)

@@ -197,7 +197,6 @@ def _facts(context: Context, service: Service) -> dict[str, Any]:
 
 
 def _check_ours(path: str) -> None:
-    """Raise Failure where something is at ``path`` that ``install`` did not write."""
     try:
         with open(
             os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8", errors="replace"

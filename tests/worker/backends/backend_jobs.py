@@ -43,10 +43,8 @@ def make_job(
 
 
 def heard(program: CliBackend, *lines: dict[str, Any]) -> list[Event]:
-    """What these lines mean."""
     return [event for line in lines for event in program.read(json.dumps(line).encode())]
 
 
 def written(folder: Path) -> dict[Path, str]:
-    """All files below ``folder``."""
     return {path.relative_to(folder): path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()}

@@ -13,14 +13,12 @@ Counted = Callable[[str], Count | None]
 
 
 def heard(*lines: dict[str, Any], booked: Usage | None = None, counted: Counted = lambda _: None) -> list[Event]:
-    """What these lines mean."""
     thread = Thread(booked or Usage(), counted)
     parsed = [line for one in lines if (line := decoded(json.dumps(one).encode(), Line)) is not None]
     return [event for line in parsed for event in thread.take(line)]
 
 
 def command(id_: str, done: bool) -> dict[str, Any]:
-    """A command at its begin or its end."""
     item = {
         "id": id_,
         "type": "command_execution",
@@ -39,5 +37,4 @@ def completed(input_tokens: int, cached: int, output: int) -> dict[str, Any]:
 
 
 def turns(events: Iterable[Event]) -> list[Turn]:
-    """The replies among them."""
     return [event for event in events if isinstance(event, Turn)]

@@ -48,7 +48,6 @@ class Agent:
         self._work: threading.Thread | None = None
 
     def serve(self) -> None:
-        """Answer until the input ends."""
         for line in sys.stdin.buffer:
             frame = json.loads(line)
             if "method" not in frame:
@@ -66,11 +65,9 @@ class Agent:
                 self._answer(frame)
 
     def say(self, **fields: Any) -> None:
-        """One frame."""
         write(json.dumps({"jsonrpc": "2.0", **fields}).encode() + b"\n")
 
     def update(self, what: str, **fields: Any) -> None:
-        """Tell of something."""
         told = {"sessionUpdate": what, **fields}
         self.say(method="session/update", params={"sessionId": self.session, "update": told})
 
@@ -86,7 +83,6 @@ class Agent:
             return self._answers[key]
 
     def leave(self, call: dict[str, Any]) -> bool:
-        """Ask for leave to make a call."""
         asked = {"sessionId": self.session, "toolCall": call, "options": OPTIONS}
         if self.mode == "auto":
             return True
@@ -268,7 +264,6 @@ def half(agent: Agent, _frame: dict[str, Any]) -> None:
 
 
 def giant_update(agent: Agent, _frame: dict[str, Any]) -> None:
-    """More than anybody needs to be told."""
     agent.update("agent_message_chunk", content={"type": "text", "text": "x" * GIANT_BYTES})
 
 
@@ -304,7 +299,6 @@ def flood(agent: Agent, _frame: dict[str, Any]) -> None:
 
 
 def leave_for_good(agent: Agent, _frame: dict[str, Any]) -> None:
-    """Offers nothing but leave for ever."""
     call = {"toolCallId": "g", "title": "rm -r", "kind": "delete", "rawInput": {"path": "x"}}
     params = {"sessionId": agent.session, "toolCall": call, "options": OPTIONS[1:2]}
     outcome = agent.ask("session/request_permission", params)["result"]["outcome"]
@@ -318,7 +312,6 @@ def calls(agent: Agent, _frame: dict[str, Any]) -> None:
 
 
 def other_mode(agent: Agent, _frame: dict[str, Any]) -> None:
-    """Stops asking in the middle."""
     agent.mode = "auto"
     agent.update("current_mode_update", currentModeId="auto")
 
@@ -344,7 +337,6 @@ _writing = threading.Lock()
 
 
 def write(data: bytes) -> None:
-    """All of ``data``, at once."""
     with _writing:
         while data:
             data = data[os.write(1, data) :]

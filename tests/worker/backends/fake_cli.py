@@ -101,7 +101,6 @@ class _Real:
             yield line
 
     def leave(self) -> None:
-        """End as it ends, and keep what it said."""
         assert self._process.stderr is not None
         stderr = self._process.stderr.read().decode("utf-8", "replace")
         code = self._process.wait()

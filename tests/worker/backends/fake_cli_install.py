@@ -31,7 +31,6 @@ class Place:
 
     @property
     def bin(self) -> Path:
-        """Where the program is found."""
         return self.folder / "bin"
 
     def put(

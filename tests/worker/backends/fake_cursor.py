@@ -68,7 +68,6 @@ def parsed(words: list[str]) -> argparse.Namespace:
 
 
 def complain(text: str) -> int:
-    """Say on standard error what is wrong."""
     sys.stderr.write(f"Error: {text}\n")
     return 1
 

@@ -50,13 +50,11 @@ class ScenarioRun:
 
     @property
     def requests(self) -> list[Request]:
-        """What the provider was asked."""
         assert self.api is not None
         return self.api.requests
 
     @property
     def cwd(self) -> Path:
-        """The project."""
         return self.folder / "project"
 
     def script(
@@ -115,11 +113,9 @@ class ScenarioRun:
         return Place(self.folder).words()
 
     def kill_program(self) -> None:
-        """SIGKILL to the program's process."""
         os.kill(self.words()[-1].pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End what waits."""
         self._quiet.set()
         self._stack.close()
 

@@ -73,9 +73,7 @@ class Subject(Protocol):
     """One backend."""
 
     @property
-    def name(self) -> str:
-        """As an agent's file has it."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def version(self) -> str:
@@ -93,9 +91,7 @@ class Subject(Protocol):
         ...
 
     @property
-    def lacks(self) -> Mapping[str, str]:
-        """Scenarios that it fails, and why."""
-        ...
+    def lacks(self) -> Mapping[str, str]: ...
 
     def start(self, moves: tuple[Move, ...], url: str) -> dict[str, Any]:
         """Fields of a start frame for a model that makes ``moves``, at the provider at ``url``."""
@@ -179,7 +175,6 @@ class ProgramSubject:
 
     @property
     def recordings(self) -> Path:
-        """Where its recordings are."""
         return RECORDED / f"{self.name}-{self.version}"
 
 

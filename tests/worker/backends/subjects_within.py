@@ -24,20 +24,16 @@ class Sdk:
     lacks: Mapping[str, str] = field(default_factory=dict)
 
     def start(self, moves: tuple[Move, ...], url: str) -> dict[str, Any]:
-        """Fields of a start frame."""
         made = sdk_start("anthropic", url, tools=("bash",))
         return {name: getattr(made, name) for name in ("backend", "model", "provider", "tools")}
 
     def daemon_tool(self, name: str) -> str:
-        """As the kernel calls it."""
         return name
 
     def own_tool(self, name: str) -> str:
-        """By the name of its server."""
         return f"mcp__own__{name}"
 
     def shell(self, command: str) -> Call:
-        """Its tool ``bash``."""
         return Call("bash", json.dumps({"command": command}), id="call_shell")
 
 
@@ -48,11 +44,9 @@ class Mock(Sdk):
     name: str = "mock"
 
     def start(self, moves: tuple[Move, ...], url: str) -> dict[str, Any]:
-        """Fields of a start frame."""
         return {"backend": "mock", "mock": (msgspec.convert({"do": [_action(move) for move in moves]}, Rule),)}
 
     def shell(self, command: str) -> Call:
-        """Its action ``shell``."""
         return Call("shell", json.dumps({"command": command}))
 
 

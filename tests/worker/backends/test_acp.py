@@ -51,12 +51,10 @@ def agent(folder: Path, **fields: Any) -> Acp:
 
 
 def heard(program: Acp, *frames: dict[str, Any]) -> list[backend.Event]:
-    """What these frames mean."""
     return [event for frame in frames for event in program.read(json.dumps({"jsonrpc": "2.0", **frame}).encode())]
 
 
 def said(events: list[backend.Event]) -> list[dict[str, Any]]:
-    """What the agent is told."""
     return [json.loads(line) for one in events if isinstance(one, backend.Say) for line in one.data.splitlines()]
 
 

@@ -40,22 +40,18 @@ def job(folder: Path, **changes: Any) -> BackendJob:
 
 
 def flag(argv: tuple[str, ...], name: str) -> str:
-    """What follows ``name``."""
     return argv[argv.index(name) + 1]
 
 
 def raw(kind: str, **fields: Any) -> dict[str, Any]:
-    """A raw event of the API's stream."""
     return {"type": "stream_event", "event": {"type": kind, **fields}}
 
 
 def message(role: str, *blocks: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """A message of a conversation."""
     return {"type": role, "message": {"role": role, "content": list(blocks)}, **fields}
 
 
 def result(**fields: Any) -> dict[str, Any]:
-    """Its last line."""
     return {"type": "result", "subtype": "success", "is_error": False, "result": "fine", **fields}
 
 

@@ -27,7 +27,6 @@ from worker.models.errors import Failed
 
 
 def settings(job: BackendJob) -> dict[str, Any]:
-    """The configuration that codex reads."""
     codex(job).launch()
     return tomllib.loads((job.home / "config.toml").read_text("utf-8"))
 

@@ -21,13 +21,11 @@ PROVIDER = Provider(name="cursor", dialect="cursor", api_key="key_secret")
 
 
 def cursor_job(folder: Path, **start: Any) -> backend.BackendJob:
-    """What one attempt is made of."""
     fields: dict[str, Any] = {"model": "composer-2", "system": "You are Alice.", "provider": PROVIDER, **start}
     return make_job("cursor", folder, own={"XDG_CONFIG_HOME": "/home/user/.config"}, **fields)
 
 
 def cursor(folder: Path, **start: Any) -> Cursor:
-    """One attempt, not started."""
     return Cursor(cursor_job(folder, **start))
 
 

@@ -27,18 +27,15 @@ from worker.models.errors import Failed
 
 
 def settings(job: backend.BackendJob) -> dict[str, Any]:
-    """The configuration that opencode reads."""
     config: dict[str, Any] = json.loads(Path(opencode(job).launch().env["OPENCODE_CONFIG"]).read_text("utf-8"))
     return config
 
 
 def line(kind: str, session: str = "ses_1", **fields: Any) -> bytes:
-    """One line of its output."""
     return json.dumps({"type": kind, "sessionID": session, **fields}).encode()
 
 
 def finish(reason: str, **tokens: Any) -> bytes:
-    """The end of a reply."""
     counts = {"input": 10, "output": 5, "reasoning": 2, "cache": {"read": 4, "write": 1}, **tokens}
     return line("step_finish", part={"reason": reason, "tokens": counts, "cost": 0})
 
@@ -50,7 +47,6 @@ CALL = line(
 
 
 def heard(*lines: bytes) -> list[backend.Event]:
-    """What these lines mean."""
     replies = Replies()
     return [event for one in lines if (parsed := decoded(one, Line)) is not None for event in replies.take(parsed)]
 

@@ -56,7 +56,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 async def lines(made: Process) -> list[bytes]:
-    """All it says."""
     said: list[bytes] = []
     while (line := await made.line()) is not None:
         assert not callable(line), "nothing is slipped in"
@@ -214,7 +213,6 @@ async def test_what_a_program_writes_there_itself_removes_nothing(run: Run, tmp_
 
 
 def left(folder: Path) -> list[str]:
-    """What is there."""
     return [path.name for path in folder.iterdir()]
 
 
@@ -288,7 +286,6 @@ def test_lines_are_cut_where_they_are_too_long() -> None:
 
 
 def conversation(*entries: Entry, **changes: object) -> Conversation:
-    """What was asked, and these entries."""
     return Conversation(make_start(entries=entries, **changes))
 
 
