@@ -162,6 +162,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=base.repository)
     traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(traces.WAKING), project=base.identity.project)
+    followers, alarms = _followers(base, files_mirror)
     control = KernelControl(
         identity=base.identity,
         keys=Keys(boot.token, boot.record_token, PageKeys()),
@@ -213,10 +214,11 @@ def build(boot: Boot, database: Database) -> Kernel:
             Service("guard", base.guard.run),
             Service("logins", base.logins.run),
             Service("budgets", budgets.run),
+            *followers,  # before nodes: what a node does is told to webhooks, too
             Service("nodes", nodes.run, starts=True),
             Service("node_cleanup", cleanup.run),
             Service("traces", traces_out.run, starts=True),
-            *_followers(base, files_mirror),
+            *alarms,
             Service(
                 "idle_exit", IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic).run
             ),
@@ -231,8 +233,8 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
 
 
-def _followers(base: Foundation, files_mirror: Mirror) -> tuple[Service, ...]:
-    """Make the services that nothing but the log and the files of the project concerns."""
+def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[Service, ...], tuple[Service, ...]]:
+    """Make the services that follow the log alone, and those that wait for times in it."""
     log, files, feed = base.log, base.files, base.feed
     hooks = Webhooks(
         log=log,
@@ -245,11 +247,7 @@ def _followers(base: Foundation, files_mirror: Mirror) -> tuple[Service, ...]:
         log=log, wake=feed.new_wake(unless=leads_to_nothing), starvation_ms=int(base.project.starvation * 1000)
     )
     schedules = Schedules(
-        log=log,
-        files=files,
-        wake=feed.new_wake(timers.WAKING),
-        wall_ms=base.clock.wall_ms,
-        trust_dir=base.state_dir,
+        log=log, files=files, wake=feed.new_wake(timers.WAKING), wall_ms=base.clock.wall_ms, trust_dir=base.state_dir
     )
     retained = Retention(
         log=log, kept_seconds=lambda: base.catalog.project().retention, homes=base.homes, redo=files_mirror.redo
@@ -258,6 +256,7 @@ def _followers(base: Foundation, files_mirror: Mirror) -> tuple[Service, ...]:
         Service("retention", retained.run),
         Service("memory_spaces", MemorySpaceCleanup(log=log, wake=feed.new_wake(retention.WAKING)).run),
         Service("webhooks", hooks.run, starts=True),
+    ), (
         Service("deadlines", deadlines.run, starts=True),
         Service("schedules", schedules.run, starts=True),
     )

@@ -74,7 +74,6 @@ def convert(connection: apsw.Connection, found: int, script: str, path: str) -> 
 
 
 def _run(connection: apsw.Connection, statements: str, table: str) -> list[tuple[object, ...]]:
-    """Run the statements that ``statements`` returns for ``table``. Returns the rows of the last one."""
     rows: list[tuple[object, ...]] = []
     for (statement,) in connection.execute(statements, (table,)).fetchall():
         rows = cast("list[tuple[object, ...]]", connection.execute(str(statement)).fetchall())
