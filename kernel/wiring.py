@@ -136,8 +136,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     log, feed, clock, catalog = base.log, base.feed, base.clock, base.catalog
     reader, writer = log.reader, log.writer
     keep_root(str(catalog.root))
-    budgets = BudgetEnforcer(reader=reader, now_ms=clock.now_ms)
-    door = NodeDoor()
+    budgets, door = BudgetEnforcer(reader=reader, now_ms=clock.now_ms), NodeDoor()
     nodes, trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, door)
     queue = _landings(base, trees)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
