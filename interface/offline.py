@@ -1,7 +1,7 @@
 """Questions about files that need no kernel, answered by ``kernel.inspect`` in this process.
 
-The one module of the interface that may import the kernel (.importlinter), and only once a question is asked: commands
-that ask none start without it. What is refused becomes a Failure.
+This is the only module of the interface that may import the kernel (.importlinter). It does so when a question is
+asked, so other commands start without it. Refusals are raised as Failure.
 """
 
 # ruff: noqa: PLC0415
@@ -67,7 +67,7 @@ def _question(ask: Callable[P, Answer]) -> Callable[P, Answer]:
             if error.filename is None or error.errno in SCARCE:
                 raise
             raise Failure(
-                "failed", f"{error.filename}: {error.strerror}", "see what is there, and repeat it"
+                "failed", f"{error.filename}: {error.strerror}", "check the path and its permissions"
             ) from error
         except BaseExceptionGroup as group:
             if group.subgroup(KeyboardInterrupt) is not None:  # during what trio runs

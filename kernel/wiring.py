@@ -213,7 +213,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             Service("guard", base.guard.run),
             Service("logins", base.logins.run),
             Service("budgets", budgets.run),
-            *followers,  # before nodes: what a node does is told to webhooks, too
+            *followers,  # before nodes: webhooks report events of nodes
             Service("nodes", nodes.run, starts=True),
             Service("node_cleanup", cleanup.run),
             Service("traces", traces_out.run, starts=True),
@@ -233,7 +233,7 @@ def build(boot: Boot, database: Database) -> Kernel:
 
 
 def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[Service, ...], tuple[Service, ...]]:
-    """Make the services that follow the log alone, and those that wait for times in it."""
+    """Return the services that follow the log, and those that act at a time."""
     log, files, feed = base.log, base.files, base.feed
     hooks = Webhooks(
         log=log,

@@ -187,7 +187,6 @@ class Project:
         git.commit_all(self.root, message)
 
     def kernel(self) -> psutil.Process:
-        """Return the process of the running kernel."""
         return psutil.Process(int(self.record()["pid"]))
 
     def kill(self) -> None:

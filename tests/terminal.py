@@ -116,7 +116,6 @@ class Tmux:
         self._ask(f"send-keys {' '.join(keys)}")
 
     def type(self, text: str) -> None:
-        """Type a text as it is, and Enter."""
         self._ask(f"send-keys -l {shlex.quote(text)}")
         self.press("Enter")
 

@@ -77,7 +77,7 @@ class ProjectTrust(msgspec.Struct, frozen=True):
         return TrustRequest(everything or self.everything, frozenset(agreed), self.kept)
 
     def fault(self, *wanted: TrustUnit) -> str | None:
-        """Why a setting that demands ``wanted`` is not used now; None: it is trusted."""
+        """Return the reason why a setting that needs the grants ``wanted`` is not used; None if it is trusted."""
         return UNTRUSTED if not self.everything and missing_grants(wanted, self.kept) else None
 
 

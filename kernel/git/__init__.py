@@ -1,4 +1,4 @@
 """Git: repositories, working trees, branches and packs.
 
-Every git runs in a view of our own, so that nothing which a repository brings along is run.
+Every git command runs in a private view, where hooks, filters and settings of the repository have no effect.
 """

@@ -1,10 +1,9 @@
-"""Commits that go to a clone on another machine, and come back as packs, of which nothing is believed.
+"""Exchange of commits with a clone on another machine, as packs that are not trusted.
 
-What comes is verified in a view, which goes away with all of it where anything is wrong; only then it is added to the
-project's objects. No ref, hook or setting comes along: of the other side there is one commit, whose name was asked for.
-git verifies each object (``index-pack --strict``: no ``.git`` in a path, no name that leads elsewhere). Checked here is
-what such files would do once they are checked out: a submodule, a link out of the tree, an attribute that has a program
-of the user's run over files.
+A pack is verified in a temporary view, and its objects are added to the project only if all checks pass. No ref, hook
+or setting is transferred: the kernel asks the other side for the name of one commit. git verifies each object
+(``index-pack --strict``: no ``.git`` in a path, no path out of the tree). This module checks the effect of a checkout:
+it refuses submodules, links out of the tree, and attributes that would run a program of the user over files.
 """
 
 import posixpath

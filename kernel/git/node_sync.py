@@ -1,12 +1,11 @@
-"""The branch of an agent that works on a node: as this machine has it, and brought to the same commit as its clone.
+"""Synchronization of an agent's branch with its clone on a node, before and after each attempt.
 
-An agent of a workflow with trees has its tree here as well, which follows what was done on the node. One that would
-work in the project itself has only a branch: what it did is never written into the user's checkout.
+An agent of a workflow with working trees also has its tree on this machine; the tree follows the node. An agent that
+works in the project itself has only a branch: its changes are never written into the user's checkout.
 
-Both sides are brought together before an attempt, and after it. Nothing is lost on either side. Before the clone is
-changed, all that is done there is committed, and comes here: as the next commits of the branch, or, where the branch
-has gone another way meanwhile, under a ref of its own. What cannot come (it is hostile, or broken) stays on the node,
-in a folder aside. Each step can be done again after an interruption.
+No work is lost on either side. Before the clone is changed, its changes are committed and fetched: as the next commits
+of the branch or, if the branch has diverged, under a separate ref. Commits that are refused (hostile or broken) stay on
+the node, in a folder beside the clone. Each step can be repeated after an interruption.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence

@@ -223,7 +223,7 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """What agents said and keep, and the copies of it."""
+    """Access to conversations and memory of agents, and to their indexes."""
 
     history: Recall
     """What they find again."""

@@ -69,7 +69,7 @@ LASTING_TRIES: Final = len(PAUSES_SECONDS)
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What follows from one try. ``seconds``: until the next, where there is one."""
+    """Consequence of one delivery attempt. ``seconds``: delay before the next one."""
 
     kind: Literal["delivered", "again", "given_up", "disabled"]
     seconds: int = 0

@@ -90,7 +90,7 @@ class AttemptDir(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """Return the path of the directory."""
         return Path(self.name)
 
     @property

@@ -65,6 +65,7 @@ class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
 class Conversation(msgspec.Struct, eq=False, kw_only=True):
     """The conversation with the worker of one attempt: handles what that says (SessionHandlers)."""
 
+    __repr__ = object.__repr__  # the default shows the token
     leased: Leased
     services: AttemptServices
     place: Place

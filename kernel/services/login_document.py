@@ -1,4 +1,4 @@
-"""What a login says: the part of one that is lent, and what of a program's copy goes home.
+"""Logins of programs: the part that is lent to an attempt, and the tokens that are taken back from its copy.
 
 A copy lies where its program can write, and in a sandbox whatever runs there. So nothing of it is taken but the tokens
 that were lent (``LoginSpec.renews``), each of the kind that it was: all else of a login is its owner's word, and some

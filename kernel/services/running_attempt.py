@@ -55,7 +55,7 @@ Begun = tuple[StartFrame, Worker]
 class RunningAttempt(msgspec.Struct, eq=False):
     """One attempt of one instruction, from its lease until its ending is written. ``run`` is its whole life."""
 
-    __repr__ = object.__repr__  # it would show the token
+    __repr__ = object.__repr__  # the default shows the token
     leased: Leased
     token: str
     services: AttemptServices

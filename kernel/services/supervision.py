@@ -87,8 +87,9 @@ SHORTEST_LOOK_SECONDS: Final = 0.2
 
 
 class IdleExit(msgspec.Struct, eq=False):
-    """Looks again and again, at least ten times in the time that is allowed. ``requests`` tells how many are being
-    answered and how many were since the start; ``now`` is in seconds, of a clock that nobody sets.
+    """Stops a kernel that had no work for ``idle_exit`` seconds, and checks at least ten times in that time.
+
+    ``requests`` returns the number of open and of answered requests. ``now`` is a monotonic clock, in seconds.
     """
 
     reader: Reader
@@ -105,14 +106,14 @@ class IdleExit(msgspec.Struct, eq=False):
         self._since = self.now()
 
     async def run(self) -> None:
-        """Look until it has asked the kernel to stop, or is cancelled."""
+        """Check until a shutdown was requested, or until cancelled."""
         while not self.shutdown.begun():
             await self.sleep(await self.look())
 
     async def look(self) -> float:
-        """Ask for the end where nothing has kept the kernel for so long. Returns seconds until the next look.
+        """Request a shutdown if the kernel was idle for long enough. Returns the seconds until the next check.
 
-        Whatever happened since the last look, an event or a request, begins the time anew.
+        An event or a request since the last check restarts the idle time.
         """
         project = self.project()
         allowed = project.idle_exit

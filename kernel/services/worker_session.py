@@ -94,7 +94,7 @@ class Heartbeat:
 
     @property
     def pings(self) -> int:
-        """How often it has asked."""
+        """Return the number of pings that were sent."""
         return self._n
 
     def begin(self, now: float, pings: int = 0) -> None:

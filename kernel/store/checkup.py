@@ -209,7 +209,7 @@ FREE: Final = "free pages"
 
 
 class RunSize(NamedTuple):
-    """What was said and done in one run, in bytes, and its working trees."""
+    """Size of the log of one run, in bytes, and its working trees."""
 
     id: str
     run: str

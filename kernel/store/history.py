@@ -60,7 +60,7 @@ OLDEST_EVENT: Final = "SELECT events FROM kept WHERE id = 1"
 
 
 class Changes(NamedTuple):
-    """What is new in the log: turns, and what was removed in it. ``upto``: how far the index is with them."""
+    """New turns in the log, and removals from it. ``upto``: position of the index once they are applied."""
 
     turns: tuple[Turn, ...]
     spaces: tuple[str, ...]

@@ -214,7 +214,7 @@ def _reader(path: str) -> apsw.Connection:
 
 
 class Progress(NamedTuple):
-    """How far the log is in the index."""
+    """Position in the log up to which the index is complete."""
 
     log: str
     message: int
@@ -231,7 +231,7 @@ UPDATE progress SET message = :message, event = :event, instruction = :instructi
 
 
 def progress(conn: apsw.Connection) -> Progress:
-    """How far it is. Raises IndexBroken."""
+    """Return the position up to which the index is complete. Raises IndexBroken."""
     row = conn.execute(PROGRESS).fetchone()
     if row is None:
         raise IndexBroken("it does not say how far it is")
@@ -274,5 +274,5 @@ WHERE part = 'history' AND texts > 0 AND (?1 IS NULL OR agent = ?1)
 
 
 def figures(conn: apsw.Connection, agent: str | None) -> tuple[int, int]:
-    """How many agents and turns are in it."""
+    """Return the numbers of agents and turns in the index."""
     return cast("tuple[int, int]", conn.execute(FIGURES, (agent,)).fetchone())

@@ -131,7 +131,7 @@ class Sql(str):
         return self.scalar(cast("Callable[[Any], T | None]", make))
 
     def exists(self) -> Query[bool]:
-        """Whether there is a row."""
+        """Return whether the query finds a row."""
         return Query(self, lambda cursor: cursor.fetchone() is not None)
 
     def column(self, make: Callable[[Any], T]) -> Query[tuple[T, ...]]:

@@ -58,8 +58,8 @@ SELECT coalesce(m.answer_ms, a.answer_ms) FROM agents AS a
 LEFT JOIN members AS m ON m.space = :space AND m.name = :name AND m.agent = a.key
 WHERE a.key = :agent AND coalesce(m.backend, a.backend) = 'human'
 """).optional(int)
-"""Return how long the person behind ``agent`` may take to answer in ``space``, 0 for as long as he likes; None: no
-person is behind it."""
+"""Return the milliseconds in which the person behind ``agent`` must answer in ``space``; 0: no limit; None: the agent
+is no person."""
 
 LANED: Final = instruction_sql("""
 SELECT i.name, i.space, i.lane, i.agent, EXISTS (
@@ -78,9 +78,9 @@ WHERE id = :id AND state {before pause}
 
 
 def settle(tx: Transaction, number: int) -> WaitReason | None:
-    """Have an instruction in its lane wait for what keeps it by now: its workflow is paused, its agent is a person.
+    """Make a queued instruction wait if its workflow is paused or its agent is a person.
 
-    Returns what it waits for; None: nothing, or it is not in its lane.
+    Returns what it waits for; None if it can run, or is not queued.
     """
     row = tx.conn.execute(LANED, (number,)).fetchone()
     if row is None:

@@ -113,7 +113,7 @@ known = Sql(KNOWN).set_of(str)
 
 
 class Outcome(NamedTuple):
-    """What came of one delivery, whose ``tries`` were made before this one."""
+    """Result of one delivery; ``tries`` counts the attempts before it."""
 
     event: int
     tries: int

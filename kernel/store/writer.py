@@ -426,7 +426,7 @@ def _copy(error: Exception) -> Exception:
 
 
 class Log(NamedTuple):
-    """What a service needs of the log: questions, commits, and the time that their milliseconds count in."""
+    """Access of a service to the log: reads, commits, and the clock of their timestamps."""
 
     reader: Reader
     writer: Writer

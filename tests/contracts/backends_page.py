@@ -196,7 +196,6 @@ def _own() -> Iterator[str]:
 
 
 def page() -> str:
-    """The page."""
     parts = [
         _OPENING,
         _ABLE,

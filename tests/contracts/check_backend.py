@@ -43,7 +43,6 @@ class Scenario:
     """What a subject that is weaker here has to do all the same; None: the check itself."""
 
     def by(self, subject: Subject) -> Check:
-        """The check for ``subject``."""
         return self.least if subject.weaker.get(self.name) and self.least is not None else self.check
 
     def of(self, subject: Subject) -> bool:

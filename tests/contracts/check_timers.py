@@ -98,7 +98,6 @@ async def while_a_wakeup_runs_one_more_may_wait(store: Store) -> None:
 
 
 async def activity_puts_an_interval_off(store: Store) -> None:
-    """An interval is reset by activity."""
     due = await armed(store)
     leased = await store.given("dm:alice", "hello")
     assert await come(store, due) == "active"

@@ -121,7 +121,6 @@ class Figures(NamedTuple):
 
 
 def figures(scenario: Scenario, seeds: Iterable[int], judge: Callable[[], Asked] = Judge) -> Figures:
-    """Try ``scenario`` with all of ``seeds``."""
     found = [compare(scenario, seed, judge()) for seed in seeds]
     verdicts: Counter[Verdict] = Counter(verdict for verdict, _ in found)
     wrong = sum(count for verdict, count in verdicts.items() if verdict not in scenario.right)

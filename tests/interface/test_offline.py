@@ -45,7 +45,10 @@ def test_what_the_kernel_would_log_is_not_for_the_terminal(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("number", "said"),
     [
-        (errno.EACCES, "error: /state/agent-worker.db: Permission denied\n  hint: see what is there, and repeat it\n"),
+        (
+            errno.EACCES,
+            "error: /state/agent-worker.db: Permission denied\n  hint: check the path and its permissions\n",
+        ),
         (errno.EMFILE, "error: the system refuses what the command needs: Too many open files\n  hint: raise ulimit"),
     ],
 )

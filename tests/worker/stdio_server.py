@@ -48,7 +48,6 @@ _TYPES: Final = {int: "integer", str: "string"}
 
 
 def arguments(tool: Callable[..., str | int]) -> dict[str, type]:
-    """The arguments of a tool, and the type of each."""
     return {name: kind for name, kind in tool.__annotations__.items() if name != "return"}
 
 

@@ -33,7 +33,6 @@ def heard(events: Iterable[Mapping[str, Any]]) -> Entry:
 
 
 def block(index: int, content: dict[str, Any], *deltas: dict[str, Any]) -> list[dict[str, Any]]:
-    """The events of one content block."""
     start = {"type": "content_block_start", "index": index, "content_block": content}
     return [start, *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas)]
 

@@ -131,7 +131,7 @@ class NodeHost:
 
 
 class Tenancy:
-    """What a kernel has leased to this node, and the lease."""
+    """Lease of a kernel on this node, and the processes that run under it."""
 
     def __init__(self, launcher: Launcher, times: node.LeaseTimes, guard: Guard, nursery: trio.Nursery) -> None:
         self.wire = Wire(node.KernelSays)

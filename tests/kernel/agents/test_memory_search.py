@@ -39,7 +39,6 @@ class House:
         return self.memories.known(place, Memory(**settings), here, text)  # type: ignore[arg-type]
 
     def found(self, text: str, here: str = "review:main", **settings: tuple[str, ...]) -> list[str]:
-        """The keys of what is found for ``text``."""
         return [one.entry.key for one in self.known(text, here, **settings).found]
 
 

@@ -14,7 +14,6 @@ NAMES = "write mcp__SERVER__TOOL, or mcp__SERVER__* for all of a server"
 
 
 def agent(root: Path, keys: str, project: str = "") -> Catalog:
-    """A project with one agent, which has these keys."""
     (root / ".agents").mkdir(exist_ok=True)
     (root / ".agents/alice.yaml").write_text(f"backend: mock\nmock: [{{ text: x }}]\n{keys}\n")
     if project:

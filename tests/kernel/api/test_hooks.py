@@ -49,7 +49,6 @@ async def post(
 
 
 async def said_to(kernel: ServedKernel, space: str) -> list[tuple[str, str]]:
-    """Who said what in a space."""
     channel = (await kernel.ask("GET", f"/spaces/{space}/channel")).json["messages"]
     return [(one["from"], one["text"]) for one in channel if one["kind"] == "said"]
 

@@ -38,7 +38,6 @@ class Probed(msgspec.Struct, frozen=True):
 
 
 def named(route: Operation) -> str:
-    """Return the name of a route."""
     return f"{route.method} {route.path}"
 
 

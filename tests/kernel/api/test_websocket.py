@@ -59,7 +59,6 @@ class Socket:
         """It answers pings."""
 
     async def send(self, frame: Any) -> None:
-        """Send a frame of JSON."""
         await self.tell(TextMessage(data=json.dumps(frame)))
 
     async def tell(self, event: Event) -> None:

@@ -134,6 +134,15 @@ EVIL = {
 }
 
 
+async def test_a_large_pack_of_a_confined_agent_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernel.git.clone._LOOSE", 0)  # as if every pack had 100 objects
+    async with launched(tmp_path) as launcher:
+        one = await confined_in(tmp_path / "one", launcher)
+        one.do(EVIL["a folder .git"])
+        with pytest.raises(Refused, match="git index-pack failed"):
+            await one.git.losses(one.tree, box=one.box)
+
+
 @pytest.mark.long("tests/e2e/test_confined_trees.py")
 async def test_what_is_no_sound_branch_is_not_taken(
     tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch

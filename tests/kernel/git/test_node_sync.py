@@ -130,6 +130,19 @@ def write_object(g: Ground, raw: bytes) -> str:
     return done.stdout.decode().strip()
 
 
+@pytest.mark.promise("P89")
+async def test_a_large_thin_pack_of_a_node_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernel.git.clone._LOOSE", 0)  # as if every pack had 100 objects
+    async with ground(tmp_path) as g:
+        g.project.write("long.txt", "".join(f"line {number}\n" for number in range(2000)), g.tree)
+        g.project.commit(g.tree)
+        await g.sync.bring()
+        with (g.far.tree / "long.txt").open("a") as file:
+            file.write("one more\n")
+        assert (await g.sync.collect()).tip == g.tip()
+        assert at(g.tree, "long.txt").read_text().endswith("one more\n")
+
+
 def hostile_past(g: Ground) -> None:
     """What is gone again in the last commit is in the one before."""
     hostile_absolute(g)

@@ -190,7 +190,6 @@ def is_green(files: Mapping[str, bytes]) -> bool:
 
 
 def files_of(git_project: GitProject, commit: str) -> Tree:
-    """All files of ``commit``."""
     packed = user_git(git_project, "archive", "--format=tar", commit)
     assert packed is not None, commit
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:

@@ -173,7 +173,6 @@ class LandingProject:
         return started.run
 
     def plan(self, run: int, asked: MergeRequest | None = None) -> tuple[WorkflowRecord, MergePlan]:
-        """The run, and the landing that is asked for."""
         record = self.reader.now(workflows.by_id, run)
         assert record is not None
         return record, self.reader.now(plan_landing, record, asked or MergeRequest(), None)
@@ -259,7 +258,6 @@ async def landing_ground(
 async def stored_ground(
     git_project: GitProject, launcher: Launcher, store: str = ":memory:", interference: Interference | None = None
 ) -> AsyncGenerator[LandingProject]:
-    """What is in the ``store`` over ``git_project``."""
     database = open_migrated(store)
     feed = Feed()
     writer = Writer(database=database, clock_ms=lambda: NOW_MS, publish=feed.publish)

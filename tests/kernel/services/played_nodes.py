@@ -32,7 +32,6 @@ class PlayedNodes:
         self._watching: list[Callable[[], None]] = []
 
     def states(self) -> Iterable[PlayedNode]:
-        """All."""
         return tuple(self.by_name.values())
 
     def facts(self, name: str, /) -> PlayedNode | None:

@@ -31,7 +31,6 @@ MINUTE_MS = 60_000
 
 
 def agent(**budget: object) -> AgentDefinition:
-    """An agent with a budget."""
     return AgentDefinition(name="ann", backend="mock", max_tokens=1000, budget=AgentBudget(**budget))  # type: ignore[arg-type]
 
 

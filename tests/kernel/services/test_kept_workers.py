@@ -58,7 +58,6 @@ def workers() -> KeptWorkers:
 
 
 def keep(workers: KeptWorkers, handle: FakeHandle, agent: str = "alice") -> IdleWorker | None:
-    """Keep a worker for ``agent``."""
     lease: Any = FakeLease(agent)
     return workers.keep(Worker(cast("Handle", handle), b""), cast("Leased", lease), 3)
 

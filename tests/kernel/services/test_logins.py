@@ -57,7 +57,6 @@ class Place:
         return path
 
     def attempt(self, name: str, backend: Backend = "claude", provider: str = "anthropic") -> tuple[Leased, Start]:
-        """An attempt of an agent of that name."""
         session = self.folder / "sessions" / name
         session.mkdir(parents=True, exist_ok=True)
         leased: Any = msgspec.defstruct("Leased", ["name", "space", "attempt"])(name, "team:main", f"i1-{name}")

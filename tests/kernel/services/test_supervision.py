@@ -38,7 +38,6 @@ class Scene:
 
 @asynccontextmanager
 async def scene(folder: Path) -> AsyncGenerator[Scene]:
-    """One."""
     async with open_store(str(folder / "store.db")) as store:
         yield Scene(store)
 

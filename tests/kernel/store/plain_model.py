@@ -94,7 +94,6 @@ class Model:
         return known.state == "active" and known.resume_at_ms <= self.now_ms and self.holds(agent) is None
 
     def holds(self, agent: str) -> Work | None:
-        """What an agent works on."""
         return next((one for one in self.works.values() if one.agent == agent and one.state in LIVE), None)
 
     def ready(self) -> list[int]:

@@ -48,7 +48,6 @@ def rename_the_folder(path: Path) -> None:
 
 
 def opened(folder: Path) -> tuple[Database, Path]:
-    """A database in a folder of its own."""
     (folder / "state").mkdir()
     path = folder / "state" / "agent-worker.db"
     return open_database(str(path)), path

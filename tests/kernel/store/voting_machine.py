@@ -77,7 +77,6 @@ class VotingMachine(RuleBasedStateMachine):
         return int(self.database.writer().execute(RUN).get)
 
     def mine(self, *states: str) -> list[Paper]:
-        """Papers of this run in one of ``states``."""
         return [one for one in self.papers if one.run == self.run and one.state in states]
 
     def work(self, who: str) -> str:

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.promise("P4", "P6")
 
 
 async def said(kernel: ServedKernel, space: str) -> list[tuple[str, str]]:
-    """Who said what in a space."""
     channel = (await kernel.ask("GET", f"/spaces/{space}/channel")).json["messages"]
     return [(message["from"], message["text"]) for message in channel if message["kind"] == "said"]
 
