@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from kernel.boot.arguments import Arguments, Boot, parse_arguments
 from kernel.boot.clock import wall_offset_ns
-from kernel.boot.container_init import serve_as_init
 from kernel.boot.discovery_record import listen, publish, withdraw
 from kernel.boot.health_responder import HealthResponder
 from kernel.boot.log_file import start_logging
-from kernel.boot.service_end import kept_by
+from kernel.boot.service_end import kept_by, serve_as_init
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, remedy, take_lock
 from kernel.fault_injection import arm
 from kernel.procs.descriptors import limits_fault, open_standard, raise_limit
@@ -126,7 +125,7 @@ def _open_and_run(boot: Boot, responder: HealthResponder, early_signals: list[in
     starting: requests are let in, and wait for the rest of it.
     """
     from kernel.store.database import open_database  # noqa: PLC0415  (/health is answered first)
-    from kernel.store.errors import CannotOpen  # noqa: PLC0415  (as above)
+    from kernel.store.schema import CannotOpen  # noqa: PLC0415  (as above)
 
     path = os.path.join(boot.arguments.state, DATABASE)
     if boot.after_death and os.path.exists(path) and not os.path.exists(f"{path}-wal"):

@@ -24,7 +24,7 @@ from kernel.fault_injection import fault_point
 from kernel.services.handover import UnreadableHandover, decode, encode
 from kernel.store.checkup import try_to_open
 from kernel.store.database import Database, open_database
-from kernel.store.errors import CannotOpen
+from kernel.store.schema import CannotOpen
 from kernel.wiring import build
 from protocol.discovery import DATABASE
 from protocol.errors import Refused

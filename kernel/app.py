@@ -28,7 +28,7 @@ from kernel.procs.procfs import reap
 from kernel.services.handover import HandedUpgrade, Handover, Program
 from kernel.services.supervision import ShutdownRequest, stop_on_signals
 from kernel.store.database import Database
-from kernel.store.errors import CannotSave, StorageFailed
+from kernel.store.schema import CannotSave, StorageFailed
 from kernel.store.transitions.close import end_ephemeral
 from kernel.store.transitions.recovery import asked_to_stop, recover, settle
 from kernel.wiring import Kernel, build

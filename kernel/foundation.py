@@ -29,9 +29,8 @@ from kernel.services.in_flight import InFlight
 from kernel.services.installed_rules import find_installed
 from kernel.services.logins import LOGINS, Logins
 from kernel.services.working_directory import CliHomes
-from kernel.store.database import Database
+from kernel.store.database import Database, Reader
 from kernel.store.feed import Feed
-from kernel.store.reader import Reader
 from kernel.store.transitions.recovery import next_term
 from kernel.store.writer import Log, Writer
 from kernel.workflows.instruction_prompt import settings_of

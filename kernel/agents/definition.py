@@ -30,10 +30,9 @@ from kernel.agents.providers import (
 )
 from kernel.agents.schedule import faults
 from kernel.agents.tools import name_faults
-from kernel.source.convert import Converter, TypeRules
+from kernel.source.convert import Converter, TypeRules, model_of
 from kernel.source.diagnostics import Diagnostics, Location
 from kernel.source.scalars import show_duration
-from kernel.source.struct_model import model_of
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import Action, AgentDefinition, Approval, Backend, Prompt, Rule
 from protocol.agent_layout import dir_fault

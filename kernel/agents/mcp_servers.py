@@ -14,10 +14,9 @@ import msgspec
 
 from kernel.agents.environment import own_name_fault
 from kernel.agents.tools import KeyFault
-from kernel.source.convert import Converter, TypeRules
+from kernel.source.convert import Converter, TypeRules, model_of
 from kernel.source.diagnostics import Diagnostics, fail, suggest
 from kernel.source.files import FileMissing, inside, read_bytes, tree_of
-from kernel.source.struct_model import model_of
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import McpServer
 from protocol.errors import Refused

@@ -12,7 +12,7 @@ from kernel.agents.personal_context import PersonalContexts
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents
 from kernel.store.agents import AgentSpec, put_agents, remove_agent
-from kernel.store.reader import Reader
+from kernel.store.database import Reader
 from kernel.store.writer import CommitWriter
 from protocol.errors import Refused
 from protocol.names import AgentKey

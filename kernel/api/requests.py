@@ -20,7 +20,7 @@ from kernel.policy.access import ADMIN_NAME, Access
 from kernel.policy.connections import STRANGER
 from kernel.store import attempts, tokens
 from kernel.store.attempts import Identity
-from kernel.store.reader import Reader
+from kernel.store.database import Reader
 from protocol.discovery import BODY_LIMIT_BYTES
 from protocol.errors import Refused
 from protocol.message import TOO_LARGE_HINT

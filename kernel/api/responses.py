@@ -14,7 +14,7 @@ from kernel.api.requests import Fields, Receive, Send
 from kernel.operations.answer import Response, Stream
 from kernel.policy.documents import Clashing
 from kernel.source.diagnostics import BadDefinition
-from kernel.store.errors import StorageFailed
+from kernel.store.schema import StorageFailed
 from protocol.api.document import Problem
 from protocol.errors import Refused
 from protocol.ndjson import DuplicateKey

@@ -23,7 +23,7 @@ from kernel.git.tree_commits import (
     move,
 )
 from kernel.git.view import View
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
 

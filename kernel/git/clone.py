@@ -27,7 +27,7 @@ from kernel.git.view import (
     write_alternates,
 )
 from kernel.source.safe_paths import open_file
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from protocol.ipc import Sandbox
 
 PACK_BYTES: Final = 1024**3

@@ -23,7 +23,7 @@ from kernel.git.project_git import ProjectGit, failed, unusable_on_nodes
 from kernel.git.repository import Base, Repository
 from kernel.git.tree_commits import Author, author_of, commit_at, head_of, move
 from kernel.git.view import View
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
 

@@ -41,7 +41,7 @@ from kernel.git.project_git import ProjectGit, failed, unusable
 from kernel.git.tree_commits import WritableTree
 from kernel.git.view import Manner, View
 from kernel.procs.launcher import Launcher
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
 from protocol.names import run_id

@@ -23,7 +23,7 @@ from kernel.git.project_git import ProjectGit, failed
 from kernel.git.view import INDEX_BYTES, View
 from kernel.procs.command import CommandResult
 from kernel.source.safe_paths import copy_path
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
 
 NAMED: Final = 20

@@ -23,7 +23,7 @@ from kernel.git.tree_commits import Author, WritableTree, commit_all
 from kernel.git.view import View, copy_settings, format_sections, section
 from kernel.inspect.fetch import open_launcher
 from kernel.source.safe_paths import NotInside, copy_open, open_file, open_folder, put_here
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
 from protocol.inspection import CopiedProject
 

@@ -7,18 +7,7 @@ from typing import Final
 import msgspec
 
 from kernel.inspect.schema import ROOTS, Root, default_of, fields_of, needed, texts_of
-from kernel.source.struct_model import (
-    Anything,
-    Choice,
-    Entries,
-    Field,
-    Items,
-    Nested,
-    OneOf,
-    Scalar,
-    ValueType,
-    struct_text,
-)
+from kernel.source.convert import Anything, Choice, Entries, Field, Items, Nested, OneOf, Scalar, ValueType, struct_text
 from protocol.agent import Action, AgentDefinition, MockExit, Rule
 from protocol.inspection import Kind
 from protocol.project import ProjectDefinition, ProjectLimits

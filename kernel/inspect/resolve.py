@@ -13,10 +13,10 @@ import msgspec
 from kernel.agents.catalog import AGENTS, Catalog
 from kernel.agents.project import PROJECT_FILES, place_of, read_project
 from kernel.agents.providers import ALIASES, MOCK, calls_models, full_model, route
+from kernel.source.convert import model_of
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_tree, tree_of
 from kernel.source.scalars import Quantity
-from kernel.source.struct_model import model_of
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from kernel.workflows.find import WORKFLOWS, workflow_names
 from kernel.workflows.load import WORKFLOW_SHAPES, LoadedWorkflow, load_workflow

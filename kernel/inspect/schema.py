@@ -12,8 +12,7 @@ import msgspec
 from kernel.agents.definition import AGENT_SHAPES
 from kernel.agents.mcp_servers import MCP_FILE
 from kernel.agents.project import PROJECT_SHAPES
-from kernel.source.convert import TypeRules
-from kernel.source.struct_model import (
+from kernel.source.convert import (
     Anything,
     Choice,
     Entries,
@@ -22,6 +21,7 @@ from kernel.source.struct_model import (
     Nested,
     OneOf,
     Scalar,
+    TypeRules,
     ValueType,
     field_texts,
     model_of,

@@ -36,9 +36,9 @@ from kernel.services.tree_work import TreeWork, WorkChecks
 from kernel.services.upgrade import Upgrade
 from kernel.services.working_directory import CliHomes
 from kernel.services.worktrees import Worktrees, WorktreeSweep
+from kernel.store.database import Reader
 from kernel.store.feed import Feed
 from kernel.store.idempotency import RequestKey, SingleFlight
-from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import StartedRun

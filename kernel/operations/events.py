@@ -16,8 +16,8 @@ from kernel.operations.context import KernelControl, StoreAccess
 from kernel.operations.operation import Actor, Limit, ToolFront, operation
 from kernel.operations.tokens import RECHECK
 from kernel.store import feed
+from kernel.store.database import Reader
 from kernel.store.feed import EventFilter
-from kernel.store.reader import Reader
 from kernel.store.transaction import rfc3339
 from protocol.api.document import Ask
 from protocol.errors import Refused

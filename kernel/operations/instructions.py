@@ -14,7 +14,7 @@ from kernel.operations.places import agent_key, check_known, known_space, space_
 from kernel.store import agents, entries, instruction_views, instructions, messages
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transaction import Transaction, optional_rfc3339
-from kernel.store.transitions import bulk, close, people, steering
+from kernel.store.transitions import bulk, close, due, steering
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
 from protocol.api.document import Ask
 from protocol.api.instructions import (
@@ -218,7 +218,7 @@ def answer(tx: Transaction, asked: AnswerRequest) -> InstructionInfo:
 
 def reassign(tx: Transaction, asked: ReassignRequest) -> InstructionInfo:
     """Ask another member in a person's place."""
-    people.reassign(tx, asked.id, asked.to)
+    due.reassign(tx, asked.id, asked.to)
     return show(tx.conn, asked, tx.now_ms)
 
 

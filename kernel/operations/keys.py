@@ -19,8 +19,8 @@ import msgspec
 import trio
 
 from kernel.operations.answer import Response, json_reply
+from kernel.store.database import Reader
 from kernel.store.idempotency import BEGUN, TOLD, RequestKey, SingleFlight, find_response, record_response
-from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
 from kernel.store.writer import CommitWriter
 from protocol.errors import Refused

@@ -28,11 +28,11 @@ from kernel.policy.curation import (
 )
 from kernel.rule.assignment import check_recipient, no_channel
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import agents, audit, run_outcomes
+from kernel.store import agents, run_outcomes
 from kernel.store.agents import AgentRecord, Member
-from kernel.store.audit import Asked
+from kernel.store.transitions import sharing
 from kernel.store.transitions.guarding import Question
-from kernel.store.transitions.sharing import MemoryShared, share
+from kernel.store.transitions.sharing import Asked, MemoryShared, share
 from protocol.agent_memory import Entry
 from protocol.api.document import Ask
 from protocol.api.history import AuditList
@@ -66,7 +66,7 @@ async def judged(
     job = await memory.guard.ask(identity, settings, question)
     change = None if job is None else verdict(job.text, entry)
     if job is not None and change is not None:
-        await store.writer.commit(audit.record_verdict, job.id, change, entry, author=actor.attempt)
+        await store.writer.commit(sharing.record_verdict, job.id, change, entry, author=actor.attempt)
     return change
 
 
@@ -133,7 +133,7 @@ async def memory_ask(
     summary = await summary_of(actor, asked.query, given, memory) if given else None
     words = Asked(owner=colleague.key, name=colleague.name, query=asked.query)
     note = "" if summary is None else f"{len(summary.keys)} in a summary of {len(summary.text)} characters"
-    await store.writer.commit(audit.record_ask, words, given, author=actor.attempt, note=note)
+    await store.writer.commit(sharing.record_ask, words, given, author=actor.attempt, note=note)
     rest = given if summary is None else given[len(summary.keys) :]
     return MemoryAskResult(agent=colleague.name, given=rest, note=_SOMETHING if given else _NOTHING, summary=summary)
 
@@ -191,7 +191,7 @@ class AuditRequest(Backward, frozen=True, kw_only=True):
 
 def list_audit(conn: apsw.Connection, asked: AuditRequest) -> AuditList:
     """List who asked whose memory, the newest first; of an agent, whose memory it was or who asked."""
-    return audit.newest(conn, page_of(asked, audit.LETTER), asked.agent)
+    return sharing.newest(conn, page_of(asked, sharing.LETTER), asked.agent)
 
 
 OPERATIONS = (

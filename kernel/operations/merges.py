@@ -10,10 +10,10 @@ from kernel.operations.operation import Wait, operation
 from kernel.operations.places import run_asked
 from kernel.policy.landing import TRANSITIONS
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import agents, landings, run_outcomes
-from kernel.store.landings import Landing
+from kernel.store import agents, run_outcomes
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.landings import plan_landing, request_landing
+from kernel.store.transitions import landings
+from kernel.store.transitions.landings import Landing, plan_landing, request_landing
 from kernel.workflows.instruction_prompt import definition_for
 from protocol.agent import AgentDefinition
 from protocol.api import merges

@@ -29,9 +29,9 @@ from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import Signature, signature
 from kernel.store import agents, instructions, messages, workflows
 from kernel.store.agents import AgentSpec, put_agents
+from kernel.store.database import Reader
 from kernel.store.idempotency import RequestKey
 from kernel.store.instruction_views import all_missing_credentials
-from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended, append_all
 from protocol.agent import AgentDefinition
 from protocol.api.document import Ask

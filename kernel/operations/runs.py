@@ -20,10 +20,11 @@ from kernel.operations.operation import Actor, Backward, Limit, ToolFront, opera
 from kernel.operations.places import run_asked
 from kernel.operations.workflows import check_works, launch, list_workflows
 from kernel.policy.run_completion import Choice
-from kernel.store import feed, instructions, landings, messages, run_outcomes, voting, workflows, worktrees
+from kernel.store import feed, instructions, messages, run_outcomes, voting, workflows
 from kernel.store.feed import EventFilter
 from kernel.store.instruction_views import all_missing_credentials, failed_calls_of_run
 from kernel.store.transaction import optional_rfc3339, rfc3339
+from kernel.store.transitions import landings, worktrees
 from kernel.store.transitions.append import Appended
 from kernel.store.workflows import RunFilter, WorkflowRecord
 from kernel.workflows.final_answer import NotJson, read_output

@@ -10,10 +10,11 @@ from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, InSpace, OfRun, Run, ToolFront, operation
 from kernel.operations.places import run_asked, run_at
 from kernel.policy.spaces import MOST_MEMBERS, Change
-from kernel.store import agents, work_notes, workflows, worktrees
+from kernel.store import agents, work_notes, workflows
 from kernel.store import spaces as subspaces
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import spaces as transitions
+from kernel.store.transitions import worktrees
 from kernel.store.transitions.clear import clear as clear_spaces
 from kernel.store.transitions.spaces import Opened
 from protocol.api.agents import Cleared

@@ -16,7 +16,6 @@ from kernel.operations.places import own_definition
 from kernel.policy.tasks import covers
 from kernel.store import approvals, instructions, task_views, tasks, work_notes
 from kernel.store.transaction import Transaction
-from kernel.store.transitions import task_plans
 from kernel.store.transitions import tasks as transitions
 from kernel.store.transitions.close import close_cancelled
 from kernel.store.transitions.tasks import Changed
@@ -136,7 +135,7 @@ async def plan(
     confined = _confined(actor, asked.tasks, store, files)
 
     def change(tx: Transaction) -> TasksPlanned | TaskPlanResult:
-        planned = task_plans.plan(
+        planned = transitions.plan(
             tx, asked.space, asked.tasks, author=actor.author, call_key=actor.call_key, confined=confined
         )
         if actor.identity is not None:
@@ -230,7 +229,7 @@ def cancel(tx: Transaction, asked: TaskEndRequest, actor: Actor) -> TaskDocument
 async def split(asked: TaskSplitRequest, actor: Actor, store: StoreAccess, files: ProjectFiles) -> TaskPlanResult:
     """Make parts of a task that you hold, for anybody; it is ready again once they are done."""
     planned = await store.writer.commit(
-        task_plans.split,
+        transitions.split,
         asked.space,
         asked.task,
         asked.tasks,
@@ -241,7 +240,7 @@ async def split(asked: TaskSplitRequest, actor: Actor, store: StoreAccess, files
     return _planned(planned)
 
 
-def _planned(planned: task_plans.Planned) -> TaskPlanResult:
+def _planned(planned: transitions.Planned) -> TaskPlanResult:
     given = len(planned.instruction_ids)
     note = "what is for somebody is given to them once it is ready; the rest goes to whoever claims it"
     return TaskPlanResult(

@@ -9,8 +9,9 @@ from kernel.git.branches import TakeMode
 from kernel.operations.context import ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, InSpace, OfRun, Run, ToolFront, operation
 from kernel.operations.places import run_at
-from kernel.store import workflows, worktrees
-from kernel.store.worktrees import Worktree
+from kernel.store import workflows
+from kernel.store.transitions import worktrees
+from kernel.store.transitions.worktrees import Worktree
 from protocol.api.document import Ask
 from protocol.api.runs import DiffReport, RemovedWorktrees, RemoveWorktrees, WorktreeList, WorktreeRow
 from protocol.errors import Refused

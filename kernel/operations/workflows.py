@@ -16,9 +16,10 @@ from kernel.operations.places import not_running
 from kernel.policy.access import ADMIN
 from kernel.policy.retry import WAY_OUT
 from kernel.source.diagnostics import suggest
-from kernel.store import agents, workflows, worktrees
+from kernel.store import agents, workflows
 from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction, rfc3339
+from kernel.store.transitions import worktrees
 from kernel.store.transitions.runs import StartedRun, started_before, stop_workflow
 from kernel.store.transitions.steering import continue_workflow, pause_workflow, resume_workflow
 from kernel.store.workflows import WorkflowRecord

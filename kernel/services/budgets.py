@@ -28,7 +28,7 @@ from kernel.services.completion import Ending
 from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.store import spending
 from kernel.store.circuit_breakers import closed_for
-from kernel.store.reader import Reader
+from kernel.store.database import Reader
 from kernel.store.spending import RunMoney, Spent
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue

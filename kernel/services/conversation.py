@@ -26,11 +26,10 @@ from kernel.services.start_frame import StartFrame, StartFrameBuilder
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.worker_link import DeltaBatch, LiveData, PathWarnings, WorkerNotReading
 from kernel.services.worker_session import WorkerSession
-from kernel.store.attempts import Beginning, started
+from kernel.store.attempts import Beginning, QuotaReached, started, tell_reached
 from kernel.store.circuit_breakers import record_answer
+from kernel.store.database import Reader
 from kernel.store.feed import Feed
-from kernel.store.quotas import QuotaReached, tell_reached
-from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.close import book_late, reply
 from kernel.store.transitions.journal import Pressing, journal

@@ -21,9 +21,9 @@ from kernel.services.kept_workers import Place
 from kernel.services.running_attempt import RunningAttempt
 from kernel.services.work_places import NodeSearch
 from kernel.store import instructions
+from kernel.store.database import Reader
 from kernel.store.feed import Wake
 from kernel.store.idempotency import RequestKey
-from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended
 from kernel.store.transitions.lease import some_queued
 from protocol.errors import Refused

@@ -18,12 +18,12 @@ from kernel.policy.guard import Extracted, extracted
 from kernel.rule.draft import Author
 from kernel.services.timers import reconcile
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import agents, tray
+from kernel.store import agents, memory
 from kernel.store.agents import AgentRecord
 from kernel.store.attempts import Identity
 from kernel.store.feed import Wake
+from kernel.store.memory import GuardJob
 from kernel.store.transitions.guarding import Question, ask_for_call, give_up, settle
-from kernel.store.tray import GuardJob
 from kernel.store.writer import Log
 from protocol.agent_memory import Entry, Source
 from protocol.api.souls import TrayReport, TrayRow
@@ -69,10 +69,10 @@ class Guard(msgspec.Struct, eq=False, kw_only=True):
     async def run_once(self) -> float:
         """Settle every question that is over, or waits for what nobody will see to; write what votes took."""
         try:
-            for job in self.log.reader.now(tray.open_jobs):
+            for job in self.log.reader.now(memory.open_jobs):
                 if job.state in ENDED or job.state == "waiting":
                     await self._settle(job)
-            for one in self.log.reader.now(tray.voted):
+            for one in self.log.reader.now(memory.voted):
                 try:
                     await self.decide(one.agent, one.id, approved=True, by=f"vote {one.vote}")
                 except (Refused, BadDefinition) as why:  # it is tried again at the next look
@@ -85,12 +85,12 @@ class Guard(msgspec.Struct, eq=False, kw_only=True):
     async def _settle(self, job: GuardJob) -> None:
         found: tuple[Extracted, ...] = ()
         if job.state == "done" and job.purpose == "extract":
-            evidence = tray.evidence_of(job)
+            evidence = memory.evidence_of(job)
             known: dict[AgentKey, tuple[str, ...]] = {}
             for key in evidence.agents.values():
-                memory = await trio.to_thread.run_sync(self._memory, key, self.log.reader.now(agents.row, key))
-                texts = (one.entry.value for one in memory.kept)
-                known[key] = (*texts, *await self.log.reader.read(tray.proposed, key))
+                files = await trio.to_thread.run_sync(self._memory, key, self.log.reader.now(agents.row, key))
+                texts = (one.entry.value for one in files.kept)
+                known[key] = (*texts, *await self.log.reader.read(memory.proposed, key))
             found = await trio.to_thread.run_sync(extracted, job.text, evidence, known)  # much may be known
         await self.log.writer.commit(settle, job, found)
         if (over := self._over.get(job.id)) is not None:
@@ -124,14 +124,14 @@ class Guard(msgspec.Struct, eq=False, kw_only=True):
     async def _answered(self, number: int) -> GuardJob | None:
         over = self._over.setdefault(number, trio.Event())
         try:
-            job = self.log.reader.now(tray.job_of, number)
+            job = self.log.reader.now(memory.job_of, number)
             if job is None or job.settled:
                 return job
             with trio.move_on_after(self.answer_seconds):
                 await over.wait()
-                return self.log.reader.now(tray.job_of, number)
+                return self.log.reader.now(memory.job_of, number)
             await self.log.writer.commit(give_up, number)
-            return self.log.reader.now(tray.job_of, number)
+            return self.log.reader.now(memory.job_of, number)
         finally:
             self._over.pop(number, None)
 
@@ -144,7 +144,7 @@ class Guard(msgspec.Struct, eq=False, kw_only=True):
     async def report(self, key: AgentKey) -> TrayReport:
         """The tray of ``key``. Raises Refused (unknown_agent)."""
         self._check(key)
-        return await self.log.reader.read(tray.report, key)
+        return await self.log.reader.read(memory.tray_report, key)
 
     async def decide(self, key: AgentKey, name: str, *, approved: bool, by: str) -> TrayRow:
         """Take what is proposed into the memory of ``key``, or do not. Raises Refused.
@@ -153,11 +153,11 @@ class Guard(msgspec.Struct, eq=False, kw_only=True):
         """
         self._check(key)
         async with self._lock:
-            one = tray.check_open(await self.log.reader.read(tray.find, key, name), approved=approved)
+            one = memory.check_open(await self.log.reader.read(memory.find_in_tray, key, name), approved=approved)
             if approved and one.state == "open":
                 place = self.contexts.place(key, self.log.reader.now(agents.row, key))
                 await trio.to_thread.run_sync(self._keep, place, one)
-            return await self.log.writer.commit(tray.decide, key, name, approved=approved, by=by)
+            return await self.log.writer.commit(memory.decide_in_tray, key, name, approved=approved, by=by)
 
     def _keep(self, place: ContextPlace, one: TrayRow) -> None:
         source = Source(messages=one.messages, class_=one.trust, by=BY)

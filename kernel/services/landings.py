@@ -37,10 +37,11 @@ from kernel.policy.tasks import claim_on
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.timers import reconcile
-from kernel.store import landings, quotas, tasks, workflows, worktrees
+from kernel.store import attempts, tasks, workflows
 from kernel.store.feed import Wake
-from kernel.store.landings import Landing
+from kernel.store.transitions import landings, worktrees
 from kernel.store.transitions.landings import (
+    Landing,
     MergePlan,
     Return,
     Sound,
@@ -50,8 +51,8 @@ from kernel.store.transitions.landings import (
     landings_checked,
     landings_merged,
 )
+from kernel.store.transitions.worktrees import Worktree
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.worktrees import Worktree
 from kernel.store.writer import Log
 from kernel.workflows.setup import CheckOutcome, CheckRun, check_merge, conflict_text, red_text
 from protocol.api.merges import MergeInfo, MergeOutcome
@@ -319,7 +320,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
                 tip = await self.repository.tip(tree, box=box)
                 work, _hops = self.log.reader.now(landings.work_of, landing.run, tree.name)
                 if tip is not None:
-                    limits = self.log.reader.now(quotas.limits_of, tree.agent, record.space)
+                    limits = self.log.reader.now(attempts.limits_of, tree.agent, record.space)
                     sides[tree.branch] = Side(tree.name, tree.branch, tip, work, limits)
         env = {"AGENT_WORKFLOW": record.name, "AGENT_TAG": record.tag, "AGENT_RUN": run_id(record.id)}
         folder = trees[0].folder if trees else ""

@@ -21,10 +21,11 @@ from kernel.services.node_files import NodeFiles
 from kernel.services.node_trees import LENT, NodeTrees, private_box
 from kernel.services.nodes import Nodes
 from kernel.services.timers import reconcile
-from kernel.store import workflows, worktrees
+from kernel.store import workflows
 from kernel.store.feed import Wake
+from kernel.store.transitions import worktrees
+from kernel.store.transitions.worktrees import Worktree
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.worktrees import Worktree
 from protocol.errors import Refused
 from protocol.names import AGENT_BRANCHES, run_id
 

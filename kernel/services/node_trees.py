@@ -32,10 +32,11 @@ from kernel.services.preparation import NotHome, Preparation, Prepared
 from kernel.services.tree_work import Away, TreeWork
 from kernel.services.working_directory import folder_name
 from kernel.services.worktrees import Worktrees
-from kernel.store import workflows, worktrees
-from kernel.store.reader import Reader
+from kernel.store import workflows
+from kernel.store.database import Reader
+from kernel.store.transitions import worktrees
 from kernel.store.transitions.lease import Leased
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.worktrees import WorktreeSetup, run_steps
 from protocol.agent import AgentDefinition

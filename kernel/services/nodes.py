@@ -28,7 +28,7 @@ from kernel.services.node_connection import NodeConnection, Transport, engine_tr
 from kernel.services.node_listener import FOLDER, NodeListener
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import instructions, nodes
-from kernel.store.reader import Reader
+from kernel.store.database import Reader
 from kernel.store.transaction import emit_log
 from kernel.store.waits import waiting_for_node
 from kernel.store.writer import Log

@@ -26,9 +26,9 @@ from kernel.procs.attempt_dir import LOCK_FILE
 from kernel.services.worktrees import WorktreeSweep
 from kernel.source.restore_journal import ASIDE
 from kernel.source.safe_paths import open_file, open_folder, room_of
-from kernel.store import worktrees
 from kernel.store.checkup import free_and_whole
-from kernel.store.reader import Reader
+from kernel.store.database import Reader
+from kernel.store.transitions import worktrees
 from kernel.store.transitions.retention import give_back
 from kernel.store.writer import Writer
 from protocol.api.kernel import PrunedRow, PruneGroup, PruneKept, PruneReport, PruneRequest

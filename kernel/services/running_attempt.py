@@ -35,7 +35,7 @@ from kernel.services.work_places import WorkPlace
 from kernel.services.worker_link import DeltaBatch, PathWarnings, StderrTail, WorkerNotReading
 from kernel.store.attempts import narrow
 from kernel.store.circuit_breakers import move_probe, probed_by
-from kernel.store.errors import StorageFailed
+from kernel.store.schema import StorageFailed
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 from protocol.agent import SCOPES, Restart, Retry, scopes_of

@@ -17,9 +17,10 @@ import trio
 
 from kernel.policy.run_completion import RunCompletion, run_completion
 from kernel.services.timers import reconcile
-from kernel.store import landings, run_outcomes, workflows
+from kernel.store import run_outcomes, workflows
 from kernel.store.feed import Wake
 from kernel.store.transaction import Transaction
+from kernel.store.transitions import landings
 from kernel.store.transitions.limits import limit
 from kernel.store.transitions.runs import RunJudgement, end_run
 from kernel.store.writer import Log

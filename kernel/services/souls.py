@@ -21,7 +21,7 @@ from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, souls
 from kernel.store.agents import AgentRecord
 from kernel.store.attempts import Identity
-from kernel.store.reader import Reader
+from kernel.store.database import Reader
 from kernel.store.souls import SoulStanding, Suggestion
 from kernel.store.transaction import Transaction
 from kernel.store.writer import Writer

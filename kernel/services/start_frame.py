@@ -34,9 +34,9 @@ from kernel.agents.trust import TrustedFiles, agent_units, demands_text, missing
 from kernel.policy.circuit_breaker import Endpoint
 from kernel.policy.prompt_budget import tokens
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
-from kernel.store import approvals, entries, message_trust
+from kernel.store import approvals, entries, messages
+from kernel.store.database import Reader
 from kernel.store.entries import FrozenPrompt
-from kernel.store.reader import Reader
 from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
@@ -321,7 +321,7 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             endpoint=_endpoint(leased, resolved),
             snapshot=opened.snapshot,
             beside="" if working_directory.top == root else root,
-            seen=self.reader.now(message_trust.of_start, leased, definition.backend, prompt.parts),
+            seen=self.reader.now(messages.trust_of_start, leased, definition.backend, prompt.parts),
         )
 
     def _check_trust(

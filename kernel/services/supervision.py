@@ -17,8 +17,8 @@ import trio
 from kernel.policy.retry import HOUR_MS, OF_SERVICES, Backoff, CrashRecord, Stop, after_crash
 from kernel.source.safe_paths import root_fault
 from kernel.store.checkup import kept_by, outstanding
-from kernel.store.errors import StorageFailed
-from kernel.store.reader import Reader
+from kernel.store.database import Reader
+from kernel.store.schema import StorageFailed
 from kernel.store.transaction import emit_log
 from kernel.store.writer import Writer
 from protocol.errors import Refused

@@ -26,13 +26,12 @@ from kernel.services.logins import Logins
 from kernel.services.preparation import Preparation, Prepared
 from kernel.services.working_directory import Confinement
 from kernel.services.worktrees import Worktrees
-from kernel.store import worktrees
 from kernel.store.attempts import Identity
-from kernel.store.reader import Reader
+from kernel.store.database import Reader
+from kernel.store.transitions import worktrees
 from kernel.store.transitions.lease import Leased
-from kernel.store.transitions.worktrees import worktree_moved
+from kernel.store.transitions.worktrees import Worktree, worktree_moved
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.setup import CheckOutcome, CheckRun, run_check
 from protocol.agent import AgentLimits

@@ -21,7 +21,7 @@ from kernel.procs.spec import NodeLost, SpawnTransient, Spec
 from kernel.services.node_trees import FilesOnNodes
 from kernel.services.nodes import Nodes
 from kernel.services.preparation import Preparation
-from kernel.store.reader import Reader
+from kernel.store.database import Reader
 from kernel.store.transitions.lease import Leased
 from kernel.store.waits import node_is_there, wait_for_node, waiting_for_node
 from kernel.store.writer import Writer

@@ -32,7 +32,7 @@ from kernel.procs.attempt_dir import LOCK_FILE
 from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
 from kernel.store.transitions.lease import Leased
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from kernel.workflows.find import WORKFLOWS
 from osfiles.atomic_write import replacing
 from protocol.agent import AgentDefinition

@@ -21,18 +21,21 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.timers import reconcile
 from kernel.services.working_directory import WorkingDirectory
-from kernel.store import workflows, worktrees
+from kernel.store import workflows
 from kernel.store.database import has_room
 from kernel.store.feed import Feed, Wake
+from kernel.store.transitions import worktrees
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.worktrees import (
+    SHARED,
+    State,
+    Worktree,
     worktree_confined,
     worktree_going,
     worktree_gone,
     worktree_kept,
     worktree_made,
 )
-from kernel.store.worktrees import SHARED, State, Worktree
 from kernel.store.writer import Log
 from kernel.workflows.worktrees import WorktreeSetup, copy_included, run_steps
 from protocol.api.runs import DiffCommit, DiffFile, DiffStat, WorktreeDiff

@@ -14,15 +14,8 @@ from urllib.parse import quote
 import apsw
 import msgspec
 
-from kernel.store.database import (
-    BUSY_MILLISECONDS,
-    cannot_open,
-    check_integrity,
-    migrate,
-    migrations,
-    missing_migrations,
-)
-from kernel.store.errors import CannotOpen
+from kernel.store.database import BUSY_MILLISECONDS, check_integrity
+from kernel.store.schema import CannotOpen, cannot_open, migrate, migrations, missing_migrations
 from kernel.store.snapshot import SnapshotRefused, open_beside
 from kernel.store.transitions.retention import ended
 from protocol.names import run_id

@@ -14,17 +14,28 @@ import itertools
 import logging
 import os
 import time
+from collections.abc import Callable
 from glob import escape, glob
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Final
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import apsw
+import trio
 
-from kernel.fault_injection import fault_point
-from kernel.store.conversion import CONVERTED, convert, why_not_convertible
-from kernel.store.errors import CannotOpen, CannotSave, DatabaseBusy
+from kernel.store.schema import (
+    CONVERTED,
+    OPEN_SECONDS,
+    VERSION,
+    CannotOpen,
+    CannotSave,
+    DatabaseBusy,
+    cannot_open,
+    damaged,
+    migrate,
+    missing_migrations,
+    no_locks,
+)
+from protocol.errors import Refused
 
 Identity = tuple[int, int]
 """Device and inode."""
@@ -120,8 +131,6 @@ Connection = apsw.Connection
 
 MEMORY: Final = ":memory:"
 BUSY_MILLISECONDS: Final = 5000
-OPEN_SECONDS: Final = 15.0
-"""How long a lock of another program is waited for at the start, within what clients give a kernel to start."""
 TOLD_SECONDS: Final = 1.0
 """After so long it says that it waits."""
 ROOM_BYTES: Final = 1024 * 1024
@@ -174,7 +183,7 @@ class Database:
             # SQLite goes on in another mode where there is no shared memory, and says nothing.
             mode = self._writer.execute("PRAGMA journal_mode").get
             if mode not in ("wal", "memory"):
-                raise CannotOpen(f"{_without(self.path)} (journal_mode {mode})")
+                raise CannotOpen(f"{no_locks(self.path)} (journal_mode {mode})")
             if migrates:
                 self.migrate()
             else:
@@ -217,7 +226,7 @@ class Database:
 
     def schema(self) -> int:
         """Return the number of the migration that was applied last."""
-        return int(self._writer.execute(_VERSION).fetchone()[0])  # type: ignore[index]
+        return int(self._writer.execute(VERSION).fetchone()[0])  # type: ignore[index]
 
     def misplaced(self) -> str | None:
         """Return why what is written does not reach the file that is at ``path`` now; None: it does. Cheap."""
@@ -293,7 +302,7 @@ def write_anew(conn: apsw.Connection) -> None:
     """Write what is there already: whether the disk takes it is the answer. A row that stays as it was SQLite does not
     write, its version it does. Raises apsw.Error.
     """
-    conn.execute(f"{_VERSION} = {int(conn.execute(_VERSION).get or 0)}")
+    conn.execute(f"{VERSION} = {int(conn.execute(VERSION).get or 0)}")
 
 
 def saved_beside(conn: apsw.Connection) -> tuple[str, ...]:
@@ -342,119 +351,56 @@ def open_database(path: str, vfs: str | None = None, *, migrates: bool = True) -
     return Database(path, vfs, OPEN_SECONDS, migrates=migrates)
 
 
-_UNSUPPORTED: Final = frozenset(
-    {
-        apsw.SQLITE_IOERR_SHMOPEN,
-        apsw.SQLITE_IOERR_SHMSIZE,
-        apsw.SQLITE_IOERR_SHMMAP,
-        apsw.SQLITE_IOERR_SHMLOCK,
-        apsw.SQLITE_IOERR_LOCK,
-        apsw.SQLITE_IOERR_RDLOCK,
-        apsw.SQLITE_IOERR_UNLOCK,
-        apsw.SQLITE_IOERR_CHECKRESERVEDLOCK,
-        apsw.SQLITE_READONLY_CANTLOCK,
-    }
-)
-"""What a file system without shared memory or without locks answers."""
+P = ParamSpec("P")
+T = TypeVar("T")
+READERS: Final = 4
+LONGEST_SECONDS: Final = 20.0
+"""For one question: as long as a snapshot is held, the log cannot be copied back, and grows (fault SF18)."""
+_READ_STEPS: Final = 100_000
+"""Between two looks at the clock, in SQLite's virtual machine: a few milliseconds."""
 
 
-def cannot_open(path: str, error: apsw.Error) -> CannotOpen:
-    """Turn ``error`` into an error that says what is wrong, where, and what to do about it.
+class Reader:
+    """Reads, beside the writer: each sees the last commit, none can write.
 
-    Only damage is a case for a backup.
+    ``now`` is for questions with an index and a limit (microseconds), ``read`` for the others. They take any
+    function ``(connection, ...)``; which questions there are is for the modules of the tables.
     """
-    if isinstance(error, apsw.NotADBError | apsw.CorruptError):
-        return damaged(path, str(error))
-    said = f"({error})"
-    if isinstance(error, apsw.BusyError | apsw.LockedError):
-        what = f"another program has locked the database {path}, for {OPEN_SECONDS:.0f} s now"
-        return DatabaseBusy(f"{what}: find out which (fuser {path}) and end it, then start again {said}")
-    if isinstance(error, apsw.FullError):
-        return CannotOpen(f"the disk of {path} is full: free some space there, then start again {said}")
-    if isinstance(error, apsw.ProtocolError) or getattr(error, "extendedresult", 0) in _UNSUPPORTED:
-        return CannotOpen(f"{_without(path)} {said}")
-    if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError):
-        return CannotOpen(f"cannot write to the database {path}: see to its permissions and its directory's {said}")
-    return CannotOpen(
-        f"cannot use the database {path}: look into the system's log for what is wrong with its disk {said}"
-    )
 
+    def __init__(self, *, database: Database) -> None:
+        self._database = database
+        self._here = database.reader()
+        self._idle: list[apsw.Connection] = []
+        self._limiter = trio.CapacityLimiter(READERS)
 
-def _without(path: str) -> str:
-    what = f"the file system of {path} has no shared memory, or no locks, which the database needs"
-    return f"{what}: set AGENT_WORKER_HOME to a directory on a local disk"
+    def now(self, question: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask at once, on the calling thread: only what an index answers within a limit."""
+        return question(self._here, *args, **kwargs)
 
+    async def read(
+        self, question: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Ask in a thread, all of it on one snapshot. Raises Refused (busy) after LONGEST_SECONDS.
 
-def damaged(path: str, found: str) -> CannotOpen:
-    """The refusal of a file whose content is not a database of ours any more."""
-    return CannotOpen(
-        f"the database {path} is damaged: {found}. It was left as it is: "
-        f"restore it from a backup, or move the file away to start anew"
-    )
+        Cancellation: the thread finishes its question first, then Cancelled is raised.
+        """
+        return await trio.to_thread.run_sync(
+            lambda: self._ask(lambda c: question(c, *args, **kwargs)), limiter=self._limiter
+        )
 
-
-_VERSION: Final = "PRAGMA user_version"
-BASE: Final = 32
-"""The number of schema.sql: above those of earlier versions, which therefore refuse it as newer."""
-
-
-def missing_migrations(connection: apsw.Connection, path: str) -> int:
-    """Return how many migrations it lacks. Raises CannotOpen where it has some that this program does not know."""
-    known = max(migrations())
-    found = int(connection.execute(_VERSION).fetchone()[0])  # type: ignore[index]
-    if found > known:
-        raise _too_new(path, found, known)
-    return known - found
-
-
-def _too_new(path: str, found: int, known: int) -> CannotOpen:
-    return CannotOpen(
-        f"the database {path} has schema {found}, newer than this program's {known}: "
-        f"upgrade agent-worker, or move the file away to start anew"
-    )
-
-
-def migrate(connection: apsw.Connection, path: str) -> None:
-    """Apply the missing scripts, each in one transaction. Raises CannotOpen; then nothing was changed, or not all."""
-    scripts = migrations()
-    try:
-        while _apply_next(connection, scripts, path) < max(scripts):
-            pass
-    except apsw.Error as error:
-        raise cannot_open(path, error) from error
-
-
-def _apply_next(connection: apsw.Connection, scripts: dict[int, Traversable], path: str) -> int:
-    """Apply the script that follows the schema's version, inside BEGIN IMMEDIATE, where the version cannot change.
-    Returns the version that it has then.
-    """
-    fault_point("migrate.begin")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        found = int(connection.execute(_VERSION).fetchone()[0])  # type: ignore[index]
-        if found > max(scripts):
-            raise _too_new(path, found, max(scripts))
-        if found < max(scripts):
-            script = scripts[max(found + 1, BASE)].read_text("utf-8")
-            if found in CONVERTED:
-                convert(connection, found, script, path)
-            elif 0 < found < BASE:
-                raise CannotOpen(f"the database {path} is too old: {why_not_convertible(found)}")
-            else:
-                connection.execute(script).fetchall()
-        fault_point("migrate.commit")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    return int(connection.execute(_VERSION).fetchone()[0])  # type: ignore[index]
-
-
-def migrations() -> dict[int, Traversable]:
-    """Return schema.sql and the migrations from it, in order. A start reads only those that the database lacks."""
-    folder = resources.files("kernel.store.schema")
-    named = [(int(file.name.split("_")[0]), file) for file in folder.iterdir() if file.name[0].isdigit()]
-    scripts = dict(sorted([(BASE, folder / "schema.sql"), *named]))
-    assert len(scripts) == len(named) + 1, "two migrations have one number"
-    return scripts
+    def _ask(self, question: Callable[[apsw.Connection], T]) -> T:
+        connection = self._idle.pop() if self._idle else self._database.reader()
+        deadline = time.monotonic() + LONGEST_SECONDS
+        connection.set_progress_handler(lambda: time.monotonic() > deadline, _READ_STEPS)
+        try:
+            connection.execute("BEGIN")
+            return question(connection)
+        except apsw.InterruptError as error:
+            raise Refused(
+                "busy", f"reading takes more than {LONGEST_SECONDS:.0f} s", "ask for less at a time"
+            ) from error
+        finally:
+            connection.set_progress_handler(None)
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            self._idle.append(connection)

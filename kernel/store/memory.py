@@ -3,23 +3,31 @@
 The files are the truth for what is kept (kernel.agents.personal_context). A write is begun here, in a commit that
 counts it and keeps its call: a call that is made again after a crash finds there when it was made, and what was there
 before, and so whether it is still to be done. Of what was there only a digest is kept: nothing has to be purged.
+
+Trays hold what agents may want to remember of their runs; guard jobs are the questions to guards that it comes from.
 """
 
-from collections.abc import Iterable
-from typing import Final, cast
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, cast
 
 import apsw
 import msgspec
 
+from kernel.policy.guard import Evidence, Purpose
+from kernel.policy.open_items import Proposed
 from kernel.policy.provenance import GivenMessage, Shown
 from kernel.rule.draft import Author
-from kernel.store import entries, message_trust, trust
-from kernel.store.attempts import held
+from kernel.store import entries, rows, trust
+from kernel.store.attempts import held, use
 from kernel.store.idempotency import Words, find, record
-from kernel.store.messages import message_of
-from kernel.store.quotas import use
-from kernel.store.transaction import Transaction
-from protocol.names import message_id, number_of
+from kernel.store.messages import message_of, trust_of_messages
+from kernel.store.rows import Sql
+from kernel.store.transaction import Transaction, rfc3339
+from protocol.agent_memory import SourceClass
+from protocol.api.souls import TrayReport, TrayRow
+from protocol.errors import Refused
+from protocol.instruction import Status
+from protocol.names import AgentKey, message_id, number_of, place_of, run_id
 from protocol.text import encode_json
 
 
@@ -84,9 +92,128 @@ def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[s
     wanted = [seq for one in asked if (seq := number_of(one, "m")) is not None]
     values = {"asked": encode_json([*own, *wanted]).decode(), "own": encode_json(own).decode(), "agent": agent}
     said = [message_of(row) for row in conn.execute(GIVEN, values)]
-    trusts = message_trust.classes(conn, said)
+    trusts = trust_of_messages(conn, said)
     prompt = entries.prompt_of(conn, instruction)
     thread = () if prompt is None else prompt.doubted
     shown = Shown(tuple(map(message_id, own)), thread, trust.of_work(conn, number))
     messages = (GivenMessage(message_id(one.seq), one.text, trusts[one.seq]) for one in said)
     return Given(shown, {one.id: one for one in messages})
+
+
+TRAY_LETTER: Final = "t"
+
+_evidence: Final = msgspec.json.Decoder(tuple[dict[str, SourceClass], dict[str, AgentKey]])
+
+
+class GuardJob(NamedTuple):
+    """A question whose instruction stands as ``state`` says; ``settled``: nothing more is made of it."""
+
+    id: int
+    instruction: int
+    epoch: int
+    space: str
+    evidence: bytes
+    state: Status
+    text: str
+    purpose: Purpose
+    settled: bool
+
+
+open_jobs = Sql("""
+SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text, j.purpose,
+  j.state <> 'open' AS settled
+FROM guard_jobs AS j INDEXED BY guard_jobs_open CROSS JOIN instructions AS i ON i.id = j.instruction
+WHERE j.state = 'open' ORDER BY j.purpose = 'extract', j.id LIMIT 100
+""").rows(GuardJob, settled=bool)
+"""The questions that nothing was made of yet; first those that a call waits for."""
+
+
+job_of = Sql("""
+SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text, j.purpose,
+  j.state <> 'open' AS settled
+FROM guard_jobs AS j CROSS JOIN instructions AS i ON i.id = j.instruction WHERE j.id = ?
+""").row(GuardJob, settled=bool)
+"""One question; None where its space was cleared."""
+
+
+def evidence_of(job: GuardJob) -> Evidence:
+    """The guard's material when it was asked."""
+    classes, agents = _evidence.decode(job.evidence)
+    return Evidence(classes, agents)
+
+
+proposed = Sql("SELECT value FROM tray WHERE agent = ? ORDER BY id DESC LIMIT 500").column(str)
+"""The texts that were proposed to ``agent``, whatever became of them: what was rejected does not come again."""
+
+
+_messages: Final = msgspec.json.Decoder(tuple[str, ...])
+_MADE: Final[dict[str, Callable[[Any], Any]]] = {
+    "id": lambda number: f"{TRAY_LETTER}{number}",
+    "messages": _messages.decode,
+    "space": place_of,
+    "run": lambda number: None if number is None else run_id(number),
+    "at": rfc3339,
+}
+TRAY_LIST: Final = """
+SELECT id, kind, key, value, messages, trust, space, run, at_ms AS at, state, decided_by, voted AS vote FROM tray
+WHERE agent = :agent AND (:id IS NULL OR id = :id) ORDER BY id DESC LIMIT 1000
+"""
+
+
+def tray_report(conn: apsw.Connection, agent: str) -> TrayReport:
+    """The tray of ``agent``, the newest first."""
+    found = tuple(rows.each(conn.execute(TRAY_LIST, {"agent": agent, "id": None}), TRAY_LIST, TrayRow, **_MADE))
+    return TrayReport(agent=agent, open=sum(one.state == "open" for one in found), rows=found)
+
+
+def find_in_tray(conn: apsw.Connection, agent: str, name: str) -> TrayRow:
+    """One proposal. Raises Refused (not_found)."""
+    values = {"agent": agent, "id": number_of(name, TRAY_LETTER) or 0}
+    found = rows.one(conn.execute(TRAY_LIST, values), TRAY_LIST, TrayRow, **_MADE)
+    if found is None:
+        hint = f"awk agent memory {agent} tray shows it"
+        raise Refused("not_found", f"there is no {name[:40]!r} in the tray of {agent}", hint)
+    return found
+
+
+DECIDE_IN_TRAY: Final = "UPDATE tray SET state = ?, decided_by = ? WHERE id = ? AND state = 'open'"
+
+
+def decide_in_tray(tx: Transaction, agent: AgentKey, name: str, *, approved: bool, by: str) -> TrayRow:
+    """Decide about a proposal. Decided alike it is only told again. Raises Refused: not_found, conflict."""
+    one = check_open(find_in_tray(tx.conn, agent, name), approved=approved)
+    state = "approved" if approved else "rejected"
+    if one.state == "open":
+        tx.write(DECIDE_IN_TRAY, (state, by, number_of(name, TRAY_LETTER)))
+        tx.emit("memory.proposed", agent=agent, data={"kind": one.kind, "state": state})
+    return find_in_tray(tx.conn, agent, name)
+
+
+class Voted(NamedTuple):
+    """A proposal for ``agent`` that a ``vote`` said yes to, and that is still to be written."""
+
+    agent: AgentKey
+    id: str
+    vote: str
+
+
+voted = Sql(
+    "SELECT agent, id, voted AS vote FROM tray INDEXED BY tray_open WHERE state = 'open' AND voted IS NOT NULL"
+).rows(Voted, agent=AgentKey, id=_MADE["id"])
+"""Those that a vote took."""
+
+
+def check_open(one: TrayRow, *, approved: bool) -> TrayRow:
+    """``one``, if it can be decided so. Raises Refused (conflict)."""
+    if one.state == "open" and one.vote is not None and not approved:
+        raise Refused("conflict", f"{one.id} was taken by the vote {one.vote}", "memory is changed by its key")
+    if one.state not in ("open", "approved" if approved else "rejected"):
+        raise Refused("conflict", f"{one.id} is {one.state} already", "memory is changed by its key")
+    return one
+
+
+open_everywhere = Sql("""
+SELECT id, agent AS name, space, run, at_ms AS since, key, value FROM tray INDEXED BY tray_open
+WHERE state = 'open' AND voted IS NULL ORDER BY id
+""").rows(Proposed, id=_MADE["id"], space=place_of, since=rfc3339)
+"""The proposals that nobody decided about."""

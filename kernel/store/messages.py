@@ -1,24 +1,30 @@
 """Messages of spaces, and the inboxes of agents: one delivery for each message and recipient.
 
 And feedback about the work itself, by agents and by people: it wakes nobody, and is in no channel.
+
+The trust of a message is its class as an agent reads it; that of a start covers all that an attempt begins with.
 """
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, cast
 
 import apsw
 import msgspec
 
+from kernel.policy.provenance import class_of_message, class_unseen, repeats
 from kernel.rule.draft import Author
 from kernel.store import rows
-from kernel.store.attempts import held
-from kernel.store.quotas import use
+from kernel.store.attempts import held, use
 from kernel.store.rows import WHOLE, Page, Sql, delivery_sql
 from kernel.store.transaction import Transaction, rfc3339
+from kernel.store.trust import UNKNOWN, in_space, of_agent
+from protocol.agent_memory import CLASSES, SourceClass, least
+from protocol.api.instructions import PromptPart
 from protocol.api.messages import FeedbackList, FeedbackRow, InboxRow, MessageReport, Receipt
+from protocol.backends import BACKENDS
 from protocol.instruction import Status, WaitReason
 from protocol.message import USER, Message, MessageKind
-from protocol.names import InstructionId, feedback_id, instruction_id, message_id, place_of
+from protocol.names import InstructionId, feedback_id, instruction_id, message_id, number_of, place_of
 from protocol.target import flag_of
 from protocol.text import encode_json
 
@@ -286,3 +292,73 @@ def add_feedback(
     found = rows.one(earlier, FIND_FEEDBACK, FeedbackRow, id=feedback_id, at=rfc3339)
     assert found is not None, "its key is taken"
     return found
+
+
+CAUSES: Final = """
+SELECT i.id, i.trust FROM json_each(?) AS asked CROSS JOIN instructions AS i ON i.id = asked.value
+"""
+SPACE: Final = "SELECT space FROM messages WHERE seq = ?"
+
+
+def trust_of_messages(conn: apsw.Connection, said: Iterable[Message], name: str = "") -> Mapping[int, SourceClass]:
+    """Return the class of each message, by number, as the agent called ``name`` there reads them.
+
+    What an agent said is trusted as the work in which it said that; its own words count as no colleague's.
+    """
+    messages = tuple(said)
+    commanded = printed(conn, messages)
+    causes = {one.seq: number_of(one.instruction, "i") or 0 for one in messages if one.instruction is not None}
+    found = conn.execute(CAUSES, (encode_json(sorted(set(causes.values()))).decode(),)) if causes else ()
+    rows = cast("Iterable[tuple[int, int]]", found)
+    trusts: dict[int, SourceClass] = {number: CLASSES[trust] for number, trust in rows}
+    unsaid = (one.seq for one in messages if one.seq not in causes and repeats(one))
+    around: dict[int, SourceClass] = {one: in_space(conn, str(conn.execute(SPACE, (one,)).get)) for one in unsaid}
+    return {
+        one.seq: class_of_message(
+            one,
+            printed=one.seq in commanded,
+            work=trusts.get(causes[one.seq], UNKNOWN) if one.seq in causes else around.get(one.seq),
+            own=one.sender == name and one.seq in causes,
+        )
+        for one in messages
+    }
+
+
+class AnyWork(Protocol):
+    """An instruction that an attempt begins."""
+
+    @property
+    def agent(self) -> str:
+        """Its key."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The agent's name in the space."""
+        ...
+
+    @property
+    def space(self) -> str:
+        """The space that it works in."""
+        ...
+
+    @property
+    def message_seq(self) -> int:
+        """The message it was made of."""
+        ...
+
+    @property
+    def joined(self) -> Sequence[int]:
+        """Further messages that were made part of it."""
+        ...
+
+
+def trust_of_start(conn: apsw.Connection, work: AnyWork, backend: str, parts: Iterable[PromptPart]) -> SourceClass:
+    """Return the class of all that an attempt of ``backend`` begins with: its prompt and the session it goes on with.
+
+    And of what it will read unseen.
+    """
+    said = these(conn, (work.message_seq, *work.joined))
+    session: SourceClass = of_agent(conn, work.agent, work.space) if BACKENDS[backend].own_session else "user"
+    prompt: list[SourceClass] = [part.trust for part in parts if part.trust != "system" and part.kept != "left_out"]
+    return least([class_unseen(backend), session, *prompt, *trust_of_messages(conn, said, work.name).values()])

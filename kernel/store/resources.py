@@ -14,9 +14,8 @@ import apsw
 
 from kernel.rule.draft import Author
 from kernel.store import rows
-from kernel.store.attempts import held
+from kernel.store.attempts import held, use
 from kernel.store.entries import INLINE_BYTES, get, put
-from kernel.store.quotas import use
 from kernel.store.rows import Page
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.api.messages import ResourceInfo, ResourceList, ResourceText

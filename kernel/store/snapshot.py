@@ -11,10 +11,8 @@ from typing import Any, Final, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.store.conversion import CONVERTED, shape_digest, why_not_convertible
-from kernel.store.database import BASE, migrate, migrations
-from kernel.store.errors import CannotOpen
 from kernel.store.holdings import FORGETTING, PARKING
+from kernel.store.schema import BASE, CONVERTED, CannotOpen, migrate, migrations, shape_digest, why_not_convertible
 from protocol.names import AGENT_BRANCHES
 from protocol.standby import LATEST
 from protocol.voting import Binds

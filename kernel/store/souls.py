@@ -14,8 +14,7 @@ from kernel.policy.soul import MOST_OPEN, OBSERVATION_CHARACTERS, VALUE_CHARACTE
 from kernel.policy.text_diff import lines_of, unified
 from kernel.rule.draft import Author
 from kernel.store import rows
-from kernel.store.attempts import held
-from kernel.store.quotas import use
+from kernel.store.attempts import held, use
 from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.trust import of_work

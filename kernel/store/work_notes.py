@@ -12,8 +12,7 @@ import msgspec
 
 from kernel.rule.draft import Author
 from kernel.store import rows
-from kernel.store.attempts import held
-from kernel.store.quotas import use
+from kernel.store.attempts import held, use
 from kernel.store.tasks import hand_tasks
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.api.agents import AgentStatus

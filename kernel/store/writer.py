@@ -26,10 +26,9 @@ from msgspec import UNSET
 from kernel.fault_injection import fault_point
 from kernel.policy.metrics import Durations
 from kernel.rule.evaluate import CORE_TABLE, Table
-from kernel.store.database import Database
-from kernel.store.errors import StorageFailed
+from kernel.store.database import Database, Reader
 from kernel.store.log_tap import LogTap
-from kernel.store.reader import Reader
+from kernel.store.schema import StorageFailed
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.recovery import touch
 from protocol.errors import Refused

@@ -23,7 +23,6 @@ from kernel.source.diagnostics import BadDefinition
 from kernel.store import (
     agents,
     documents,
-    message_trust,
     messages,
     run_outcomes,
     souls,
@@ -32,12 +31,11 @@ from kernel.store import (
     trust,
     work_notes,
     workflows,
-    worktrees,
 )
 from kernel.store.agents import AgentRecord
-from kernel.store.message_trust import AnyWork
-from kernel.store.messages import in_hand
-from kernel.store.reader import Reader
+from kernel.store.database import Reader
+from kernel.store.messages import AnyWork, in_hand
+from kernel.store.transitions import worktrees
 from kernel.workflows.members import effective
 from protocol.agent import AgentDefinition, scopes_of
 from protocol.agent_memory import least
@@ -133,7 +131,7 @@ def instruction_prompt(
     context = msgspec.structs.replace(
         context,
         tools=offered_tools(situation_of(source.space, catalog, reader), tools, definition.scopes, definition.tools),
-        trusts=reader.now(message_trust.classes, (*thread, message, *joined), source.name),
+        trusts=reader.now(messages.trust_of_messages, (*thread, message, *joined), source.name),
         waiting=_waiting(source, reader),
         broken_attempts=reader.now(work_notes.broken_attempts, source.instruction),
         handover=reader.now(work_notes.handed_over, source.instruction),

@@ -16,8 +16,7 @@ from kernel.rule.draft import Draft
 from kernel.source.safe_paths import open_folder, root_fault
 from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.runs import StartedRun, start_run
-from kernel.store.transitions.worktrees import TreePlan
-from kernel.store.worktrees import SHARED
+from kernel.store.transitions.worktrees import SHARED, TreePlan
 from kernel.store.writer import CommitWriter
 from kernel.workflows.prepare import Prepared, kickoff_names
 from kernel.workflows.setup import run_setup

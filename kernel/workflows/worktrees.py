@@ -15,7 +15,7 @@ from kernel.git.repository import INCLUDE, Base
 from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
 from kernel.source.safe_paths import NotInside, open_file, open_folder
-from kernel.store.worktrees import PlannedTree, Worktree
+from kernel.store.transitions.worktrees import PlannedTree, Worktree
 from kernel.workflows.setup import command_fault
 from protocol.errors import Refused
 from protocol.ipc import Sandbox

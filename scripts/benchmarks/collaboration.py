@@ -14,7 +14,7 @@ import trio
 from kernel.rule.draft import Draft
 from kernel.store import messages, task_views
 from kernel.store.rows import Page
-from kernel.store.transitions import task_plans
+from kernel.store.transitions import tasks
 from kernel.store.transitions.append import append
 from kernel.store.transitions.tasks import claim
 from kernel.store.writer import Writer
@@ -75,7 +75,7 @@ def _reads(count: int) -> dict[str, list[float]]:
         long_log.finish_tasks(database.writer(), SPACE, count // DONE_SHARE)
         for number in range(WAITING):
             workspace.commit(append, Draft(kind="said", space=SPACE, sender="user", text=f"do {number}", to=("bob",)))
-        workspace.commit(task_plans.plan, SPACE, [TaskSpec(title=f"part {number}") for number in range(WAITING)])
+        workspace.commit(tasks.plan, SPACE, [TaskSpec(title=f"part {number}") for number in range(WAITING)])
         conn, bob = database.reader(), inline_key("bob", SPACE)
 
         def inbox() -> None:
@@ -121,7 +121,7 @@ async def _store_claims() -> list[float]:
         workspace = BusyWorkspace(database)
         workspace.begin()
         for _ in range(TASKS // PLANNED_AT_ONCE):
-            workspace.commit(task_plans.plan, SPACE, [TaskSpec(title="part") for _ in range(PLANNED_AT_ONCE)])
+            workspace.commit(tasks.plan, SPACE, [TaskSpec(title="part") for _ in range(PLANNED_AT_ONCE)])
         authors = [workspace.author(name) for name in MEMBERS]
         writer = Writer(database=database, clock_ms=lambda: START_MS, publish=lambda _events: None)
 

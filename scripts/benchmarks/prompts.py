@@ -17,8 +17,7 @@ from kernel.agents.workspace_prompt import PromptContext, TreeContext, workspace
 from kernel.policy.prompt_budget import tokens
 from kernel.rule.draft import Draft
 from kernel.store.agents import AgentSpec, put_agents
-from kernel.store.database import open_database
-from kernel.store.reader import Reader
+from kernel.store.database import Reader, open_database
 from kernel.store.transitions.append import append
 from kernel.store.writer import Writer
 from kernel.workflows.instruction_prompt import instruction_prompt, known_for

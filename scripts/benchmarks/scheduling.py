@@ -13,8 +13,7 @@ from kernel.policy.scheduling import Limits, choose
 from kernel.rule.draft import Draft
 from kernel.store import instructions
 from kernel.store.agents import AgentSpec, put_agents
-from kernel.store.database import Database, open_database
-from kernel.store.reader import Reader
+from kernel.store.database import Database, Reader, open_database
 from kernel.store.transitions.append import append
 from kernel.store.transitions.due import next_due_ms
 from kernel.store.writer import Writer

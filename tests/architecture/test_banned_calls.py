@@ -44,7 +44,7 @@ BANNED: Final[dict[str, Callable[[ast.Call], bool]]] = {
 }
 VIRTUAL_CLOCKS: Final = frozenset({"autojump_clock", "mock_clock"})
 ZYGOTE_SIDE: Final = frozenset(
-    {"worker/process_tree.py", "kernel/boot/container_init.py", "interface/cli/commands/start.py"}
+    {"worker/process_tree.py", "kernel/boot/service_end.py", "interface/cli/commands/start.py"}
 )
 """Zygote, keeper, process 1: single-threaded, without trio, parents by profession; they may wait for any child."""
 

@@ -96,7 +96,7 @@ OPENED: Final[dict[str, str]] = {
     "kernel/source/restore_journal.py::finish": STATE,
     "kernel/source/safe_paths.py::copy_open": "the new file of a copy, O_EXCL",
     "kernel/source/standby_place.py::copy_base": NAMED,
-    "kernel/store/database.py::_apply_next": SYSTEM,
+    "kernel/store/schema.py::_apply_next": SYSTEM,
     "kernel/store/snapshot.py::check_snapshot": SYSTEM,
     "kernel/git/clone.py::_one_pack": "the new file of a copy, O_EXCL",
     "kernel/git/exchange.py::take_commits": MADE,

@@ -98,7 +98,7 @@ PROGRAMS: Final[dict[str, Control]] = {
     "kernel/services/runs.py::check_in_subprocess trio.run_process": Control("empty", HERE, "PATIENCE_SECONDS"),
     "kernel/services/handover.py::_run trio.lowlevel.open_process": Control(OURS, HERE, "patience_seconds"),
     "kernel/adoption.py::say_whether_it_could subprocess.run": Control(OURS, HERE, "the trial's"),
-    "kernel/boot/container_init.py::serve_as_init os.fork": FORKED,
+    "kernel/boot/service_end.py::serve_as_init os.fork": FORKED,
     "kernel/boot/replacement.py::replace os.fork": FORKED,
     "kernel/boot/replacement.py::_execute os.execv": Control(OURS, HERE, "the guardian's", "the new version's"),
     # On a node.

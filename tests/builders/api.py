@@ -62,16 +62,15 @@ from kernel.services.upgrade import Upgrade
 from kernel.services.working_directory import CliHomes
 from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.store.attempts import Identity
-from kernel.store.database import MEMORY
+from kernel.store.database import MEMORY, Reader
 from kernel.store.feed import Feed, Wake
 from kernel.store.idempotency import SingleFlight
-from kernel.store.reader import Reader
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.landings import MergePlan
 from kernel.store.transitions.lease import Leased, lease
+from kernel.store.transitions.worktrees import Worktree
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.worktrees import Worktree
 from kernel.store.writer import Log, Writer
 from kernel.workflows.instruction_prompt import settings_of
 from kernel.workflows.remote import Remotes

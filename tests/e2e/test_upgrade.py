@@ -12,7 +12,7 @@ import pytest
 
 from kernel.boot.replacement import PATIENCE
 from kernel.fault_injection import AT
-from kernel.store.database import migrations
+from kernel.store.schema import migrations
 from protocol.version import VERSION
 from tests.e2e.processes import wait_until
 from tests.e2e.versions import append, make_version
@@ -267,7 +267,7 @@ def test_the_schema_is_brought_up_to_date_once_there_is_no_way_back(project: Pro
     number = max(migrations()) + 1
     for name, script in (("bad", "SELECT a FROM nowhere;"), ("good", "CREATE TABLE upgraded_to (a) STRICT;")):
         other = make_version(tmp_path / name, "9.9.9")
-        file = other / "tree" / "kernel" / "store" / "schema" / f"{number:04}_next.sql"
+        file = other / "tree" / "kernel" / "store" / f"{number:04}_next.sql"
         file.write_text(f"{script.replace('(a)', '(a TEXT)')}\nPRAGMA user_version = {number};\n")
     instruction = at_work(project)
     bad = upgrade(project, str(tmp_path / "bad"))

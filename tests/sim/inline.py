@@ -11,7 +11,7 @@ from typing import Any
 import trio
 
 from kernel.store.database import Database
-from kernel.store.errors import StorageFailed
+from kernel.store.schema import StorageFailed
 from kernel.store.transaction import Transaction
 from kernel.store.writer import Writer
 from protocol.events import Event

@@ -26,8 +26,8 @@ from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import WAKING, Deadlines, Schedules
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths
+from kernel.store.database import Reader
 from kernel.store.feed import Feed
-from kernel.store.reader import Reader
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import end_ephemeral

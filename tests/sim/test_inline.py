@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from kernel.store.database import MEMORY, open_database
-from kernel.store.errors import StorageFailed
+from kernel.store.database import MEMORY, Reader, open_database
 from kernel.store.feed import Feed
-from kernel.store.reader import Reader
+from kernel.store.schema import StorageFailed
 from kernel.store.transaction import Transaction, emit_log
 from protocol.events import Event
 from tests.contracts import Check

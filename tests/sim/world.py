@@ -19,8 +19,8 @@ from kernel.operations.operation import Actor
 from kernel.rule.draft import Author, Draft
 from kernel.store.attempts import Identity
 from kernel.store.database import Database
-from kernel.store.errors import StorageFailed
 from kernel.store.idempotency import RequestKey
+from kernel.store.schema import StorageFailed
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.voting import create, vote

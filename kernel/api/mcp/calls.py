@@ -23,9 +23,8 @@ from kernel.policy.documents import Clashing
 from kernel.policy.provenance import ToolResult
 from kernel.rule.draft import Author
 from kernel.store import grants, spaces, trust
-from kernel.store.attempts import Identity
+from kernel.store.attempts import Identity, QuotaReached, tell_reached
 from kernel.store.idempotency import RequestKey
-from kernel.store.quotas import QuotaReached, tell_reached
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.grants import under_grant, use
 from kernel.store.transitions.spaces import missing

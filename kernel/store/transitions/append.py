@@ -9,10 +9,9 @@ import msgspec
 from kernel.rule.draft import Author, Draft, Fact
 from kernel.store import idempotency, spaces
 from kernel.store.agents import AgentSpec, put_agents
-from kernel.store.attempts import Held, held
+from kernel.store.attempts import Held, held, use
 from kernel.store.idempotency import RequestKey, UnkeyedCall, Words, find_response, record_response
-from kernel.store.quotas import use
-from kernel.store.rule_view import TransactionView
+from kernel.store.rules import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import apply_effects
 from kernel.store.transitions.lease import Leased, lease

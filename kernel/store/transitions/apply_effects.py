@@ -22,8 +22,7 @@ from kernel.rule.evaluate import evaluate
 from kernel.store import tasks, waits, workflows
 from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.resources import Source, by_reference
-from kernel.store.rule_view import TransactionView
-from kernel.store.rules import count_firings, hold
+from kernel.store.rules import TransactionView, count_firings, hold
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.task_work import plan_for_rule
 from kernel.store.transitions.threads import continue_thread, inherit_questions

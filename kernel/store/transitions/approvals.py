@@ -7,8 +7,7 @@ import msgspec
 from kernel.policy.approvals import Decision, State, matches
 from kernel.rule.draft import Author, Draft, Fact
 from kernel.store.approvals import Call, Named, put_decision, put_request, put_rule, tell_request, update_wait
-from kernel.store.attempts import Held, held
-from kernel.store.quotas import use
+from kernel.store.attempts import Held, held, use
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.apply_effects import apply_fact
 from protocol.errors import Refused

@@ -5,6 +5,9 @@ The attempt of one that ends well is ended by another one, behind it: whoever wa
 It is closed by its attempt, answered or cancelled by a person, given up at a limit, or ended with an agent made at run
 time when the kernel stops cleanly. What a worker spent before it heard of a cancellation is booked late: nothing is
 free.
+
+A space below that of a run is closed once the work in it has ended and that of its opener, or the run has. Votes there
+are called off and tasks are cancelled in the same commit. An opener that does other work is woken with the last words.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,28 +15,32 @@ from typing import Final, Literal, cast
 
 import msgspec
 
-from kernel.rule.draft import Draft, Fact, InstructionOutcome
-from kernel.store import rows, waits
+from kernel.policy.spaces import is_over
+from kernel.rule.draft import Draft, Fact, InstructionOutcome, Wakes
+from kernel.store import rows, spaces, trust, waits
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import drop_requests
-from kernel.store.attempts import Ending, book_reply, end_attempt, stale
+from kernel.store.attempts import Ending, book_reply, end_attempt, forget_quotas, stale
 from kernel.store.circuit_breakers import ProviderFailure, record_failure, release_probe
 from kernel.store.entries import store_body
 from kernel.store.instructions import find
-from kernel.store.quotas import forget_quotas
 from kernel.store.rows import SpentColumns, amounts_of, delivery_sql, instruction_sql
+from kernel.store.spaces import Subspace
+from kernel.store.tasks import Change, by_number, make_step
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import tasks
 from kernel.store.transitions.apply_effects import apply_fact
 from kernel.store.transitions.journal import INSERT_ENTRY
 from kernel.store.transitions.limits import spend
-from kernel.store.transitions.space_ends import close_what_is_over
 from kernel.store.transitions.threads import answer
+from kernel.store.transitions.voting import cancel_open
+from protocol.agent_memory import least
 from protocol.errors import CLASS_OF_CAUSE, Cause, Refused
 from protocol.instruction import ENDED, Usage
 from protocol.ipc import Entry
-from protocol.message import TEXT_LIMIT_BYTES, TOO_LARGE_HINT, MessageKind
+from protocol.message import SYSTEM, TEXT_LIMIT_BYTES, TOO_LARGE_HINT, MessageKind
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of
+from protocol.text import one_line
 
 IncompleteCause = Literal["budget", "limit", "total_timeout"]
 EndStatus = Literal["done", "incomplete", "failed", "dead", "cancelled"]
@@ -318,3 +325,48 @@ def book_late(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> No
     tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *store_body(tx, _encode(entry)), tx.now_ms))
     spend(tx, agent=agent, run=run, usage=entry.usage, instruction=number)
     tx.conn.execute(BOOK, {"agent": agent, "exit": None, "now": tx.now_ms, "worked": False, **amounts_of(entry.usage)})
+
+
+LAST_CHARACTERS: Final = 4000
+"""Of what was said last, as its opener is told it."""
+
+
+def close_what_is_over(tx: Transaction, instruction: int, space: str, hops: int) -> None:
+    """Close the spaces that the end of ``instruction``, which was done in ``space``, leaves without work."""
+    for row in spaces.affected_by(tx.conn, instruction, space):
+        at_work = spaces.opener_at_work(tx.conn, row)
+        if not is_over(opener_at_work=at_work, work_open=spaces.work_open(tx.conn, row.space)):
+            continue
+        close_space(tx, row, "all work in it has ended")
+        if row.instruction != instruction:
+            _wake_opener(tx, row, hops)
+
+
+def close_space(tx: Transaction, row: Subspace, why: str) -> None:
+    """Close a space; what is open there is called off, and nobody is woken. Work in it is the caller's to end."""
+    reason = f"the space {row.name} is closed"
+    cancel_open(tx, row.space, reason)
+    for number in cast("list[tuple[int]]", tx.conn.execute(UNFINISHED, (row.space,)).fetchall()):
+        make_step(tx, by_number(tx.conn, number[0]), Change(step="cancel", by=SYSTEM, reason=reason))
+    text = f"[SPACE] {row.name} is closed: {why}"
+    apply_fact(tx, Fact(Draft(kind="system", space=row.space, sender=SYSTEM, text=text)))
+    spaces.close(tx, row.number)
+    data = {"state": "closed", "members": spaces.members(tx.conn, row.space)}
+    tx.emit("space.changed", space=row.space, agent=row.opener, data=data)
+
+
+UNFINISHED: Final = "SELECT id FROM tasks WHERE space = ? AND state IN ('open', 'ready', 'claimed') ORDER BY n DESC"
+
+
+def _wake_opener(tx: Transaction, row: Subspace, hops: int) -> None:
+    """Tell the opener, in the space of the run but not in its channel: others there need not know of the space."""
+    last = spaces.last_words(tx.conn, row.space)
+    text = f"[SPACE] {row.name}, which you opened, is closed: all work in it has ended."
+    if last is not None:
+        sender, said = last
+        lines = said[:LAST_CHARACTERS].splitlines() + (["[cut]"] if len(said) > LAST_CHARACTERS else [])
+        quoted = "\n".join(f"> {line}" for line in lines)
+        class_ = least(["agent", trust.in_space(tx.conn, row.space)])
+        text = f"{text} What @{one_line(sender)} said there last ({class_}):\n\n{quoted}"
+    payload = Wakes(agent=row.opener_key, name=row.opener)
+    apply_fact(tx, Fact(Draft(kind="due", space=row.base, sender=SYSTEM, text=text, payload=payload), hops=hops))

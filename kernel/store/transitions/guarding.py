@@ -11,14 +11,14 @@ import msgspec
 
 from kernel.policy.guard import EXTRACT, MOST_OPEN, NAME, Extracted, Purpose, guard_agent, shown
 from kernel.rule.draft import Author, Draft, GuardAsked
-from kernel.store import message_trust
+from kernel.store import messages
 from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.attempts import held
+from kernel.store.memory import GuardJob, job_of
 from kernel.store.messages import channel
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close_cancelled
-from kernel.store.tray import GuardJob, job_of
 from protocol.errors import Refused
 from protocol.guard import GuardSettings
 from protocol.instruction import ENDED
@@ -66,7 +66,7 @@ def ask_guard(tx: Transaction, space: str) -> None:
         return
     agents = {str(name): AgentKey(str(key)) for name, key in tx.conn.execute(MEMBERS, (space,))}
     said = channel(tx.conn, space, SHOWN_MESSAGES)
-    text, classes = shown(said, message_trust.classes(tx.conn, said))
+    text, classes = shown(said, messages.trust_of_messages(tx.conn, said))
     if not agents or not classes:
         return
     question = f"{EXTRACT}\n\nThe agents of {place_of(space)} are {', '.join(agents)}. What was said:\n\n{text}"

@@ -8,9 +8,8 @@ from typing import Final, Literal
 import msgspec
 
 from kernel.policy.provenance import class_of_entry
-from kernel.store.attempts import Beginning, held, stale, started, tell_started
+from kernel.store.attempts import Beginning, held, stale, started, tell_started, use
 from kernel.store.entries import FrozenPrompt, put, store_body
-from kernel.store.quotas import use
 from kernel.store.rows import amounts_of, delivery_sql, instruction_sql
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.limits import spend

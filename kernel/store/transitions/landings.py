@@ -1,23 +1,160 @@
 """Landings go on: requested once, begun, checked, and merged or refused; what was refused may become work again."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import apsw
 import msgspec
 
-from kernel.policy.landing import TRANSITIONS, LandingStep
+from kernel.policy.landing import TRANSITIONS, LandingState, LandingStep, LastDelivery, Queued
 from kernel.rule.draft import Draft
-from kernel.store import landings, workflows
-from kernel.store.landings import Landing, LandingTerms, merge_id
-from kernel.store.transaction import Transaction
+from kernel.store import rows, workflows
+from kernel.store.rows import Sql
+from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from kernel.store.transitions.append import Appended, append_all
 from kernel.store.workflows import WorkflowRecord
-from protocol.api.merges import MergeOutcome, MergeRequest
+from protocol.api.merges import MergeInfo, MergeOutcome, MergeRequest
 from protocol.errors import Refused
 from protocol.message import SYSTEM
 from protocol.names import InstructionId, branch_fault, run_id
 from protocol.workflow import RUN_SECONDS, Deliver
+
+
+class LandingTerms(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The terms that were asked for: the branches of all agents, or of the one; and what happens with them."""
+
+    agent: str | None = None
+    squash: bool = False
+    check: str | None = None
+    give_back: bool = False
+
+
+class Landing(Queued, frozen=True):
+    """One landing. Of one that is checked, ``branch`` is to be moved from ``expected`` to ``tip``."""
+
+    run: int
+    space: str
+    state: LandingState
+    terms: LandingTerms
+    delivers: bool
+    after: int
+    tries: int
+    expected: str
+    tip: str
+    result: str
+    outcome: MergeOutcome
+    requested_ms: int
+    ended_ms: int | None
+
+
+_terms: Final = msgspec.json.Decoder(LandingTerms)
+_outcome: Final = msgspec.json.Decoder(MergeOutcome)
+
+
+def _landing(
+    id: int, repository: str, branch: str, terms: bytes, delivers: int, outcome: bytes, **columns: object
+) -> Landing:
+    asked = _terms.decode(terms)
+    return Landing(
+        id=id,
+        repository=repository,
+        branch=branch,
+        check=asked.check,
+        terms=asked,
+        delivers=bool(delivers),
+        outcome=_outcome.decode(outcome),
+        **columns,  # type: ignore[arg-type]
+    )
+
+
+COLUMNS: Final = """
+SELECT id, run, space, repository, state, branch, terms, delivers, after, tries, expected, tip, result, outcome,
+  requested_ms, ended_ms
+FROM landings
+"""
+
+
+unfinished = Sql(f"""
+{COLUMNS} WHERE state IN ('requested', 'merging', 'checked') ORDER BY id LIMIT 1000
+""").rows(_landing)
+"""Those that have not ended, in the order in which they were asked for: the first thousand."""
+
+
+by_id = Sql(f"{COLUMNS} WHERE id = ?").row(_landing)
+"""One of them."""
+
+
+NEWEST: Final = f"{COLUMNS} WHERE run = :run AND (NOT :delivers OR delivers) ORDER BY id DESC LIMIT 1"
+
+
+def newest(conn: apsw.Connection, run: int, *, delivers: bool = False) -> Landing | None:
+    """The one of ``run`` that was asked for last; of those that its workflow's file asked for, if it ``delivers``."""
+    return rows.one(conn.execute(NEWEST, {"run": run, "delivers": delivers}), NEWEST, _landing)
+
+
+BEFORE: Final = f"{COLUMNS} WHERE run = ? AND id < ? AND delivers ORDER BY id DESC LIMIT 1"
+
+
+def came_back_unchanged(conn: apsw.Connection, landing: Landing, agent: str, tip: str) -> bool:
+    """Return whether the last delivery of the run was given back to ``agent`` already, whose branch is at ``tip``
+    still: it is not given back once more.
+    """
+    before = rows.one(conn.execute(BEFORE, (landing.run, landing.id)), BEFORE, _landing) if landing.delivers else None
+    if before is None or not before.outcome.returned_to:
+        return False
+    return any((one.agent, one.tip) == (agent, tip) for one in before.outcome.branches)
+
+
+def last_delivery(conn: apsw.Connection, run: int) -> LastDelivery | None:
+    """The newest landing that the workflow's file asked for in ``run``."""
+    found = newest(conn, run, delivers=True)
+    return None if found is None else LastDelivery(found.state, found.after, found.outcome.why)
+
+
+newest_instruction = Sql("SELECT coalesce(max(id), 0) FROM instructions WHERE run = ?").scalar(int)
+"""Return the number of the last instruction of ``run``; 0: there is none."""
+
+
+WORK: Final = """
+SELECT id, max(hops) OVER () FROM instructions WHERE run = ? AND name = ? ORDER BY id DESC LIMIT 50
+"""
+
+
+def work_of(conn: apsw.Connection, run: int, name: str) -> tuple[tuple[int, ...], int]:
+    """The last instructions of the agent ``name`` in ``run``, the oldest first, and the hops they had at the most."""
+    found = cast("list[tuple[int, int]]", conn.execute(WORK, (run, name)).fetchall())
+    return tuple(number for number, _ in reversed(found)), max((hops for _, hops in found), default=0)
+
+
+repository_of = Sql("SELECT repository FROM worktrees WHERE run = ? ORDER BY agent LIMIT 1").optional(str)
+"""The repository of the working trees of ``run``, also of those that are gone; None: it never had one."""
+
+
+began_on = Sql("SELECT began_on FROM workflows WHERE id = ?").scalar(str, "")
+"""The branch that the working trees of ``run`` began from; "": none, or nobody noted it."""
+
+
+def merge_id(landing: int) -> str:
+    """``g3``."""
+    return f"g{landing}"
+
+
+def info_of(landing: Landing) -> MergeInfo:
+    """The landing as people see it."""
+    return MergeInfo(
+        id=merge_id(landing.id),
+        run=run_id(landing.run),
+        state=landing.state,
+        into=landing.branch,
+        squash=landing.terms.squash,
+        check=landing.terms.check,
+        delivers=landing.delivers,
+        tries=landing.tries,
+        requested_at=rfc3339(landing.requested_ms),
+        ended_at=optional_rfc3339(landing.ended_ms),
+        **{name: getattr(landing.outcome, name) for name in MergeOutcome.__struct_fields__},
+    )
+
 
 INSERT: Final = """
 INSERT INTO landings (run, space, repository, state, branch, terms, delivers, after, requested_ms)
@@ -39,13 +176,13 @@ def plan_landing(
     conn: apsw.Connection, record: WorkflowRecord, asked: MergeRequest, deliver: Deliver | None
 ) -> MergePlan:
     """The landing that ``asked`` comes to for the run ``record``. Raises Refused (bad_request): no branch for it."""
-    repository = landings.repository_of(conn, record.id)
+    repository = repository_of(conn, record.id)
     if repository is None:
         raise Refused("bad_request", f"{run_id(record.id)} has nothing to merge: {NO_TREES}")
     own = deliver or Deliver()
     branch = asked.into
     if branch is None:
-        branch = own.into or landings.began_on(conn, record.id) or None
+        branch = own.into or began_on(conn, record.id) or None
     if branch is None:
         text = f"nobody noted which branch {run_id(record.id)} began from"
         raise Refused("bad_request", text, "name the branch to merge into: --into BRANCH")
@@ -65,14 +202,14 @@ def request_landing(tx: Transaction, record: WorkflowRecord, plan: MergePlan, *,
         "branch": plan.branch,
         "terms": msgspec.json.encode(plan.terms),
         "delivers": delivers,
-        "after": landings.newest_instruction(tx.conn, record.id),
+        "after": newest_instruction(tx.conn, record.id),
         "now": tx.now_ms,
     }
     tx.conn.execute(INSERT, values)
     number = tx.conn.last_insert_rowid()
     data = {"id": merge_id(number), "run": run_id(record.id), "into": plan.branch}
     tx.emit("merge.requested", space=record.space, data=data)
-    found = landings.by_id(tx.conn, number)
+    found = by_id(tx.conn, number)
     assert found is not None, number
     return found
 
@@ -91,7 +228,7 @@ def _step(
     *,
     moves: tuple[str, str, str] = ("", "", ""),
 ) -> bool:
-    now = landings.by_id(tx.conn, landing.id)
+    now = by_id(tx.conn, landing.id)
     if now is None or step not in TRANSITIONS[now.state]:
         return False
     state = TRANSITIONS[now.state][step]
@@ -132,7 +269,7 @@ def begin_landings(tx: Transaction, batch: Sequence[Landing]) -> tuple[Landing, 
         if record is None or (one.delivers and record.state != "running"):
             _step(tx, one, "refuse", MergeOutcome(why=STOPPED))
         elif _step(tx, one, "begin", MergeOutcome()):
-            found = landings.by_id(tx.conn, one.id)
+            found = by_id(tx.conn, one.id)
             assert found is not None, one
             begun.append(found)
     return tuple(begun)
@@ -156,7 +293,7 @@ def landings_checked(tx: Transaction, batch: Sequence[Sound], expected: str, tip
     """Note from where to where the branch is to be moved, before it is."""
     for one in batch:
         _step(tx, one.landing, "pass", one.outcome, moves=(expected, tip, one.result))
-    found = (landings.by_id(tx.conn, one.landing.id) for one in batch)
+    found = (by_id(tx.conn, one.landing.id) for one in batch)
     return tuple(one for one in found if one is not None and one.state == "checked")
 
 
@@ -195,7 +332,7 @@ def give_back(tx: Transaction, landing: Landing, returns: Sequence[Return]) -> t
     made: list[InstructionId] = []
     why = ""
     for one in returns:
-        hops = landings.work_of(tx.conn, landing.run, one.agent)[1] + 1
+        hops = work_of(tx.conn, landing.run, one.agent)[1] + 1
         draft = Draft(
             kind="said", space=record.space, sender=SYSTEM, text=one.text, to=(one.agent,), mentions=(), hops=hops
         )

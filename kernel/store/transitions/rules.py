@@ -13,7 +13,7 @@ from kernel.policy.rules import check_params, normal
 from kernel.rule.assignment import channel_of
 from kernel.rule.draft import Author, Draft, RuleInvoked
 from kernel.store import rules
-from kernel.store.rule_view import TransactionView
+from kernel.store.rules import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Speaker, speaker
 from protocol.agent import Scope

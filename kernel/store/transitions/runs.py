@@ -18,21 +18,21 @@ from kernel.policy.run_completion import (
     run_completion,
 )
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
-from kernel.store import agents, documents, landings, run_outcomes, spaces, voting, workflows
+from kernel.store import agents, documents, run_outcomes, spaces, voting, workflows
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.feed import event_range
 from kernel.store.idempotency import RequestKey, find_response, record_response
 from kernel.store.mirrors import mark_redo
 from kernel.store.tasks import unfinished
 from kernel.store.transaction import Transaction
-from kernel.store.transitions import tasks
+from kernel.store.transitions import landings, tasks
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.close import close_cancelled, close_incomplete
+from kernel.store.transitions.close import close_space as close_below
 from kernel.store.transitions.guarding import ask_guard
 from kernel.store.transitions.landings import plan_landing, request_landing
 from kernel.store.transitions.rules import define_of_file
-from kernel.store.transitions.space_ends import close as close_below
-from kernel.store.transitions.task_plans import plan_of_file
+from kernel.store.transitions.tasks import plan_of_file
 from kernel.store.transitions.voting import ELECTION, HeldKickoff, call_off, elect_owner, expire_proposals
 from kernel.store.transitions.worktrees import TreePlan, plan_worktrees
 from kernel.store.workflows import running_runs

@@ -2,20 +2,135 @@
 
 The message is in the channel, as one about a document is, and in the colleague's inbox; it wakes nobody. What it says
 is quoted, each entry with its source and its trust.
+
+The audit has a row for each answer that agents were given of each other's memory, in the commit that lets it out. A row
+has the keys of the entries, the receiver and the lengths, never the texts. It also has what a guard's model kept out of
+a memory, or put elsewhere.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
+import apsw
 import msgspec
 
-from kernel.policy.curation import Given
+from kernel.policy.curation import Given, Verdict, given
+from kernel.policy.guard import NAME
 from kernel.rule.draft import Author, Draft
-from kernel.store import audit
-from kernel.store.transaction import Transaction
+from kernel.store import rows
+from kernel.store.attempts import Held, held, use
+from kernel.store.rows import Page
+from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.transitions.append import speaker
+from protocol.agent_memory import Entry
+from protocol.api.history import AuditGiven, AuditKind, AuditList, AuditRow
 from protocol.errors import Refused
-from protocol.names import message_id
+from protocol.names import AgentKey, instruction_id, message_id, place_of
+from protocol.text import encode_json
+
+LETTER: Final = "u"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A question for the memory of a colleague. ``owner`` is that one's key, ``name`` what it is called there."""
+
+    owner: AgentKey
+    name: str
+    query: str
+
+
+INSERT: Final = """
+INSERT INTO audit (kind, at_ms, owner, owner_name, receiver, receiver_name, space, instruction, query, given, withheld,
+  note)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+"""
+MEMBER: Final = "SELECT 1 FROM members WHERE space = ? AND agent = ?"
+
+
+def record_ask(tx: Transaction, asked: Asked, given: Sequence[Given], *, author: Author, note: str = "") -> str:
+    """Write down that the author is given ``given``, and in a ``note`` how. Returns the id of the row.
+
+    Raises Refused: stale_attempt, quota_reached, and not_a_participant where whom it asked is not there any more.
+    """
+    holder = held(tx.conn, author.instruction, author.epoch)
+    if tx.conn.execute(MEMBER, (holder.space, asked.owner)).fetchone() is None:
+        raise Refused("not_a_participant", f"{asked.name} is not a member of {place_of(holder.space)}")
+    use(tx, holder, messages=1, text=asked.query)
+    return _insert(
+        tx, "ask", holder, (asked.owner, asked.name), (holder.agent, holder.name), asked.query, given, 0, note
+    )
+
+
+def record_share(
+    tx: Transaction, holder: Held, receiver: tuple[str, str], given: Sequence[Given], withheld: int
+) -> str:
+    """Write down what ``holder`` shares of its own memory with ``receiver`` (its key and name)."""
+    return _insert(tx, "share", holder, (holder.agent, holder.name), receiver, "", given, withheld)
+
+
+TELL: Final = "UPDATE guard_jobs SET told = 1 WHERE id = ? AND told = 0 RETURNING id"
+
+
+def record_verdict(tx: Transaction, job: int, verdict: Verdict, entry: Entry, *, author: Author) -> None:
+    """Write down, once for each ``job``, what a guard's model made of ``entry``. Raises Refused (stale_attempt)."""
+    holder = held(tx.conn, author.instruction, author.epoch)
+    if tx.conn.execute(TELL, (job,)).fetchone() is None:
+        return
+    owner = (holder.agent, holder.name)
+    note = f"{entry.tier} to {verdict.tier}: {verdict.why}" if verdict.kept else verdict.why
+    withheld = 0 if verdict.kept else 1
+    kind: AuditKind = "moved" if verdict.kept else "refused"
+    _insert(tx, kind, holder, owner, (NAME, NAME), "", (given(entry, ()),), withheld, note)
+
+
+def _insert(
+    tx: Transaction,
+    kind: AuditKind,
+    holder: Held,
+    owner: tuple[str, str],
+    receiver: tuple[str, str],
+    query: str,
+    given: Sequence[Given],
+    withheld: int,
+    note: str = "",
+) -> str:
+    told = [
+        AuditGiven(key=one.key, visibility=one.visibility, trust=one.trust, characters=len(one.text), cut=one.cut)
+        for one in given
+    ]
+    row = (
+        kind, tx.now_ms, *owner, *receiver, holder.space, holder.number, query, encode_json(told), withheld, note,
+    )  # fmt: skip
+    number = int(tx.conn.execute(INSERT, row).get)
+    return f"{LETTER}{number}"
+
+
+_given: Final = msgspec.json.Decoder(tuple[AuditGiven, ...])
+_MADE: Final[dict[str, Callable[[Any], Any]]] = {
+    "id": lambda number: f"{LETTER}{number}",
+    "at": rfc3339,
+    "space": place_of,
+    "instruction": instruction_id,
+    "given": _given.decode,
+}
+
+NEWEST: Final = """
+SELECT id, kind, at_ms AS at, owner_name AS owner, receiver_name AS receiver, space, instruction, query, given,
+  withheld, note
+FROM audit
+WHERE (:agent IS NULL OR owner_name = :agent OR receiver_name = :agent) AND (:before IS NULL OR id < :before)
+ORDER BY id DESC LIMIT :limit
+"""
+COUNT: Final = "SELECT count(*) FROM audit WHERE :agent IS NULL OR owner_name = :agent OR receiver_name = :agent"
+
+
+def newest(conn: apsw.Connection, page: Page, agent: str | None = None) -> AuditList:
+    """The rows before that of ``page``, of which ``agent`` (its name) is one side. Ask in a thread."""
+    values = {"agent": agent, "before": page.after, "limit": page.limit + 1}
+    found = rows.all_(conn.execute(NEWEST, values), NEWEST, AuditRow, **_MADE)
+    shown, following = page.cut(found, lambda row: row.id)
+    return AuditList(rows=shown, total=int(conn.execute(COUNT, {"agent": agent}).get), next=following)
+
 
 WITHHELD: Final = "an entry is given if it is there, and shareable or public, and not kept to another space"
 
@@ -55,7 +170,7 @@ def share(
     text = "\n\n".join([opening, *map(_shown, given)])
     draft = Draft(kind="document", space=space, sender=who.name, text=text, mentions=(receiver[1],))
     seq = who.say(tx, draft).first_seq
-    audit.record_share(tx, who.held, receiver, given, len(withheld))
+    record_share(tx, who.held, receiver, given, len(withheld))
     note = WITHHELD if withheld else ""
     return who.keep(tx, MemoryShared(message_id=message_id(seq), shared=keys, withheld=withheld, note=note))
 

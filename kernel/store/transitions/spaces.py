@@ -12,11 +12,10 @@ from kernel.policy.spaces import Refusal, RunSpaces
 from kernel.rule.assignment import channel_of, not_running
 from kernel.rule.draft import Author, Draft
 from kernel.store import spaces, workflows
-from kernel.store.rule_view import TransactionView
+from kernel.store.rules import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Speaker, speaker
-from kernel.store.transitions.close import close_cancelled
-from kernel.store.transitions.space_ends import close
+from kernel.store.transitions.close import close_cancelled, close_space
 from kernel.store.transitions.tasks import give_out
 from protocol.errors import Refused
 from protocol.names import SpaceId, base_space, is_below, is_personal, message_id, place_of, split_space
@@ -112,7 +111,7 @@ def close_by_person(tx: Transaction, space: str) -> None:
     if row is not None and row.closed_ms is None:
         _end_work(tx, row.space, None)
         if spaces.is_open(tx.conn, row.space):  # the end of its work may have closed it
-            close(tx, row, "a person closed it")
+            close_space(tx, row, "a person closed it")
 
 
 OPEN_WORK: Final = """

@@ -11,7 +11,7 @@ from kernel.policy.tasks import check_plan, claims_against, find_cycle, next_ste
 from kernel.rule.draft import Draft, TaskGiven
 from kernel.rule.effects import PlanTask
 from kernel.store import tasks
-from kernel.store.rule_view import TransactionView
+from kernel.store.rules import TransactionView
 from kernel.store.tasks import Change, NewTask, TaskRow, make_step, task_id
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused

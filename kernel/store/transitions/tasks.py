@@ -1,8 +1,10 @@
-"""Tasks: claimed, done, failed, cancelled, given out; and what follows from that, in the same commit.
+"""Tasks: planned, claimed, done, failed, cancelled, given out; and what follows from that, in the same commit.
 
 Without an author it is the user who acts, who may end any task. An agent's call is recorded: made again, it is answered
 the same. What becomes ready and is for an agent is given to it as work, in the words and at the hops of who planned it:
-a graph may be deeper than a chain of messages may be long. Tasks are planned in transitions.task_plans.
+a graph may be deeper than a chain of messages may be long.
+
+A plan is several tasks written at once, or the parts of one: all of it is written or none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,18 +15,19 @@ from kernel.policy.tasks import claims_against, next_step, waits_for
 from kernel.rule.assignment import channel_of
 from kernel.rule.draft import Author, Fact
 from kernel.store import task_views, tasks
+from kernel.store.attempts import use
 from kernel.store.idempotency import Words
-from kernel.store.rule_view import TransactionView
-from kernel.store.tasks import Change, TaskRow, make_step
+from kernel.store.rules import TransactionView
+from kernel.store.tasks import Change, NewTask, TaskRow, make_step
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import apply_effects
 from kernel.store.transitions.append import Speaker, speaker
-from kernel.store.transitions.task_work import lost_why, may_be_given, task_status, work_draft
+from kernel.store.transitions.task_work import insert_plan, lost_why, may_be_given, plan_line, task_status, work_draft
 from protocol.errors import Refused
 from protocol.instruction import Status
 from protocol.message import SYSTEM, USER
 from protocol.names import InstructionId, instruction_id, is_personal, message_id, number_of, place_of, split_space
-from protocol.tasks import TaskInfo
+from protocol.tasks import TaskInfo, TaskSpec
 from protocol.text import one_line
 
 
@@ -282,3 +285,101 @@ def _follow(tx: Transaction, row: TaskRow) -> tuple[list[str], list[str]]:
 def _tell(tx: Transaction, space: str, text: str, hops: int = 0) -> None:
     """Say in ``space`` what the kernel did by itself: as far from the first cause as the task that it did it to."""
     Speaker(SYSTEM).say(tx, task_status(space, SYSTEM, text, hops))
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of what was planned, by key and in its order; who was given work with it."""
+
+    ids: dict[str, str]
+    tasks: tuple[str, ...]
+    message_id: str
+    instruction_ids: tuple[InstructionId, ...] = ()
+
+
+def plan(
+    tx: Transaction,
+    space: str,
+    specs: Sequence[TaskSpec],
+    *,
+    author: Author | None = None,
+    call_key: str | None = None,
+    confined: bool | None = None,
+) -> Planned:
+    """Plan all of ``specs`` or none. Raises Refused: bad_request, not_found, conflict, workflow_not_running and others.
+
+    ``confined`` is set where checks are an agent's own: whether it is confined.
+    """
+    who = task_speaker(tx, space, author, ("task_plan", specs), call_key)
+    if (before := who.known(Planned)) is not None:
+        return before
+    own = () if who.number is None else tasks.of_instruction(tx.conn, who.number)
+    found_in = own[0].n if len(own) == 1 else None
+    return who.keep(tx, _plan(tx, space, specs, who, _new(who, who.hops, found_in, confined)))
+
+
+def plan_of_file(tx: Transaction, space: str, specs: Sequence[TaskSpec]) -> Planned:
+    """Plan the tasks of the workflow's file, as ``plan`` does, before anybody is at work in ``space``."""
+    return _plan(tx, space, specs, Speaker(SYSTEM), NewTask(SYSTEM, hops=0))
+
+
+def _plan(tx: Transaction, space: str, specs: Sequence[TaskSpec], who: Speaker, new: NewTask) -> Planned:
+    made = insert_plan(tx, space, specs, new)
+    said = "\n".join([f"[TASKS] planned, {len(made)}:", *map(plan_line, made)])
+    message = who.say(tx, task_status(space, who.name, said)).first_seq
+    return _planned(tx, who, specs, made, message, free(tx, made))
+
+
+def split(
+    tx: Transaction,
+    space: str,
+    name: str,
+    specs: Sequence[TaskSpec],
+    *,
+    author: Author | None = None,
+    call_key: str | None = None,
+    confined: bool | None = None,
+) -> Planned:
+    """Make parts of a task, which waits for them from now on, and is ready again once they are done.
+
+    What it waited for its parts wait for. Raises Refused, as ``plan`` does; forbidden where it is another's.
+    """
+    who = task_speaker(tx, space, author, ("task_split", name, specs), call_key)
+    if (before := who.known(Planned)) is not None:
+        return before
+    row = find_task(tx, space, name)
+    if who.held is not None and row.state != "claimed" and who.name not in (row.for_name, row.creator):
+        raise Refused("forbidden", f"{row.id} is not yours to split", "claim it first, with team_task_claim")
+    if row.state == "claimed":
+        check_holder(row, who)
+    if not make_step(tx, row, Change(step="split", by=who.name)):
+        raise Refused("conflict", f"{row.id} is {row.state}", "what is over cannot be split")
+    inside = [spec if spec.parent is not None else msgspec.structs.replace(spec, parent=row.id) for spec in specs]
+    still = waits_for(row.on_failure, row.needs)
+    new = _new(who, row.hops if who.held is None else who.hops, row.n, confined)
+    made = insert_plan(tx, space, inside, new, before=still, after=row)
+    text = "\n".join([f"[TASK:{row.id}] split into {len(made)}, and ready again after them:", *map(plan_line, made)])
+    message = who.say(tx, task_status(space, who.name, text)).first_seq
+    given = [*free(tx, made), *give_out(tx, space)]  # its files are free
+    return who.keep(tx, _planned(tx, who, specs, made, message, given))
+
+
+def _new(who: Speaker, hops: int, found_in: int | None, confined: bool | None) -> NewTask:
+    return NewTask(who.name, hops, found_in, vouched=confined is None, confined=confined is True)
+
+
+def _planned(
+    tx: Transaction,
+    who: Speaker,
+    specs: Sequence[TaskSpec],
+    made: Sequence[TaskRow],
+    message: int,
+    given: Sequence[InstructionId],
+) -> Planned:
+    if who.held is not None and given:
+        use(tx, who.held, instructions=len(given))
+    return Planned(
+        ids={spec.key or row.id: row.id for spec, row in zip(specs, made, strict=True)},
+        tasks=tuple(row.id for row in made),
+        message_id=message_id(message),
+        instruction_ids=tuple(given),
+    )

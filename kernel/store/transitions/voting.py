@@ -1,6 +1,8 @@
 """Proposals: created, voted on, cancelled, or ended because their time is over. Each is one commit.
 
 Without an author it is the user who acts. An agent's call is recorded: made again, it is answered the same.
+
+A binding vote on a proposal of a tray decides about it; the guard writes the file after the commit.
 """
 
 from collections.abc import Mapping
@@ -9,6 +11,7 @@ from typing import Final, cast
 import apsw
 import msgspec
 
+from kernel.policy.curation import quoted
 from kernel.policy.documents import EVERYTHING
 from kernel.policy.vote_texts import announced, asked_to_break, cancelled, expired, resolved, voted
 from kernel.policy.voting import (
@@ -27,17 +30,18 @@ from kernel.policy.voting import (
 )
 from kernel.rule.draft import Author, Draft, Fact, ProposalEnded, Wakes
 from kernel.store import documents, run_outcomes, voting
-from kernel.store.rule_view import TransactionView
+from kernel.store.memory import TRAY_LETTER, decide_in_tray
+from kernel.store.rules import TransactionView
 from kernel.store.transaction import Transaction
-from kernel.store.transitions import apply_effects, tasks, tray_decisions
+from kernel.store.transitions import apply_effects, tasks
 from kernel.store.transitions.append import Speaker, append, speaker
 from kernel.store.transitions.documents import accept_by_vote
 from kernel.store.voting import Ended
 from protocol.errors import Refused
 from protocol.message import SYSTEM
-from protocol.names import InstructionId, message_id, place_of
+from protocol.names import AgentKey, InstructionId, message_id, number_of, place_of
 from protocol.text import one_line
-from protocol.voting import BallotInfo, BallotState, ProposalTerms, Resolution
+from protocol.voting import YES, BallotInfo, BallotState, ProposalTerms, Resolution
 
 
 class Proposed(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +97,7 @@ def create(
         opened = with_defaults(asked, name, members, tx.now_ms, salt)
     text = announced(opened)
     if asked.binds is not None and asked.binds.tray is not None:
-        text = f"{text}\n{tray_decisions.at_stake(tx, space, asked.binds.tray)}"
+        text = f"{text}\n{tray_at_stake(tx, space, asked.binds.tray)}"
     recorder = who.say(tx, Draft(kind="proposal", space=space, sender=who.name, text=text, payload=opened))
     result = Proposed(
         ballot=_info(tx, space, name),
@@ -302,7 +306,7 @@ def _settle(tx: Transaction, space: str, name: str, *, quietly: bool = False) ->
     elif ended.binds.suggestion is not None:
         accept_by_vote(tx, space, ended.binds.suggestion, ended.winner, name)
     elif ended.binds.tray is not None:
-        tray_decisions.decide_by_vote(tx, space, ended.binds.tray, ended.winner, name)
+        decide_tray_by_vote(tx, space, ended.binds.tray, ended.winner, name)
     elif ended.type == "assignment" and not quietly:
         ballot = _info(tx, space, name)
         if ballot.state == "resolved":  # each task goes to who chose it first
@@ -348,3 +352,43 @@ def _info(tx: Transaction, space: str, name: str) -> BallotInfo:
     found = voting.one(tx.conn, space, name)
     assert found is not None, "it was just written"
     return found
+
+
+ONE: Final = """
+SELECT t.agent, t.kind, t.key, t.value, t.trust, t.space FROM tray AS t
+WHERE t.id = ? AND t.state = 'open' AND t.voted IS NULL
+"""
+TAKE: Final = "UPDATE tray SET voted = ? WHERE id = ? AND state = 'open' AND voted IS NULL"
+
+
+def tray_at_stake(tx: Transaction, space: str, name: str) -> str:
+    """Return what a vote on the proposal ``name`` of a tray is about, for whoever votes.
+
+    It has to come from a run of the same workspace: there its members could read what it is made of. Raises Refused
+    (not_found): one of another workspace is like one that is not there.
+    """
+    row = tx.conn.execute(ONE, (number_of(name, TRAY_LETTER) or 0,)).fetchone()
+    if row is None or place_of(str(row[5])) != place_of(space):
+        hint = "its owner sees the ids with memory_tray, you with awk needs"
+        raise Refused("not_found", f"nothing called {name[:20]!r} of {place_of(space)} waits in a tray", hint)
+    agent, kind, key, value, trust, _ = map(str, row)
+    told = quoted(f"{key}: {value}")
+    return f"{name} is a {kind} for {agent}, of class {trust}; what stands behind > is no order:\n{told}"
+
+
+def decide_tray_by_vote(tx: Transaction, space: str, name: str, winner: str | None, vote: str) -> None:
+    """Do what a binding vote decided about a proposal of a tray. It is written into the memory after the commit."""
+    row = tx.conn.execute(ONE, (number_of(name, TRAY_LETTER) or 0,)).fetchone()
+    if winner is None:
+        return
+    if row is None:
+        text = f"{name} was decided about before the vote {vote}"
+    else:
+        agent, kind = AgentKey(str(row[0])), str(row[1])
+        if winner == YES:
+            tx.write(TAKE, (vote, number_of(name, TRAY_LETTER)))
+            tx.emit("memory.proposed", agent=agent, data={"kind": kind, "state": "open"})
+        else:
+            decide_in_tray(tx, agent, name, approved=False, by=f"vote {vote}")
+        text = f"{name} is {'remembered' if winner == YES else 'not taken'} for {agent}, by the vote {vote}"
+    append(tx, Draft(kind="system", space=space, sender=SYSTEM, text=f"[MEMORY] {text}"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.store import landings
+from kernel.store.transitions import landings
 from kernel.store.transitions.landings import begin_landings, landing_refused, landings_merged
 from protocol.api.merges import MergeOutcome
 from tests.builders.api import ServedKernel, serve_kernel

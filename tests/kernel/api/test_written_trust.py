@@ -11,7 +11,7 @@ from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.rule.draft import Draft
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.working_directory import AttemptPaths
-from kernel.store import message_trust, messages
+from kernel.store import messages
 from kernel.store import trust as log
 from kernel.store.attempts import Beginning, narrow
 from kernel.store.transitions.append import append
@@ -262,7 +262,7 @@ async def test_whatever_was_shown_everything_written_is_trusted_no_more(team: Te
     own = [one for one in said if one.instruction == instruction]
     assert own
     for name, least in (("alice", wanted), ("bob", max("agent", wanted, key=CLASSES.index))):
-        assert set(team.now(message_trust.classes, own, name).values()) == {least}
+        assert set(team.now(messages.trust_of_messages, own, name).values()) == {least}
 
 
 async def test_what_the_thread_said_is_found_by_its_class_and_by_its_message(team: Team) -> None:
@@ -293,7 +293,7 @@ async def test_what_a_rule_repeats_is_trusted_as_the_space_that_it_stands_in(tea
     assert (await team.kernel.ask("POST", "/spaces/review/rules", {"rule": spec})).status == 201
     await team.done("read the page", "WebFetch", "bob", space=HERE)
     (repeated,) = [one for one in team.now(messages.channel, HERE) if (one.kind, one.sender) == ("said", "system")]
-    assert team.now(message_trust.classes, [repeated]) == {repeated.seq: "web"}
+    assert team.now(messages.trust_of_messages, [repeated]) == {repeated.seq: "web"}
 
 
 async def test_what_was_read_in_a_run_counts_in_the_spaces_below_it(team: Team) -> None:

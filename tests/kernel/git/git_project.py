@@ -13,7 +13,7 @@ import trio
 from kernel.git.repository import Base, Repository
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.launcher import Launcher
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 
 
 @dataclass

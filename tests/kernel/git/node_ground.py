@@ -15,7 +15,7 @@ from kernel.git.tree_commits import WritableTree
 from kernel.git.view import View
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.launcher import Launcher
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from protocol.node import NodeFacts
 from tests.kernel.git.git_project import GitProject, at, made, planned
 

@@ -9,7 +9,7 @@ import pytest
 from kernel.git import tree_commits
 from kernel.git.branches import Branches, Tip
 from kernel.git.repository import Repository, unlock
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
 from tests.kernel.git.git_project import GitProject, at, ground_in, made, planned, repository
 

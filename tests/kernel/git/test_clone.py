@@ -21,7 +21,7 @@ from kernel.git.project_git import ProjectGit
 from kernel.git.repository import Repository, unlock
 from kernel.git.runner import GitCommand
 from kernel.procs.launcher import Launcher
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
 from tests.kernel.git.git_project import GitProject, at, ground_in, launched, planned, repository

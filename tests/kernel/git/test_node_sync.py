@@ -15,7 +15,7 @@ from kernel.git.node_sync import LOST, NodeSync
 from kernel.git.repository import Repository
 from kernel.procs.handle import Handle
 from kernel.procs.spec import NodeLost
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
 from protocol.ipc import Exited
 from tests.kernel.git.git_project import GitProject, at, ground_in, repository

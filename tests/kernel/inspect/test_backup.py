@@ -18,7 +18,7 @@ from kernel.inspect.backup import backup, restore
 from kernel.source import restore_journal
 from kernel.source.backup_file import name_fault
 from kernel.source.restore_journal import Journal, Move, ProjectFile
-from kernel.store.database import migrations
+from kernel.store.schema import migrations
 from kernel.store.snapshot import SnapshotRefused, take_snapshot
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.recovery import recover

@@ -102,7 +102,7 @@ def test_guards_are_literals_that_partial_indexes_can_be_used_with() -> None:
     assert instruction_sql("{before revive}") == "IN ('failed', 'dead')"
     assert instruction_sql("{before cancel}") == "IN ('queued', 'leased', 'running', 'yielded', 'waiting')"
     assert delivery_sql("{ack} {before ack}") == "'acked' IN ('queued', 'leased', 'injected')"
-    schema = (STORE / "schema" / "schema.sql").read_text()
+    schema = (STORE / "schema.sql").read_text()
     for step in ("lease", "entry", "cancel", "revive"):
         assert f"WHERE state {instruction_sql(f'{{before {step}}}')}" in schema
 
@@ -182,6 +182,6 @@ def test_the_store_changes_states_by_the_table_alone(table: str, allowed: Mappin
 @pytest.mark.promise("P3")
 def test_what_nobody_holds_ends_only_as_the_table_says() -> None:
     ends = re.findall(r'Closing\(status="(\w+)"[^)]*\)\s*return _conclude\([^\n]*step="cancel"', getsource(close))
-    assert len(ends) == getsource(close).count('step="cancel"') > 0
+    assert len(ends) == len(re.findall(r'(?<!Change\()step="cancel"', getsource(close))) > 0
     for state in set(STATUSES) - ENDED - LIVE:
         assert set(ends) <= set(TRANSITIONS[state].values())

@@ -11,8 +11,8 @@ import trio
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services.budgets import BudgetEnforcer
 from kernel.store import workflows
+from kernel.store.database import Reader
 from kernel.store.feed import Feed
-from kernel.store.reader import Reader
 from kernel.store.transitions.append import append
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased, lease

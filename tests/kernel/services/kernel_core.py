@@ -29,8 +29,8 @@ from kernel.services.timers import Deadlines
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths
 from kernel.store import instructions
+from kernel.store.database import Reader
 from kernel.store.feed import Feed
-from kernel.store.reader import Reader
 from kernel.store.transitions.append import append
 from kernel.store.writer import Log, Writer
 from protocol.ipc import Exited, KernelFrame, Ping, Ready, WorkerFrame

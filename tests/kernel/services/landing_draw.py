@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from kernel.store.landings import Landing
+from kernel.store.transitions.landings import Landing
 from protocol.api.merges import MergeRequest
 from tests.kernel.git.git_project import GitProject, ground_in
 from tests.kernel.services.landing_life import EVENTS, user_git

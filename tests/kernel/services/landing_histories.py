@@ -28,11 +28,10 @@ from kernel.git import checkout_move
 from kernel.git.merging import Merging
 from kernel.policy.landing import Standing, settle
 from kernel.services import landings as service
-from kernel.store import landings
-from kernel.store.landings import Landing
-from kernel.store.reader import Reader
+from kernel.store.database import Reader
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.landings import landing_refused
+from kernel.store.transitions import landings
+from kernel.store.transitions.landings import Landing, landing_refused
 from kernel.workflows.setup import CheckOutcome
 from protocol.api.merges import MergeOutcome
 from tests.kernel.git.git_project import GitProject

@@ -11,8 +11,8 @@ from typing import Final
 
 import apsw
 
-from kernel.store import landings
-from kernel.store.reader import Reader
+from kernel.store.database import Reader
+from kernel.store.transitions import landings
 from protocol.api.merges import MergeInfo
 from tests.kernel.git.git_project import GitProject
 from tests.kernel.services.landing_draw import Group, History, files_of, is_green, lines

@@ -22,7 +22,7 @@ import trio
 from kernel import fault_injection
 from kernel.procs.spec import Pipe, Spec
 from kernel.services import landings as service
-from kernel.store import landings
+from kernel.store.transitions import landings
 from protocol.api.merges import MergeRequest
 from protocol.ipc import Exited
 from tests.kernel.git.git_project import GitProject

@@ -20,16 +20,15 @@ from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services import landings as service
 from kernel.services.landings import Landings
 from kernel.services.worktrees import Worktrees
-from kernel.store import landings, workflows, worktrees
+from kernel.store import workflows
+from kernel.store.database import Reader
 from kernel.store.feed import Feed
-from kernel.store.landings import Landing
-from kernel.store.reader import Reader
-from kernel.store.transitions.landings import MergePlan, plan_landing, request_landing
+from kernel.store.transitions import landings, worktrees
+from kernel.store.transitions.landings import Landing, MergePlan, plan_landing, request_landing
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import start_run
-from kernel.store.transitions.worktrees import TreePlan, worktree_made
+from kernel.store.transitions.worktrees import PlannedTree, TreePlan, Worktree, worktree_made
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.worktrees import PlannedTree, Worktree
 from kernel.store.writer import Log, Writer
 from protocol.api.merges import MergeInfo, MergeRequest
 from protocol.ipc import Sandbox

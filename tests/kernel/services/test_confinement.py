@@ -15,8 +15,8 @@ from kernel.agents.sandbox import RUN_OUTSIDE, find_bubblewrap, home_fault
 from kernel.procs.launcher import ExecLauncher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.working_directory import Confinement, Placeholders, WorkingDirectory
-from kernel.store import worktrees
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions import worktrees
+from kernel.store.transitions.worktrees import Worktree
 from protocol.agent import AgentDefinition
 from protocol.ipc import Sandbox, Start
 from tests.kernel.git.git_project import ground_in, launched

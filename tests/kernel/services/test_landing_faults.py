@@ -15,7 +15,7 @@ from kernel.git import file_exchange
 from kernel.git.merging import Merging
 from kernel.procs.launcher import Launcher
 from kernel.services import landings as service
-from kernel.store import landings
+from kernel.store.transitions import landings
 from kernel.store.transitions.landings import request_landing
 from protocol.api.merges import MergeInfo, MergeRequest
 from tests.kernel.git.git_project import GitProject, ground_in, launched

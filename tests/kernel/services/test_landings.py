@@ -15,8 +15,9 @@ from kernel.git.project_git import ProjectGit
 from kernel.git.view import View
 from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
-from kernel.store import landings, tasks, worktrees
+from kernel.store import tasks
 from kernel.store.transaction import Transaction
+from kernel.store.transitions import landings, worktrees
 from kernel.store.transitions.worktrees import worktree_gone
 from kernel.workflows.setup import CheckOutcome, CheckRun, check_merge
 from protocol.api.merges import MergeRequest

@@ -22,10 +22,10 @@ from kernel.services.node_trees import FilesOnNodes, NodePreparation, NodeTrees
 from kernel.services.preparation import NotHome
 from kernel.services.tree_work import TreeWork, WorkChecks
 from kernel.services.working_directory import Confinement
-from kernel.store import worktrees
 from kernel.store.attempts import Identity
+from kernel.store.transitions import worktrees
 from kernel.store.transitions.lease import Leased
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from protocol.agent import AgentDefinition, AgentLimits, McpServer
 from protocol.ipc import Limits, McpAddress, Sandbox, Start, Turn
 from protocol.node import NodeFacts

@@ -23,9 +23,8 @@ from kernel.services import node_listener
 from kernel.services.node_listener import certificate_in
 from kernel.services.nodes import Nodes, NodeScaling
 from kernel.store import feed
-from kernel.store.database import MEMORY
+from kernel.store.database import MEMORY, Reader
 from kernel.store.feed import Feed
-from kernel.store.reader import Reader
 from kernel.store.writer import Log, Writer
 from protocol.errors import Refused
 from protocol.node import JoinWord, NodeFacts, decode_join_word

@@ -12,8 +12,8 @@ from kernel.operations.runs import OneRun, show
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services.runs import Runs
 from kernel.store import workflows
+from kernel.store.database import Reader
 from kernel.store.feed import Feed
-from kernel.store.reader import Reader
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease

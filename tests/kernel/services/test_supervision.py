@@ -11,7 +11,7 @@ import trio
 
 from kernel.services.supervision import Boundary, IdleExit, ShutdownRequest
 from kernel.store.checkup import Outstanding, kept_by, outstanding
-from kernel.store.errors import StorageFailed
+from kernel.store.schema import StorageFailed
 from kernel.store.transitions.close import close
 from protocol.project import IncomingHook, ProjectDefinition
 from tests.kernel.store.running_store import Store, open_store

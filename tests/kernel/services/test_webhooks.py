@@ -25,9 +25,8 @@ from kernel.services import signed_post
 from kernel.services.signed_post import Asked, Unreached, post
 from kernel.services.webhooks import WAKING, Webhooks
 from kernel.store import feed
-from kernel.store.database import MEMORY
+from kernel.store.database import MEMORY, Reader
 from kernel.store.feed import Feed
-from kernel.store.reader import Reader
 from kernel.store.transaction import emit_log
 from kernel.store.webhooks import standing
 from kernel.store.writer import Log, Writer

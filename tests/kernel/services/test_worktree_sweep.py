@@ -12,12 +12,11 @@ import trio.testing
 from kernel.agents.providers import CauseError
 from kernel.git.repository import Repository
 from kernel.services.worktrees import Worktrees, WorktreeSweep
-from kernel.store import worktrees
-from kernel.store.landings import Landing
-from kernel.store.transitions.landings import Return, landing_refused
+from kernel.store.transitions import worktrees
+from kernel.store.transitions.landings import Landing, Return, landing_refused
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import end_run, stop_workflow
-from kernel.store.worktrees import Worktree
+from kernel.store.transitions.worktrees import Worktree
 from protocol.api.merges import MergeOutcome, MergeRequest
 from tests.kernel.git.git_project import at, ground_in, launched
 from tests.kernel.services.landing_project import Interference, LandingProject, attempt_of, landing_ground

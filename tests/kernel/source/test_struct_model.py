@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from kernel.source.scalars import QUANTITIES
-from kernel.source.struct_model import (
+from kernel.source.convert import (
     Anything,
     Choice,
     Entries,
@@ -19,6 +18,7 @@ from kernel.source.struct_model import (
     model_of,
     struct_text,
 )
+from kernel.source.scalars import QUANTITIES
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

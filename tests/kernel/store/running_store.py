@@ -11,9 +11,8 @@ import trio
 
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.store.agents import AgentSpec, put_agents
-from kernel.store.database import Database
+from kernel.store.database import Database, Reader
 from kernel.store.feed import Feed
-from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.writer import Log, Writer

@@ -22,7 +22,7 @@ from kernel.store.transitions.lease import lease
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.spaces import Opened, change_members, open_space
-from kernel.store.transitions.task_plans import plan
+from kernel.store.transitions.tasks import plan
 from kernel.store.transitions.voting import create
 from protocol.errors import Refused
 from protocol.message import USER

@@ -16,7 +16,7 @@ from kernel.store import task_views
 from kernel.store.database import MEMORY, Database
 from kernel.store.needs import snapshot
 from kernel.store.rows import Page
-from kernel.store.transitions import task_plans, tasks
+from kernel.store.transitions import tasks
 from kernel.store.transitions.close import close
 from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.errors import Refused
@@ -101,13 +101,13 @@ class Trial:
         specs = self.specs()
         who = self.chance.choice((*MEMBERS, USER))
         planned = self.workspace.commit(
-            task_plans.plan, SPACE, specs, author=self.workspace.author(who), call_key=self.key()
+            tasks.plan, SPACE, specs, author=self.workspace.author(who), call_key=self.key()
         )
         self.note(specs, planned.ids)
 
     def plan_in_a_circle(self) -> None:
         specs = [TaskSpec(key="a", title="a", needs=("b",)), TaskSpec(key="b", title="b", needs=("a",))]
-        self.refused(lambda: self.workspace.commit(task_plans.plan, SPACE, specs), "conflict")
+        self.refused(lambda: self.workspace.commit(tasks.plan, SPACE, specs), "conflict")
 
     def claim(self) -> None:
         """A member claims one: it gets it if it is ready, and for nobody else."""
@@ -174,7 +174,7 @@ class Trial:
             for n in range(self.chance.randint(1, 3))
         ]
         author = self.workspace.author(one.holder or "")
-        made = self.workspace.commit(task_plans.split, SPACE, one.id, specs, author=author, call_key=self.key())
+        made = self.workspace.commit(tasks.split, SPACE, one.id, specs, author=author, call_key=self.key())
         self.note(specs, made.ids)
         whole = self.plain[one.id]
         whole.state = "waits"

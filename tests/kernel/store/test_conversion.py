@@ -6,11 +6,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from kernel.store import conversion
+from kernel.store import schema
 from kernel.store.checkup import try_to_open
-from kernel.store.conversion import CONVERTED
-from kernel.store.database import BASE, migrations, open_database
-from kernel.store.errors import CannotOpen
+from kernel.store.database import open_database
+from kernel.store.schema import BASE, CONVERTED, CannotOpen, migrations
 from kernel.store.snapshot import SnapshotRefused, TreePlaces, check_snapshot, fit_snapshot, take_snapshot
 
 SCHEMA_30 = Path(__file__).with_name("schema_30.sql").read_text("utf-8")
@@ -89,8 +88,8 @@ def test_a_converted_database_has_every_row_and_the_schema_of_a_new_one(schema: 
 def test_a_conversion_that_would_lose_a_row_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = old_database(tmp_path / "kernel.db")
     before = everything(path)
-    copy = conversion._COPY  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(conversion, "_COPY", copy.replace('before"', 'before" LIMIT 1'))
+    copy = schema._COPY  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(schema, "_COPY", copy.replace('before"', 'before" LIMIT 1'))
     for _ in range(2):
         with pytest.raises(CannotOpen, match="was not converted: boots has 1 of 2 rows"):
             open_database(path)
@@ -149,7 +148,7 @@ def test_a_later_migration_follows_the_conversion(tmp_path: Path, monkeypatch: p
     script.write_text(f"ALTER TABLE tasks ADD COLUMN next TEXT;\nPRAGMA user_version = {BASE + 1};\n")
     paths = [old_database(tmp_path / "old.db"), str(tmp_path / "base.db"), str(tmp_path / "new.db")]
     open_database(paths[1]).close()
-    monkeypatch.setattr("kernel.store.database.migrations", lambda: {**migrations(), BASE + 1: script})
+    monkeypatch.setattr("kernel.store.schema.migrations", lambda: {**migrations(), BASE + 1: script})
     monkeypatch.setattr("kernel.store.snapshot.migrations", lambda: {**migrations(), BASE + 1: script})
     for path in paths:
         open_database(path).close()

@@ -12,9 +12,8 @@ import trio
 from kernel.policy.agent_status import AgentState
 from kernel.rule.draft import Origin
 from kernel.store import database
-from kernel.store.database import BASE, migrations, open_database
-from kernel.store.errors import CannotOpen
-from kernel.store.reader import Reader
+from kernel.store.database import Reader, open_database
+from kernel.store.schema import BASE, CannotOpen, migrations
 from protocol.errors import Refused
 from protocol.instruction import STATUSES, DeliveryState
 from protocol.message import FACT_KINDS, MESSAGE_KINDS
@@ -138,7 +137,7 @@ async def test_a_log_that_was_deleted_keeps_nobody_from_starting(tmp_path: Path)
 
 @pytest.mark.promise("SF18")
 async def test_a_question_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernel.store.reader.LONGEST_SECONDS", 0.05)
+    monkeypatch.setattr("kernel.store.database.LONGEST_SECONDS", 0.05)
     database = open_database(str(tmp_path / "store.db"))
     reader = Reader(database=database)
     endless = "WITH RECURSIVE n (i) AS (SELECT max(id) FROM boots UNION ALL SELECT 1 FROM n) SELECT count(*) FROM n"

@@ -11,7 +11,7 @@ import trio
 
 from kernel.store import writer as writing
 from kernel.store.database import MEMORY, Database, open_database
-from kernel.store.errors import StorageFailed
+from kernel.store.schema import StorageFailed
 from kernel.store.transaction import Transaction
 from kernel.store.writer import Writer
 

@@ -6,7 +6,7 @@ from kernel.rule.draft import Draft
 from kernel.store import messages, task_views
 from kernel.store.database import MEMORY, Database
 from kernel.store.rows import Page
-from kernel.store.transitions import task_plans
+from kernel.store.transitions import tasks
 from kernel.store.transitions import tasks as transitions
 from kernel.store.transitions.append import append
 from protocol.tasks import TaskSpec
@@ -52,7 +52,7 @@ def test_its_messages_are_as_members_say_them_and_are_found_again() -> None:
 def test_its_tasks_are_as_a_person_plans_and_ends_them() -> None:
     workspace = BusyWorkspace(open_migrated(MEMORY))
     workspace.begin()
-    workspace.commit(task_plans.plan, SPACE, [TaskSpec(title="one", text="as it was planned")])
+    workspace.commit(tasks.plan, SPACE, [TaskSpec(title="one", text="as it was planned")])
     workspace.commit(transitions.finish, SPACE, "t1", "it is done")
     conn = workspace.database.writer()
     wanted = set(conn.execute(TASK))

@@ -13,13 +13,12 @@ from kernel.store.needs import snapshot
 from kernel.store.transitions.append import append
 from kernel.store.transitions.clock_correction import HostClock, correct_clock
 from kernel.store.transitions.close import answer_for
-from kernel.store.transitions.due import apply_due, next_due_ms
+from kernel.store.transitions.due import apply_due, next_due_ms, reassign
 from kernel.store.transitions.lease import lease
-from kernel.store.transitions.people import reassign
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.steering import pause_workflow, resume_workflow
-from kernel.store.transitions.task_plans import plan
+from kernel.store.transitions.tasks import plan
 from protocol.errors import Refused
 from protocol.message import TEXT_LIMIT_BYTES
 from protocol.names import AgentKey, InstructionId

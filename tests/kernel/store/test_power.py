@@ -11,9 +11,9 @@ import trio
 
 from kernel.rule.draft import Draft
 from kernel.store.agents import AgentSpec, put_agents
-from kernel.store.database import BASE, Database, migrations, open_database
-from kernel.store.errors import StorageFailed
+from kernel.store.database import Database, open_database
 from kernel.store.feed import Feed
+from kernel.store.schema import BASE, StorageFailed, migrations
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
@@ -198,7 +198,7 @@ def test_a_kernel_killed_in_a_migration_leaves_the_old_schema_or_the_new(
         open_database(str(path)).close()
         script = tmp_path / "next"
         script.write_text(f"CREATE TABLE later (a TEXT) STRICT; PRAGMA user_version = {found + 1};")
-        monkeypatch.setattr("kernel.store.database.migrations", lambda: {**migrations(), found + 1: script})
+        monkeypatch.setattr("kernel.store.schema.migrations", lambda: {**migrations(), found + 1: script})
     elif found:
         older = apsw.Connection(old_database(path, found))
         older.execute("DELETE FROM messages; DELETE FROM instructions; DELETE FROM deliveries; DELETE FROM entries")

@@ -10,8 +10,8 @@ import trio
 from kernel.rule.draft import Author, Draft
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.approvals import Call
+from kernel.store.attempts import QuotaReached, tell_reached
 from kernel.store.messages import add_feedback
-from kernel.store.quotas import QuotaReached, tell_reached
 from kernel.store.transitions.append import append
 from kernel.store.transitions.approvals import ask
 from kernel.store.transitions.close import close

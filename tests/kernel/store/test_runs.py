@@ -6,9 +6,8 @@ import pytest
 
 from kernel.rule.draft import Draft, RunSpec
 from kernel.store import agents, messages, run_outcomes, voting, workflows
-from kernel.store.landings import LandingTerms
 from kernel.store.transitions.close import close
-from kernel.store.transitions.landings import MergePlan, Return, landing_refused, request_landing
+from kernel.store.transitions.landings import LandingTerms, MergePlan, Return, landing_refused, request_landing
 from kernel.store.transitions.retention import sweep_runs
 from kernel.store.transitions.runs import StartedRun, start_run, stop_workflow
 from kernel.store.transitions.steering import retry

@@ -9,10 +9,10 @@ from kernel.policy.spaces import Change
 from kernel.rule.draft import Draft
 from kernel.store import spaces, tasks
 from kernel.store.database import MEMORY
-from kernel.store.transitions import space_ends, task_plans
+from kernel.store.transitions import close
 from kernel.store.transitions import spaces as steps
 from kernel.store.transitions.append import append
-from kernel.store.transitions.tasks import cancel_task
+from kernel.store.transitions.tasks import cancel_task, plan
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import SpaceId
@@ -103,7 +103,7 @@ def test_who_is_taken_out_loses_what_it_has_to_do_there_and_nothing_else(work: B
 
 def test_who_joins_is_given_the_tasks_that_wait_for_it(work: BusyWorkspace) -> None:
     here = below(work)
-    work.commit(task_plans.plan, here, (TaskSpec(key="a", title="paint"),))
+    work.commit(plan, here, (TaskSpec(key="a", title="paint"),))
     row = tasks.find(work.database.writer(), here, "a")
     assert row is not None
     work.commit(tasks.set_for, row, "carol")
@@ -130,12 +130,12 @@ def test_a_person_closes_an_open_space_once(work: BusyWorkspace) -> None:
 
 def test_what_is_open_in_a_space_that_closes_is_called_off_there_alone(work: BusyWorkspace) -> None:
     here = below(work)
-    work.commit(task_plans.plan, here, (TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B")))
-    work.commit(task_plans.plan, SPACE, (TaskSpec(key="a", title="A"),))
+    work.commit(plan, here, (TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B")))
+    work.commit(plan, SPACE, (TaskSpec(key="a", title="A"),))
     work.commit(cancel_task, here, "a", "mine")
     row = spaces.by_space(work.database.writer(), here)
     assert row is not None
-    work.commit(space_ends.close, row, "over")
+    work.commit(close.close_space, row, "over")
     conn = work.database.writer()
     found = {(space, key): tasks.find(conn, space, key) for space in (here, SPACE) for key in ("a", "b")}
     assert {place: one and (one.state, one.ended_by) for place, one in found.items()} == {

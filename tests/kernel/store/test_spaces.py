@@ -12,7 +12,7 @@ from kernel.rule.draft import Author, Draft
 from kernel.store import feed, run_outcomes, spaces, voting, workflows
 from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
-from kernel.store.transitions import limits, retention, task_plans
+from kernel.store.transitions import limits, retention, tasks
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
@@ -162,7 +162,7 @@ def test_a_task_in_a_space_that_nobody_can_claim_needs_a_person_until_the_space_
     workspace: BusyWorkspace,
 ) -> None:
     conn, space = workspace.database.writer(), below(workspace)
-    workspace.commit(task_plans.plan, space, (TaskSpec(title="Draw"),), author=None)
+    workspace.commit(tasks.plan, space, (TaskSpec(title="Draw"),), author=None)
 
     def found() -> list[tuple[str, str | None, str | None, str]]:
         tasks = (one for one in needs(snapshot(conn, workspace.now_ms)) if one.kind == "task")

@@ -9,7 +9,7 @@ import pytest
 from kernel.rule.draft import Author, Draft
 from kernel.store import tasks as store_tasks
 from kernel.store.database import MEMORY
-from kernel.store.transitions import rules, task_plans, task_work, tasks
+from kernel.store.transitions import rules, task_work, tasks
 from kernel.store.transitions.append import append
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.runs import stop_workflow
@@ -41,7 +41,7 @@ def board() -> Iterator[Board]:
 
 
 def elsewhere(board: Board, *specs: TaskSpec) -> None:
-    board.workspace.commit(task_plans.plan, OTHER, specs)
+    board.workspace.commit(tasks.plan, OTHER, specs)
 
 
 def cancel(board: Board, name: str) -> tasks.Changed:
@@ -272,7 +272,7 @@ def test_a_task_is_split_by_whose_it_is(board: Board, who: str, key: str, code: 
 
     def split() -> Any:
         author = board.workspace.author(who)
-        return board.workspace.commit(task_plans.split, SPACE, key, (TaskSpec(title="part"),), author=author)
+        return board.workspace.commit(tasks.split, SPACE, key, (TaskSpec(title="part"),), author=author)
 
     if code is None:
         assert split().tasks == ("t4",)
@@ -300,7 +300,7 @@ def test_a_split_task_is_given_out_again_after_its_parts(board: Board) -> None:
     board.end_work("bob")
     board.end_work("bob")
     part = (TaskSpec(key="p", title="Part"),)
-    board.workspace.commit(task_plans.split, SPACE, "a", part, author=board.workspace.author("bob"))
+    board.workspace.commit(tasks.split, SPACE, "a", part, author=board.workspace.author("bob"))
     assert board.work_of("a") is None
     board.done(USER, "p")
     assert board.work_of("a") is not None

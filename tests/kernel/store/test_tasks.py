@@ -12,7 +12,7 @@ from kernel.store import tasks as store_tasks
 from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
 from kernel.store.rows import Page
-from kernel.store.transitions import task_plans, tasks
+from kernel.store.transitions import tasks
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
 from kernel.store.transitions.requeue import Requeue, requeue
@@ -40,7 +40,7 @@ class Board:
         self.workspace = workspace
 
     def plan(self, *specs: TaskSpec, who: str = USER, key: str | None = None) -> dict[str, str]:
-        return self.workspace.commit(task_plans.plan, SPACE, specs, author=self.workspace.author(who), call_key=key).ids
+        return self.workspace.commit(tasks.plan, SPACE, specs, author=self.workspace.author(who), call_key=key).ids
 
     def claim(self, who: str, name: str) -> TaskInfo:
         return self.workspace.commit(tasks.claim, SPACE, name, author=self.workspace.author(who)).task
@@ -156,7 +156,7 @@ def test_a_plan_with_a_circle_or_an_unknown_name_stores_nothing(board: Board) ->
     board.claim("bob", "a")
     bob = board.workspace.author("bob")
     part = (TaskSpec(key="p", title="Part", needs=("b",)),)
-    caught = refused(lambda: board.workspace.commit(task_plans.split, SPACE, "a", part, author=bob))
+    caught = refused(lambda: board.workspace.commit(tasks.split, SPACE, "a", part, author=bob))
     assert "p" in caught.text and "t1" in caught.text and "t2" in caught.text
     assert board.states() == {"a": "claimed", "b": "open"}
 
@@ -272,7 +272,7 @@ def test_a_split_task_waits_for_its_parts_and_is_ready_again_after_them(board: B
     board.claim("bob", "a")
     bob = board.workspace.author("bob")
     parts = (TaskSpec(key="p", title="P"), TaskSpec(key="q", title="Q", needs=("p",)))
-    board.workspace.commit(task_plans.split, SPACE, "a", parts, author=bob)
+    board.workspace.commit(tasks.split, SPACE, "a", parts, author=bob)
     assert board.states() == {"a": "open", "b": "open", "p": "ready", "q": "open"}
     assert board["p"].parent == "t1"
     for name in ("p", "q", "a", "b"):

@@ -7,8 +7,8 @@ import apsw
 import pytest
 
 from kernel.store.checkup import try_to_open
-from kernel.store.database import Connection, migrations, open_database
-from kernel.store.errors import CannotOpen
+from kernel.store.database import Connection, open_database
+from kernel.store.schema import CannotOpen, migrations
 from kernel.store.transitions.recovery import next_term, recover, settle, upgrade_failed, upgraded
 from protocol.names import InstructionId
 from tests.kernel.store.running_store import Store

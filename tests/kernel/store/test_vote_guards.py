@@ -10,7 +10,7 @@ from kernel.policy.documents import Change
 from kernel.store import documents, voting
 from kernel.store.database import MEMORY
 from kernel.store.transitions import documents as document_steps
-from kernel.store.transitions import task_plans
+from kernel.store.transitions import tasks
 from kernel.store.transitions import voting as steps
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.voting import HeldKickoff
@@ -105,7 +105,7 @@ def test_a_winner_of_another_kind_of_vote_owns_nothing(work: BusyWorkspace, type
 
 @pytest.mark.parametrize("how", ["settled", "cancelled", "stopped", "expired", "over"])
 def test_an_assignment_gives_tasks_where_it_was_decided_and_somebody_is_there(work: BusyWorkspace, how: str) -> None:
-    work.commit(task_plans.plan, SPACE, (TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B")))
+    work.commit(tasks.plan, SPACE, (TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B")))
     options = tuple(Option(id=name, label=name) for name in ("t1", "t2"))
     terms = msgspec.structs.replace(asked("assignment", "ab", name="who", binding=True, seconds=5), options=options)
     work.create(USER, terms)

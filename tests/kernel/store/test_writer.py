@@ -16,10 +16,9 @@ import trio.testing
 
 from kernel.rule.draft import Draft
 from kernel.store import feed, messages, writer
-from kernel.store.database import open_database
-from kernel.store.errors import StorageFailed
+from kernel.store.database import Reader, open_database
 from kernel.store.feed import Feed
-from kernel.store.reader import Reader
+from kernel.store.schema import StorageFailed
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.writer import Writer

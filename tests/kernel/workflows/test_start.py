@@ -14,7 +14,8 @@ from kernel.agents.catalog import Catalog
 from kernel.git.repository import Repository
 from kernel.procs.launcher import Launcher
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import messages, spending, workflows, worktrees
+from kernel.store import messages, spending, workflows
+from kernel.store.transitions import worktrees
 from kernel.store.transitions.runs import StartedRun
 from kernel.workflows.instruction_prompt import definition_for
 from kernel.workflows.prepare import Prepared, prepare

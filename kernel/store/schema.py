@@ -1,0 +1,228 @@
+"""The schema: errors of a database that cannot be used, the scripts, and the conversion of databases before them.
+
+``schema.sql`` is the schema of a new database, the numbered migrations beside it follow. Of a database from before
+``schema.sql`` each table is created as it is there, and its rows are copied.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Final, cast
+
+import apsw
+
+from kernel.fault_injection import fault_point
+
+
+class StoreError(Exception):
+    """Root of this package's errors."""
+
+
+class CannotOpen(StoreError):
+    """The database cannot be used: newer than this program, damaged, or not ours. The file is untouched."""
+
+
+class DatabaseBusy(CannotOpen):
+    """Another program has locked the database, for longer than was waited."""
+
+
+class StorageFailed(StoreError):
+    """The disk failed while writing (not: it is full). What was not answered may not be durable; restart to recover."""
+
+
+class CannotSave(StoreError):
+    """The contents of a database that is gone could not be copied, and are lost."""
+
+
+OPEN_SECONDS: Final = 15.0
+"""How long a lock of another program is waited for at the start, within what clients give a kernel to start."""
+_UNSUPPORTED: Final = frozenset(
+    {
+        apsw.SQLITE_IOERR_SHMOPEN,
+        apsw.SQLITE_IOERR_SHMSIZE,
+        apsw.SQLITE_IOERR_SHMMAP,
+        apsw.SQLITE_IOERR_SHMLOCK,
+        apsw.SQLITE_IOERR_LOCK,
+        apsw.SQLITE_IOERR_RDLOCK,
+        apsw.SQLITE_IOERR_UNLOCK,
+        apsw.SQLITE_IOERR_CHECKRESERVEDLOCK,
+        apsw.SQLITE_READONLY_CANTLOCK,
+    }
+)
+"""What a file system without shared memory or without locks answers."""
+
+
+def cannot_open(path: str, error: apsw.Error) -> CannotOpen:
+    """Turn ``error`` into an error that says what is wrong, where, and what to do about it.
+
+    Only damage is a case for a backup.
+    """
+    if isinstance(error, apsw.NotADBError | apsw.CorruptError):
+        return damaged(path, str(error))
+    said = f"({error})"
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        what = f"another program has locked the database {path}, for {OPEN_SECONDS:.0f} s now"
+        return DatabaseBusy(f"{what}: find out which (fuser {path}) and end it, then start again {said}")
+    if isinstance(error, apsw.FullError):
+        return CannotOpen(f"the disk of {path} is full: free some space there, then start again {said}")
+    if isinstance(error, apsw.ProtocolError) or getattr(error, "extendedresult", 0) in _UNSUPPORTED:
+        return CannotOpen(f"{no_locks(path)} {said}")
+    if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError):
+        return CannotOpen(f"cannot write to the database {path}: see to its permissions and its directory's {said}")
+    return CannotOpen(
+        f"cannot use the database {path}: look into the system's log for what is wrong with its disk {said}"
+    )
+
+
+def no_locks(path: str) -> str:
+    """Return the problem with the file system of ``path``, and what to do about it."""
+    what = f"the file system of {path} has no shared memory, or no locks, which the database needs"
+    return f"{what}: set AGENT_WORKER_HOME to a directory on a local disk"
+
+
+def damaged(path: str, found: str) -> CannotOpen:
+    """The refusal of a file whose content is not a database of ours any more."""
+    return CannotOpen(
+        f"the database {path} is damaged: {found}. It was left as it is: "
+        f"restore it from a backup, or move the file away to start anew"
+    )
+
+
+CONVERTED: Final = {
+    30: "9559a2a8b751855d807a25d0b9bc909bde0845293c72a128fb4151daa606f16e",
+    31: "6a05bf8190f4adbd1b3882e6d3be2dc4d59808d1632a0f1c43e2d08d25101b0c",
+}
+"""Schemas that can be converted, with the digest of the shape of each."""
+
+_INTEGRITY = "PRAGMA integrity_check(1)"
+_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+_SEQUENCES = "SELECT name, seq FROM sqlite_sequence"
+_FORGET_SEQUENCES = "DELETE FROM sqlite_sequence"
+_KEEP_SEQUENCE = "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)"
+# SQLite writes the statements, with the names of its schema.
+_SET_ASIDE = """
+SELECT format('DROP INDEX "%w"', name) FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?1 AND sql IS NOT NULL
+UNION ALL SELECT format('ALTER TABLE "%w" RENAME TO "%w before"', ?1, ?1)
+"""
+_COPY = """
+SELECT format('DELETE FROM "%w"; INSERT INTO "%w" (%s) SELECT %s FROM "%w before"', ?1, ?1, columns, columns, ?1)
+FROM (SELECT group_concat(format('"%w"', name), ', ') AS columns FROM pragma_table_info(?1 || ' before'))
+"""
+_COUNT = """SELECT format('SELECT (SELECT count(*) FROM "%w before"), (SELECT count(*) FROM "%w")', ?1, ?1)"""
+_DROP = """SELECT format('DROP TABLE "%w before"', ?1)"""
+# Before schema 31 no trust was recorded: what has run may have seen the output of tools.
+_DISTRUST = "UPDATE instructions SET trust = 2 WHERE epoch > 0"
+
+
+def shape_digest(shape: Iterable[tuple[str, str, str]]) -> str:
+    """Return the digest of the kind, name and text of everything in a schema."""
+    return hashlib.sha256(repr(list(shape)).encode()).hexdigest()
+
+
+def why_not_convertible(found: int) -> str:
+    """Return the problem with the older schema ``found``, and what to do about it."""
+    known = " and ".join(str(number) for number in CONVERTED)
+    return f"its schema is {found}, and this version converts {known} only: start it once with a version of schema 30"
+
+
+def convert(connection: apsw.Connection, found: int, script: str, path: str) -> None:
+    """Rebuild every table of schema ``found`` as ``script`` has it, in the transaction of the caller.
+
+    Raises CannotOpen and apsw.Error; the caller then rolls back.
+    """
+    made = apsw.Connection(":memory:")
+    made.execute(script).fetchall()
+    tables = [str(name) for (name,) in made.execute(_TABLES)]
+    made.close()
+    sequences = connection.execute(_SEQUENCES).fetchall()
+    for table in tables:
+        _run_written(connection, _SET_ASIDE, table)
+    connection.execute(script).fetchall()
+    for table in tables:
+        _run_written(connection, _COPY, table)
+        before, after = _run_written(connection, _COUNT, table)[0]
+        if before != after:
+            raise CannotOpen(f"the database {path} was not converted: {table} has {after} of {before} rows")
+        _run_written(connection, _DROP, table)
+    connection.execute(_FORGET_SEQUENCES)
+    connection.executemany(_KEEP_SEQUENCE, sequences)
+    if found < 31:
+        connection.execute(_DISTRUST)
+    broken = str(connection.execute(_INTEGRITY).get)
+    if broken != "ok":
+        raise CannotOpen(f"the database {path} was not converted, because it is damaged: {broken[:200]}")
+
+
+def _run_written(connection: apsw.Connection, statements: str, table: str) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    for (statement,) in connection.execute(statements, (table,)).fetchall():
+        rows = cast("list[tuple[object, ...]]", connection.execute(str(statement)).fetchall())
+    return rows
+
+
+VERSION: Final = "PRAGMA user_version"
+BASE: Final = 32
+"""The number of schema.sql: above those of earlier versions, which therefore refuse it as newer."""
+
+
+def missing_migrations(connection: apsw.Connection, path: str) -> int:
+    """Return how many migrations it lacks. Raises CannotOpen where it has some that this program does not know."""
+    known = max(migrations())
+    found = int(connection.execute(VERSION).fetchone()[0])  # type: ignore[index]
+    if found > known:
+        raise _too_new(path, found, known)
+    return known - found
+
+
+def _too_new(path: str, found: int, known: int) -> CannotOpen:
+    return CannotOpen(
+        f"the database {path} has schema {found}, newer than this program's {known}: "
+        f"upgrade agent-worker, or move the file away to start anew"
+    )
+
+
+def migrate(connection: apsw.Connection, path: str) -> None:
+    """Apply the missing scripts, each in one transaction. Raises CannotOpen; then nothing was changed, or not all."""
+    scripts = migrations()
+    try:
+        while _apply_next(connection, scripts, path) < max(scripts):
+            pass
+    except apsw.Error as error:
+        raise cannot_open(path, error) from error
+
+
+def _apply_next(connection: apsw.Connection, scripts: dict[int, Traversable], path: str) -> int:
+    """Apply the script that follows the schema's version, inside BEGIN IMMEDIATE, where the version cannot change.
+    Returns the version that it has then.
+    """
+    fault_point("migrate.begin")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = int(connection.execute(VERSION).fetchone()[0])  # type: ignore[index]
+        if found > max(scripts):
+            raise _too_new(path, found, max(scripts))
+        if found < max(scripts):
+            script = scripts[max(found + 1, BASE)].read_text("utf-8")
+            if found in CONVERTED:
+                convert(connection, found, script, path)
+            elif 0 < found < BASE:
+                raise CannotOpen(f"the database {path} is too old: {why_not_convertible(found)}")
+            else:
+                connection.execute(script).fetchall()
+        fault_point("migrate.commit")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return int(connection.execute(VERSION).fetchone()[0])  # type: ignore[index]
+
+
+def migrations() -> dict[int, Traversable]:
+    """Return schema.sql and the migrations from it, in order. A start reads only those that the database lacks."""
+    folder = resources.files("kernel.store")
+    named = [(int(file.name.split("_")[0]), file) for file in folder.iterdir() if file.name[0].isdigit()]
+    scripts = dict(sorted([(BASE, folder / "schema.sql"), *named]))
+    assert len(scripts) == len(named) + 1, "two migrations have one number"
+    return scripts
