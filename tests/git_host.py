@@ -37,7 +37,6 @@ class GitHost:
         return {"AGENT_WORKER_GITHUB_URL": f"http://127.0.0.1:{self.port}"}
 
     def git(self, *words: str) -> str:
-        """Run git in the working tree, as nobody in particular."""
         return git(self.work, *words, environ={"HOME": str(self.folder)})
 
     def write(self, path: str, text: str) -> None:

@@ -55,7 +55,6 @@ def fails(what: str) -> NoReturn:
 
 
 def say(found: object) -> None:
-    """Print a finding at once."""
     sys.stdout.write(f"{found}\n")
     sys.stdout.flush()
 

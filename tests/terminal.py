@@ -22,7 +22,6 @@ Typed = bytes | Callable[[int], object]
 
 
 def resize(leader: int, columns: int, rows: int = 30) -> None:
-    """Give the window another size."""
     fcntl.ioctl(leader, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
@@ -126,7 +125,6 @@ class Tmux:
         self.type(line)
 
     def resize(self, columns: int, rows: int = 24) -> None:
-        """Give the window another size."""
         self._ask(f"resize-window -x {columns} -y {rows}")
 
     def told(self, form: str) -> str:

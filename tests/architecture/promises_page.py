@@ -69,7 +69,6 @@ class Promises(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def read_promises() -> Promises:
-    """Read docs/promises.yaml."""
     return msgspec.convert(yaml.safe_load((ROOT / "docs/promises.yaml").read_text("utf-8")), Promises)
 
 

@@ -29,7 +29,6 @@ def test_what_is_out_of_range_is_found(name: str, value: float) -> None:
 
 
 def git(*words: str) -> str:
-    """Return the output of a git command in the repository."""
     return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
 
 

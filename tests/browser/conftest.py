@@ -34,7 +34,6 @@ def browser_path() -> str | None:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """A browser for all tests of a file."""
     path = browser_path()
     if path is None:
         pytest.skip("there is no chromium on PATH, and AGENT_WORKER_TEST_BROWSER names no browser")

@@ -67,7 +67,6 @@ def painted_ms(tab: Opened) -> float:
 
 
 def kill(project: Project) -> None:
-    """End the kernel as nothing announces it, and wait until it is gone."""
     kernel = psutil.Process(int(project.record()["pid"]))
     os.kill(kernel.pid, signal.SIGKILL)
     assert survivors([kernel], seconds=10) == []

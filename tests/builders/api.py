@@ -310,7 +310,6 @@ class ServedKernel:
         return str(instruction)
 
     async def lease(self, instruction: str, token: str) -> None:
-        """Begin an attempt, whose token is ``token``."""
         leased = await self.services.store.writer.commit(lease, instruction, hashlib.sha256(token.encode()).digest())
         assert leased is not None
 

@@ -34,7 +34,6 @@ def main(state: str, command: list[str]) -> int:
 
 
 def word_in(state: str) -> str:
-    """The word in the file; ``open`` where there is none."""
     try:
         with open(state, encoding="ascii") as file:
             return file.read().strip() or "open"

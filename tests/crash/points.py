@@ -30,5 +30,4 @@ def every(passed: Iterable[str]) -> list[str]:
 
 
 def names(places: Sequence[str]) -> set[str]:
-    """Without their numbers."""
     return {place.rpartition(":")[0] for place in places}

@@ -125,7 +125,6 @@ class Client:
         self._play_on(life, self._round)
 
     def finish(self, life: Life) -> None:
-        """Finish what was interrupted. Raises Gone."""
         if self._open is not None:
             self._settle(life, self._open)
         if self._round is not None:

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a worker's tree
 
 
 def wait_begun(project: Project, attempt: str) -> None:
-    """Return once the worker of ``attempt`` runs."""
     project.until("attempt.started", holds=lambda event: event["data"]["attempt"] == attempt)
 
 
@@ -58,7 +57,6 @@ def test_after_three_kernels_that_died_at_once_the_next_one_starts_no_work(proje
 
 
 def kill_at_work(project: Project, life: Life, attempt: str) -> None:
-    """Kill the kernel while the worker of ``attempt`` is at its tool."""
     life.wait_ready()
     wait_begun(project, attempt)
     life.kill()

@@ -10,7 +10,6 @@ import psutil
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """Every living process with ``mark`` in its command line."""
     return [process for process in _all() if mark in " ".join(_words(process))]
 
 

@@ -128,7 +128,6 @@ class Trial:
         shutil.rmtree(folder)
 
     def go_on(self, folder: Path, held: int) -> None:
-        """Another project takes the copy, and ends all work that was under way."""
         shutil.copytree(self.far, folder / "far")
         (folder / "p").mkdir()
         other = empty_project(folder / "p")

@@ -23,7 +23,6 @@ PROGRAMS = (GEMINI, OPENCODE_ACP, CLAUDE_ACP)
 
 @pytest.fixture(params=PROGRAMS, ids=lambda one: one.name)
 def program(request: pytest.FixtureRequest) -> ProgramSubject:
-    """One that is installed for tests."""
     found: ProgramSubject = request.param
     if found.installed() is None:
         pytest.skip(f"{found.name} is not installed: AGENT_WORKER_TEST_CLIS")

@@ -36,7 +36,6 @@ def coder(project: Project, name: str, more: str = "") -> None:
 
 
 def pending(project: Project, *agents: str) -> list[dict[str, Any]]:
-    """What ``agents`` ask for: each test has its own."""
     rows: list[dict[str, Any]] = project.awk("pending", "--json").json()["approvals"]
     return [row for row in rows if row["agent"] in agents]
 

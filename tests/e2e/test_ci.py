@@ -108,7 +108,6 @@ class Runner:
         return 0
 
     def bash(self, script: str, env: dict[str, str]) -> int:
-        """One script, as GitHub's ``shell: bash`` runs it."""
         file = self.folder / "step.sh"
         file.write_text(script)
         words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(file)]

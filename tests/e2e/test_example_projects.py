@@ -73,7 +73,6 @@ VERDICT = ROOT / "examples" / "verdict"
 
 @pytest.fixture
 def team(shared_kernel: Project) -> Project:
-    """The example as a project, as it is delivered."""
     shutil.copytree(VERDICT, shared_kernel.root, dirs_exist_ok=True)
     return shared_kernel
 

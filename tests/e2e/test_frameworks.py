@@ -28,7 +28,6 @@ def test_the_examples_are_short_enough_to_copy_and_valid(project: Project) -> No
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A Python that has the libraries."""
     folder = tmp_path_factory.mktemp("frameworks")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     subprocess.run([folder / "bin/python", "-m", "pip", "install", "-q", *LIBRARIES], check=True)

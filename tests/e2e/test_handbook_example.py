@@ -15,7 +15,6 @@ TEXT: Final = "# Handbook\n\n## slug(title)\n\nSmall letters, with a dash betwee
 
 @pytest.fixture
 def team(shared_kernel: Project) -> Project:
-    """The example as a project, as it is delivered."""
     shutil.copytree(EXAMPLE, shared_kernel.root, dirs_exist_ok=True)
     return shared_kernel
 

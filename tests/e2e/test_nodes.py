@@ -48,7 +48,6 @@ def nodes(tmp_path: Path, far: Path) -> Iterator[Project]:
 
 
 def rows(project: Project) -> dict[str, dict[str, Any]]:
-    """``awk node list --json`` by name."""
     ran = project.awk("node", "list", "--json")
     assert ran.code == 0, ran.err
     return {row["name"]: row for row in ran.json()["nodes"]}

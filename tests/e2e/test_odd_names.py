@@ -12,7 +12,6 @@ NAMES = [b"b\xff.yaml", b"x\nok     forged.yaml", b"\x1b[31mred.yaml", "\u202egn
 
 
 def make(folder: Path, name: bytes) -> None:
-    """An empty file called ``name``."""
     folder.mkdir(exist_ok=True)
     os.close(os.open(os.fsencode(folder) + b"/" + name, os.O_CREAT | os.O_WRONLY, 0o600))
 

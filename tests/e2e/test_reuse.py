@@ -16,7 +16,6 @@ WHO = "shell: 'echo $PPID >> pids'"
 
 
 def pids(project: Project) -> list[int]:
-    """The workers that have played WHO, in order."""
     return [int(line) for line in (project.root / "pids").read_text().split()]
 
 
@@ -25,7 +24,6 @@ def work(project: Project, *texts: str) -> list[dict[str, object]]:
 
 
 def row(project: Project) -> dict[str, object]:
-    """Alice in ``ps``."""
     (found,) = project.ask("GET", "/ps")["agents"]
     return dict(found)
 

@@ -96,7 +96,6 @@ class Reader:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
-    """A project, and nodes that are ended after its kernel."""
     made = empty_project(tmp_path)
     yield made
     made.stop()

@@ -14,7 +14,6 @@ CHECK: Final = "python3 -m unittest"
 
 @pytest.fixture
 def team(project: Project) -> Project:
-    """The example in a repository with one commit, as a user gets it there."""
     project.git("init", "--quiet", "--initial-branch=main")
     project.git("commit", "--quiet", "--allow-empty", "--message", "Begin")
     made = project.awk("init", "--example", "team")

@@ -96,7 +96,6 @@ class Chatting:
         self._events = 0
 
     def write(self, user: str, text: str, *, channel: str = "C1", event: str = "") -> int:
-        """One message: the status that the bridge answers with."""
         self._events += 1
         body = {"user": user, "text": text, "channel": channel, "type": "message"}
         told = {"type": "event_callback", "event_id": event or f"Ev{self._events}", "event": body}

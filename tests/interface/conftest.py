@@ -30,7 +30,6 @@ class Terminal(io.TextIOWrapper):
 
     @property
     def written(self) -> str:
-        """All that was written so far."""
         buffer = self.buffer
         assert isinstance(buffer, io.BytesIO)
         return buffer.getvalue().decode()
@@ -97,7 +96,6 @@ def nobodys_home(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
-    """Commands in an empty project, and no kernel."""
     (tmp_path / "project" / ".agents").mkdir(parents=True)
     (tmp_path / "home").mkdir()
     return Cli(root=(tmp_path / "project").resolve(), home=tmp_path / "home")

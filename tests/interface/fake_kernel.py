@@ -75,7 +75,6 @@ def publish(state: str, url: str, token: str) -> None:
 
 
 def main(state: str, behaviour: str) -> int:
-    """Behave."""
     if behaviour == "gives-way":
         return 0
     if behaviour.startswith("fail"):

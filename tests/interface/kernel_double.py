@@ -74,7 +74,6 @@ class KernelDouble:
         return [asked.headers["authorization"] for asked in self.asked if "authorization" in asked.headers]
 
     def of(self, method: str, path: str) -> list[Asked]:
-        """The requests to one route."""
         return [asked for asked in self.asked if (asked.method, asked.path) == (method, path)]
 
     def publish(self, home: Path, root: Path, **changes: object) -> Path:
@@ -96,7 +95,6 @@ class KernelDouble:
 
     @contextmanager
     def running(self) -> Generator["KernelDouble"]:
-        """Serve until the end of the block."""
         self.server = _Server(("127.0.0.1", 0), type("Handle", (_Handle,), {"kernel": self}))
         thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         thread.start()
@@ -193,5 +191,4 @@ def _missing(asked: Asked) -> Answer:
 
 
 def problem(status: int, code: str, detail: str, **more: object) -> tuple[int, dict[str, Any]]:
-    """A refusal."""
     return status, {"type": "about:blank", "title": code, "status": status, "code": code, "detail": detail, **more}

@@ -37,7 +37,6 @@ def message(seq: int, text: str, sender: str = "alice", **more: Any) -> Message:
 
 
 def message_event(seq: int, said: Message) -> dict[str, Any]:
-    """The event of a message, as the kernel streams it."""
     data = {
         "seq": said.seq,
         "kind": said.kind,

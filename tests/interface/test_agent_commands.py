@@ -24,7 +24,6 @@ ALICE = "# mine\nbackend: mock   # no key\nmock: [ {text: hi} ]\n"
 
 @pytest.fixture
 def alice(cli: Cli) -> Path:
-    """An agent's file, written by a person."""
     file = cli.root / ".agents/alice.yaml"
     file.write_text(ALICE)
     return file

@@ -31,7 +31,6 @@ CHANGED = DocumentChanged(file="a b.md", version=3, owner="bob", merged=True)
 
 @pytest.fixture
 def kernel(kernel: KernelDouble) -> KernelDouble:
-    """A kernel with two documents."""
     rows = (DocumentRow(file="a b.md", version=0, owner="bob", size=0, author=None, at=None), NOTES)
     kernel.answers[f"GET {HERE}/documents"] = DocumentList(
         space="review:main", entry="notes.md", electing=None, documents=rows, total=2

@@ -22,7 +22,6 @@ anything = st.text(alphabet=st.one_of(st.characters(), st.sampled_from("".join(H
 
 
 def entry(n: int = 1, kind: str = "tool", **more: Any) -> dict[str, Any]:
-    """One entry as the kernel gives it."""
     made = {
         "n": n, "attempt": 1, "at": AT, "kind": kind, "text": None, "calls": [], "tool": None, "input": None,
         "output": None, "is_error": False, "duration_ms": None, "usage": None,
@@ -40,7 +39,6 @@ CALL = entry(2, tool="bash", input={"command": "ls", "all": True}, output="a\nb\
 
 
 def page(*entries: dict[str, Any], total: int | None = None, next: str | None = None) -> dict[str, Any]:
-    """An answer to GET /instructions/i7/entries."""
     count = len(entries) if total is None else total
     return {
         "schema": "awk/entries/1", "total": count, "next": next, "id": "i7", "agent": "alice", "entries": list(entries),

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.usefixtures("no_needs")
 
 @pytest.fixture
 def no_needs(kernel: KernelDouble) -> None:
-    """Nothing needs a person."""
     kernel.answers["GET /needs"] = {"items": [], "total": 0, "next": None}
 
 

@@ -79,7 +79,6 @@ class Kernel:
         self.entries = steps(20, EVIL)
 
     def get(self, path: str, query: dict[str, str] | None = None) -> bytes:
-        """The document at ``path``."""
         if path.endswith("/entries"):
             self.asked.append(query or {})
             return self._page(**(query or {}))
@@ -94,7 +93,6 @@ class Kernel:
         return json.dumps({"entries": shown, "total": len(self.entries), "next": following}).encode()
 
     def post(self, path: str, body: object, *, key: str) -> bytes:
-        """Take it."""
         self.posted.append(path)
         self.bodies.append(body)
         return b'{"id":"a3","state":"granted","status":"cancelled"}'
@@ -107,7 +105,6 @@ class Window:
         self.columns, self.rows = columns, rows
 
     def width(self) -> int:
-        """Its columns."""
         return self.columns
 
 
@@ -123,7 +120,6 @@ def view_of(columns: int, *keys: str, rows: int = 20, call: dict[str, Any] | Non
 
 
 def text_of(view: TopView, columns: int) -> str:
-    """What is drawn, as text."""
     console = Console(width=columns, file=io.StringIO(), color_system=None)
     console.print(drawn(view, columns, NOW))
     assert isinstance(console.file, io.StringIO)

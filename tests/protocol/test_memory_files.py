@@ -61,7 +61,6 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: len(self.known) > 1)
     @rule(data=st.data())
     def remove_some(self, data: st.DataObject) -> None:
-        """Remove several at once."""
         keys = data.draw(st.sets(st.sampled_from(sorted(self.known.keys() - {"mine"})), min_size=1))
         found = together({file: parse(text, file) for file, text in self.texts.items()})
         self._apply(without_entries(self.texts, [one for one in found.kept if one.entry.key in keys]))

@@ -18,7 +18,6 @@ HEARD = (*get_args(WorkerFrame), *get_args(KeeperFrame), Preloaded)
 
 
 def numbers(kind: inspect.Type, where: str) -> Iterator[tuple[str, inspect.IntType | inspect.FloatType]]:
-    """Every number in values of ``kind``."""
     match kind:
         case inspect.IntType() | inspect.FloatType():
             yield where, kind

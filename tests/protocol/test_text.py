@@ -14,8 +14,6 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
 
 
 class Inner(msgspec.Struct, frozen=True):
-    """Holds a name."""
-
     name: str
     raw: msgspec.Raw = msgspec.Raw(b"[1]")
 

@@ -134,8 +134,6 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All of it."""
-
     seed: int
     workers: int
     sends: tuple[Send, ...]

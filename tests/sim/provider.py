@@ -42,8 +42,6 @@ class Floor:
 
 @dataclass
 class Providers:
-    """All of them. ``heal`` ends every fault for good."""
-
     witness: Witness
     chance: random.Random
     weather: tuple[Weather, ...] = ()

@@ -85,8 +85,6 @@ def main(argv: list[str]) -> int:
 
 
 class _Done:
-    """How far it is."""
-
     def __init__(self, first: int) -> None:
         self._first = first
         self.seeds = self.broken = self.states = 0

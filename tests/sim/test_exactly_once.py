@@ -31,7 +31,6 @@ def _check(told: Story, undisturbed: Story, certain: int) -> None:
 
 @pytest.fixture(scope="module")
 def undisturbed(project_folder: ProjectFolder) -> Story:
-    """What happens where nothing happens."""
     told = tell(QUIET, project_folder)
     assert len(told.ends[JOB].thread) == ENTRIES
     assert set(told.asked.values()) == set(told.touched.values()) == {1}

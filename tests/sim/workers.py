@@ -369,7 +369,6 @@ class SimModel:
         self._compact = compact
 
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
-        """The next step. Raises Failed as the provider does."""
         k, instruction = conversation.next_k, self._caller.instruction
         self._desk.check_new(instruction, k)
         self._desk.replied[instruction, k] = self._desk.replied.get((instruction, k), 0) + 1

@@ -154,13 +154,11 @@ class Attempt:
 
     @property
     def result(self) -> Result:
-        """The result; fails the test where it is something else."""
         assert isinstance(self.ended, Result), self.ended
         return self.ended
 
     @property
     def error(self) -> Error:
-        """The error; fails the test where it is something else."""
         assert isinstance(self.ended, Error), self.ended
         return self.ended
 

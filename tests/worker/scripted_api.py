@@ -51,8 +51,6 @@ class Say:
 
 @dataclass(frozen=True)
 class Fail:
-    """An HTTP error."""
-
     status: int
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -119,7 +117,6 @@ class ScriptedApi:
 
     @property
     def anthropic_url(self) -> str:
-        """The base URL for the Anthropic dialect."""
         return self.url
 
     @property
@@ -153,7 +150,6 @@ class ScriptedApi:
             return self._moves.popleft() if self._moves else self._otherwise
 
     def enter(self, connection: socket.socket) -> None:
-        """Note a connection that must be closed in the end."""
         self._connections.add(connection)
 
     def leave(self, connection: socket.socket) -> None:

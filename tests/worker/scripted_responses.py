@@ -10,7 +10,6 @@ Event = tuple[str, dict[str, Any]]
 
 
 def responses(say: "Say") -> Iterator[Event]:
-    """The events of one reply, in their order."""
     head = {"id": "resp_1", "object": "response", "model": "scripted", "output": []}
     yield _event("response.created", response={**head, "status": "in_progress"})
     items = [*_reasoning(say), *_message(say), *(_call(number, call) for number, call in enumerate(say.calls))]

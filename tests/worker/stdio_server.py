@@ -13,7 +13,6 @@ from typing import Any, Final
 
 
 def look(name: str) -> str:
-    """Look up a variable of the server's environment."""
     return os.environ.get(name, "unset")
 
 

@@ -10,7 +10,6 @@ ALLOWED = {"msgspec", "h11", "setproctitle", "typing_extensions", "_distutils_ha
 
 
 def run_python(code: str) -> str:
-    """What ``code`` prints in an interpreter of its own."""
     return subprocess.run(
         [sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True, timeout=60
     ).stdout

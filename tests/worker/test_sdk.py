@@ -28,7 +28,6 @@ LIMITS = Limits(tool_seconds=5.0, idle_seconds=5.0)
 
 
 def start_for(api: ScriptedApi, dialect: str, daemon: FakeDaemon, **changes: Any) -> Start:
-    """A start frame for the scripted provider in ``dialect``."""
     url = {"anthropic": api.anthropic_url, "openai": api.openai_url}[dialect]
     return sdk_start(dialect, url, mcp=McpAddress(url=daemon.url), limits=LIMITS, **changes)
 
@@ -401,7 +400,6 @@ async def test_a_model_without_money_for_a_thought_answers_without(daemon: FakeD
 
 
 def responses_start(api: ScriptedApi, daemon: FakeDaemon, **changes: Any) -> Start:
-    """A start frame for the scripted provider's Responses API."""
     provider = Provider(name="openai", dialect="openai", base_url=api.openai_url, api_key="sk-secret", api="responses")
     start = start_for(api, "openai", daemon, effort="high", **changes)
     return msgspec.structs.replace(start, provider=provider)

@@ -20,12 +20,10 @@ USE: dict[str, Any] = {"type": "tool_use", "id": "u", "name": "t", "input": {}}
 
 
 def conversation(*entries: Entry, thread: tuple[Turn, ...] = (), system: str = "S") -> Conversation:
-    """A conversation that begins with ``go``."""
     return Conversation(make_start(system=system, messages=thread, message="go", entries=entries))
 
 
 def heard(events: Iterable[Mapping[str, Any]]) -> Entry:
-    """The reply of an Anthropic stream."""
     draft = anthropic_wire.Draft()
     for event in events:
         draft.take(event)

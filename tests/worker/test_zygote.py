@@ -31,7 +31,6 @@ class Peer:
         self._lines = end.makefile("rb")
 
     def hear(self) -> dict[str, Any] | None:
-        """The next frame; None at the end."""
         line = self._lines.readline()
         return json.loads(line) if line else None
 
@@ -78,7 +77,6 @@ class Zygote:
 
 @pytest.fixture
 def zygote(tmp_path: Path) -> Iterator[Zygote]:
-    """A zygote that has loaded."""
     with ExitStack() as undo:
         made = Zygote(undo, tmp_path)
         frame = made.control.hear()

@@ -61,7 +61,6 @@ class Kept:
     todos: tuple[tuple[str, bool], ...] = ()
 
     def of(self, key: str) -> tuple[str, str, Tier] | None:
-        """The entry of ``key``."""
         return next((one for one in self.memory if one[0] == key), None)
 
 

@@ -30,11 +30,9 @@ class Programs:
 
     @property
     def env(self) -> dict[str, str]:
-        """What workers would get."""
         return {"PATH": f"/nowhere:{self.folder}"}
 
     def install(self, name: str, version: str, *, about: str = "", fault: str | None = None) -> str:
-        """Put an executable there. Returns its path."""
         path = self.folder / name
         path.write_text("#!/bin/sh\n")
         path.chmod(0o755)
@@ -42,12 +40,10 @@ class Programs:
         return str(path)
 
     async def ask(self, path: str, flag: str, env: Mapping[str, str]) -> Answer:
-        """As a probe would."""
         assert env == self.env
         return self.says[Path(path).name, flag]
 
     async def rows(self) -> dict[str, BackendRow]:
-        """What the survey finds, by name."""
         return {row.name: row for row in await probe_backends(self.env, self.ask)}
 
 

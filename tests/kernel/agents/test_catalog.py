@@ -33,7 +33,6 @@ MINIMAL = "model: openai/gpt-5.5\nprompt: {system: hi}\n"
 
 
 def project(root: Path, **files: str) -> Catalog:
-    """A project whose agents are ``files``."""
     (root / ".agents").mkdir(exist_ok=True)
     for name, text in files.items():
         (root / ".agents" / f"{name}.yaml").write_text(text)

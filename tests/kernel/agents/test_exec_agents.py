@@ -17,7 +17,6 @@ from tests.worker.fake_kernel import make_start
 
 
 def catalog(root: Path, text: str) -> Catalog:
-    """A project with the agent alice."""
     write(root, {".agents/alice.yaml": text})
     return Catalog(root)
 

@@ -28,12 +28,10 @@ class House:
         self.memories = Memories(PersonalContexts(Catalog(root), root / "state"), lambda: self.now_ms)
 
     def write(self, path: str, text: str) -> None:
-        """Have ``text`` in one of her files."""
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (self.folder / path).write_text(text)
 
     def known(self, text: str, here: str = "review:main", **settings: tuple[str, ...]) -> Known:
-        """What she brings to ``text``."""
         place = self.memories.place("alice", None)
         assert place is not None
         return self.memories.known(place, Memory(**settings), here, text)  # type: ignore[arg-type]

@@ -37,13 +37,11 @@ class Clock:
 
 @pytest.fixture
 def clock() -> Clock:
-    """A clock of the test's own."""
     return Clock()
 
 
 @pytest.fixture
 def contexts(tmp_path: Path, clock: Clock) -> PersonalContexts:
-    """The contexts of a project with one agent."""
     (tmp_path / "p/.agents").mkdir(parents=True)
     (tmp_path / "p/.agents/alice.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
     return PersonalContexts(Catalog(tmp_path / "p"), tmp_path / "state", clock)
@@ -51,7 +49,6 @@ def contexts(tmp_path: Path, clock: Clock) -> PersonalContexts:
 
 @pytest.fixture
 def alice(contexts: PersonalContexts) -> ContextPlace:
-    """Where alice keeps what she knows."""
     return contexts.place("alice", None)
 
 

@@ -55,7 +55,6 @@ mock: [{ text: hi }]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project with all of that."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -63,7 +62,6 @@ def root(tmp_path: Path) -> Path:
 
 
 def unit_of(root: Path, name: str) -> TrustUnit:
-    """What the agent ``name`` needs trust for."""
     catalog = Catalog(root)
     definition = catalog.agent(name).definition
     (found,) = agent_units(definition, catalog.project(), resources_of(definition, catalog.project(), root))

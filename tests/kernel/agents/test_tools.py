@@ -95,7 +95,6 @@ def test_what_is_wrong_is_told_at_its_place(
 
 
 def test_what_is_right_is_taken(tmp_path: Path) -> None:
-    """contracts 1: what is right is taken."""
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"x": {"command": "y"}}}')
     project = "tools: { count: { description: Count, command: [sh, -c, 'wc ${HOME}'] } }"
     keys = "tools: [bash, files, skills, feedback, count]\nmcp_servers: [x]\napproval: all"

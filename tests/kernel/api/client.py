@@ -22,39 +22,31 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
         return json.loads(self.body)
 
     @property
     def code(self) -> str:
-        """The code of a problem."""
         return str(self.json["code"])
 
 
 @dataclass(slots=True)
 class Sse:
-    """One server-sent event."""
-
     id: int | None
     event: str
     data: Any
 
 
 class Wire:
-    """One connection."""
-
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
         self.h11 = h11.Connection(h11.CLIENT)
 
     async def send(self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:
-        """Send one request."""
         request = h11.Request(method=method, target=path, headers=list(headers))
         data = self.h11.send(request) + (self.h11.send(h11.Data(data=body)) or b"") + self.h11.send(h11.EndOfMessage())
         await self.stream.send_all(data)
 
     async def event(self) -> Any:
-        """The next h11 event."""
         while True:
             event = self.h11.next_event()
             if event is not h11.NEED_DATA:
@@ -62,7 +54,6 @@ class Wire:
             self.h11.receive_data(bytes(await self.stream.receive_some(65536)))
 
     async def answer(self) -> Answer:
-        """Read one response to its end."""
         head = await self.event()
         body = b""
         while not isinstance(event := await self.event(), h11.EndOfMessage):
@@ -72,13 +63,11 @@ class Wire:
 
 
 def headers_of(head: h11.Response) -> Headers:
-    """Response header fields by lower-case name."""
     return {name.decode(): value.decode() for name, value in head.headers}
 
 
 @asynccontextmanager
 async def connected(port: int) -> AsyncGenerator[Wire, None]:
-    """A connection for the length of the block."""
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         assert isinstance(stream, trio.SocketStream)
         yield Wire(stream)

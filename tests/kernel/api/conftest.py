@@ -23,7 +23,6 @@ def answer_seconds() -> float:
 
 @pytest.fixture
 async def kernel(tmp_path: Path, on_disk: bool, answer_seconds: float) -> AsyncIterator[ServedKernel]:
-    """A served kernel with a project of its own."""
     async with serve_kernel(tmp_path, on_disk=on_disk, answer_seconds=answer_seconds) as built:
         yield built
 

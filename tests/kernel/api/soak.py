@@ -102,7 +102,6 @@ class Trial:
 
 
 def main(argv: list[str]) -> int:
-    """Run all three trials on one kernel."""
     with tempfile.TemporaryDirectory(prefix="awk-soak-") as folder:
         project = empty_project(Path(folder))
         command = ["/bin/sh", "-c", f'ulimit -n {DESCRIPTORS} && exec "$0" start', str(AWK)]

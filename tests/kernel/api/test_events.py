@@ -21,7 +21,6 @@ pytestmark = pytest.mark.promise("P22")
 
 @asynccontextmanager
 async def watching(kernel: ServedKernel, query: str = "", **headers: str) -> AsyncGenerator[tuple[Wire, Events], None]:
-    """A client that reads /events."""
     async with connected(kernel.port) as wire:
         await wire.send("GET", f"/events?{query}", kernel.headers(**headers).items(), b"")
         head = await wire.event()
@@ -32,7 +31,6 @@ async def watching(kernel: ServedKernel, query: str = "", **headers: str) -> Asy
 
 
 async def say(kernel: ServedKernel, text: str) -> None:
-    """One message; several events."""
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": text})).status == 202
 
 
@@ -44,7 +42,6 @@ async def say_much(kernel: ServedKernel) -> None:
 
 
 async def logged(kernel: ServedKernel, query: str = "since=0") -> list[Sse]:
-    """Everything the store has."""
     async with watching(kernel, f"follow=0&{query}") as (_, events):
         return [event async for event in events]
 

@@ -26,7 +26,6 @@ hooks:
 
 @pytest.fixture
 async def kernel(tmp_path: Path) -> AsyncIterator[ServedKernel]:
-    """A served kernel with hooks that are trusted."""
     async with serve_kernel(tmp_path, environ={"BUILD": SECRET, "WEAK": "hunter2"}) as built:
         catalog = built.services.files.catalog
         (catalog.root / "moniro.yaml").write_text(PROJECT)

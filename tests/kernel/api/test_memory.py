@@ -101,7 +101,6 @@ class Index:
         self.asked: list[tuple[Any, ...]] = []
 
     async def purge(self, agent: str | None, *, messages: Any = (), instructions: Any = (), kept: bool = False) -> None:
-        """Note it."""
         self.asked.append((agent, tuple(messages), tuple(instructions), kept))
 
 
@@ -299,7 +298,6 @@ class Homes:
         self.asked: list[tuple[str | None, str | None]] = []
 
     async def forget(self, agent: str | None, space: str | None) -> None:
-        """Note it."""
         self.asked.append((agent, space))
 
 

@@ -35,7 +35,6 @@ SCOPES = ("operate", "approve", "approve:alice")
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The root of the kernel's project."""
     return tmp_path / "project"
 
 
@@ -243,7 +242,6 @@ def test_every_text_of_a_request_is_classified() -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return all files of a folder."""
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 

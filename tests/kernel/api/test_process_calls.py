@@ -40,15 +40,12 @@ JSON: Final = {"Content-Type": "application/json", "Agent-Worker-Cookie": COOKIE
 
 @dataclass
 class Asking:
-    """A process that asks."""
-
     kernel: ServedKernel
     process: trio.Process
 
     async def ask(
         self, tool: str, arguments: Any = None, *, raw: str | None = None, method: str = "POST", **headers: str
     ) -> tuple[int, Any]:
-        """One call: the status of its answer, and that."""
         body = raw if raw is not None else json.dumps({"tool": tool, "arguments": arguments or {}})
         fields = JSON | {name.replace("_", "-"): value for name, value in headers.items()}
         assert self.process.stdin is not None and self.process.stdout is not None

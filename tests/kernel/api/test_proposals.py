@@ -11,7 +11,6 @@ HERE = "/spaces/review:main/proposals"
 
 
 async def put(kernel: ServedKernel, **more: Any) -> dict[str, Any]:
-    """Something is put to the vote of alice and bob, by the user."""
     if not (await kernel.ask("GET", "/workflows")).json["workflows"]:
         await kernel.ask("POST", "/workflows", {"workflow": "review"})
     answer = await kernel.ask("POST", HERE, {"type": "approval", "title": "Ship it?", "id": "release", **more})

@@ -41,13 +41,11 @@ def write(kernel: ServedKernel, text: str = SLOW) -> Path:
 
 
 async def begun(root: Path) -> None:
-    """Wait until setup runs."""
     with trio.fail_after(10):
         await trio.to_thread.run_sync((root / "begun").read_text, abandon_on_cancel=True)
 
 
 async def go(root: Path) -> None:
-    """Let setup end."""
     with trio.fail_after(10):
         await trio.to_thread.run_sync((root / "go").write_text, "go", abandon_on_cancel=True)
 

@@ -14,12 +14,10 @@ SOUL = "/agents/alice/soul"
 
 
 async def suggested(kernel: ServedKernel, /, **arguments: Any) -> Any:
-    """What soul_suggest answers."""
     return (await call(kernel, "soul_suggest", arguments, "worker-token"))["structuredContent"]
 
 
 def soul_file(tmp_path: Path) -> Path:
-    """The managed soul of alice."""
     return tmp_path / "project/.agents/alice/soul.yaml"
 
 

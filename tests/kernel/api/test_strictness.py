@@ -38,7 +38,6 @@ def statuses(answers: bytes) -> list[bytes]:
 
 
 async def said(kernel: ServedKernel) -> list[str]:
-    """What has been said to alice."""
     channel = await kernel.ask("GET", "/spaces/dm:alice/channel")
     return [message["text"] for message in channel.json["messages"]]
 

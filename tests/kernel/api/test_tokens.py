@@ -86,7 +86,6 @@ def test_the_route_of_a_path_is_found(route: Operation) -> None:
 
 
 async def made(kernel: ServedKernel, scope: str) -> str:
-    """A token of that scope."""
     answer = await kernel.ask("POST", "/tokens", {"scope": scope, "name": "ci"})
     assert answer.status == 201, answer.body
     return str(answer.json["token"])

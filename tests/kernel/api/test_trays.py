@@ -35,14 +35,12 @@ async def ended_run(kernel: ServedKernel, tmp_path: Path, text: str) -> str:
 
 
 async def settle(kernel: ServedKernel) -> None:
-    """Let the guard look."""
     guard = kernel.services.memory.trays
     assert isinstance(guard, Guard)
     await guard.run_once()
 
 
 async def tray(kernel: ServedKernel) -> list[Any]:
-    """The rows of alice's."""
     return list((await kernel.ask("GET", "/agents/alice/tray")).json["rows"])
 
 

@@ -37,7 +37,6 @@ KEY: Final = base64.b64encode(bytes(16)).decode()
 
 
 def handshake(kernel: ServedKernel, token: str | None = TOKEN, **more: str) -> dict[str, str]:
-    """The header fields of a handshake."""
     fields = {
         "Upgrade": "websocket",
         "Connection": "Upgrade, close",
@@ -62,11 +61,9 @@ class Socket:
         await self.tell(TextMessage(data=json.dumps(frame)))
 
     async def tell(self, event: Event) -> None:
-        """Send any frame."""
         await self.stream.send_all(self._frames.send(event))
 
     async def hear(self) -> Event:
-        """The next thing that comes."""
         with trio.fail_after(10):
             while True:
                 event = next(self._events, None)
@@ -80,7 +77,6 @@ class Socket:
                 self._events = self._frames.events()
 
     async def frame(self) -> Any:
-        """The next frame of JSON."""
         while True:
             event = await self.hear()
             assert not isinstance(event, CloseConnection), f"closed: {event.code}"
@@ -93,7 +89,6 @@ class Socket:
                 return json.loads(text)
 
     async def until(self, wanted: Callable[[Any], bool]) -> Any:
-        """The first frame that is wanted."""
         while not wanted(frame := await self.frame()):
             pass
         return frame
@@ -117,7 +112,6 @@ class Socket:
 async def opened(
     kernel: ServedKernel, query: str = "", token: str | None = TOKEN, **more: str
 ) -> AsyncGenerator[Socket, None]:
-    """A WebSocket for the length of the block."""
     async with connected(kernel.port) as wire:
         await wire.send("GET", f"/ws?{query}", handshake(kernel, token, **more).items(), b"")
         head = await wire.event()
@@ -129,7 +123,6 @@ async def opened(
 
 
 async def refused(kernel: ServedKernel, path: str = "/ws", /, **changed: str | None) -> Answer:
-    """The answer to a handshake with ``changed`` fields."""
     fields = handshake(kernel) | {name.replace("_", "-"): value for name, value in changed.items() if value is not None}
     left_out = {name.replace("_", "-") for name, value in changed.items() if value is None}
     return await kernel.ask("GET", path, headers={name: fields[name] for name in fields if name not in left_out})

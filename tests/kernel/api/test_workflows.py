@@ -16,7 +16,6 @@ from tests.kernel.api.client import Events, connected
 
 @asynccontextmanager
 async def posting(kernel: ServedKernel, path: str, body: Any) -> AsyncGenerator[Events, None]:
-    """A client that reads the stream of POST /run."""
     data = msgspec.json.encode(body)
     headers = kernel.headers(Content_Type="application/json", Content_Length=str(len(data)))
     async with connected(kernel.port) as wire:
@@ -193,7 +192,6 @@ async def test_what_is_neither_a_workflow_nor_a_message_is_refused(kernel: Serve
 
 
 async def lease_and_end(kernel: ServedKernel, instruction: str) -> None:
-    """Do the work of an attempt."""
     from kernel.store.transitions.lease import lease
 
     assert await kernel.services.store.writer.commit(lease, instruction, b"x" * 32) is not None
@@ -201,7 +199,6 @@ async def lease_and_end(kernel: ServedKernel, instruction: str) -> None:
 
 
 async def until_running(kernel: ServedKernel, workflow: str) -> None:
-    """Wait until a workflow runs and alice has something to do."""
     while (await kernel.ask("GET", f"/workflows/{workflow}")).status != 200:
         pass
     while not (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]:

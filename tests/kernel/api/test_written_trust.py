@@ -72,7 +72,6 @@ class Team:
         return instruction
 
     async def said(self, text: str, who: str = "alice", sender: str = "user", space: str = "") -> str:
-        """Say something to ``who``; the instruction that came of it."""
         draft = Draft(kind="said", space=space or f"dm:{who}", sender=sender, text=f"@{who} {text}", mentions=(who,))
         return (await self.commit(append, draft)).instruction_ids[0]
 
@@ -85,7 +84,6 @@ class Team:
         return instruction
 
     async def tool(self, name: str, arguments: dict[str, Any], who: str = "alice") -> dict[str, Any]:
-        """Call a tool of Daemon MCP."""
         answer = await call(self.kernel, name, arguments, self.tokens[who])
         assert not answer["isError"], answer
         return dict(answer["structuredContent"])
@@ -97,7 +95,6 @@ class Team:
 
 @pytest.fixture
 async def team(kernel: ServedKernel, tmp_path: Path) -> Team:
-    """A team whose run is open."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     return Team(kernel, tmp_path)
 
@@ -135,7 +132,6 @@ async def hook(team: Team) -> str:
 
 
 async def colleague(team: Team) -> str:
-    """A colleague's message."""
     return await team.begin(await team.said("keep the port", sender="bob", space=HERE))
 
 

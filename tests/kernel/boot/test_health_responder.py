@@ -13,13 +13,11 @@ from protocol.discovery import prove
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """A listening socket on loopback."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
 
 
 def ask(listener: socket.socket, path: str) -> tuple[int, dict[str, object]]:
-    """GET ``path`` and decode the body."""
     host, port = listener.getsockname()
     connection = http.client.HTTPConnection(host, port, timeout=5)
     connection.request("GET", path)

@@ -31,7 +31,6 @@ class GitProject:
         return {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
 
     def git(self, *words: str, cwd: Path | None = None) -> str:
-        """Run git as the user does."""
         names = {f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
         done = subprocess.run(
             ("git", *words),
@@ -53,7 +52,6 @@ class GitProject:
         return Repository(root or self.root, place, launcher=launcher, environ=self.environ, own_bin=frozenset())
 
     def try_git(self, *words: str) -> None:
-        """Run git as the user does, whatever comes of it."""
         subprocess.run(("git", *words), cwd=self.root, env=self.environ, capture_output=True, check=False, timeout=60)
 
     def write(self, path: str, text: str, tree: Worktree | None = None) -> None:
@@ -68,7 +66,6 @@ class GitProject:
 
 
 def ground_in(folder: Path) -> GitProject:
-    """A repository with one commit."""
     made = GitProject(folder)
     made.root.mkdir(parents=True)
     made.git("init", "--quiet", "--initial-branch=main", "--template=")

@@ -56,7 +56,6 @@ class FarMachine:
 
 @asynccontextmanager
 async def far_machine(folder: Path) -> AsyncGenerator[FarMachine]:
-    """One that runs as long as the block."""
     for name in ("run", "home"):
         (folder / name).mkdir(parents=True)
     async with trio.open_nursery() as nursery:
@@ -68,7 +67,6 @@ async def far_machine(folder: Path) -> AsyncGenerator[FarMachine]:
 
 
 async def tree_at_home(repository: Repository) -> Worktree:
-    """Alice's tree here."""
     return await made(repository, planned(await repository.base(), repository))
 
 

@@ -17,8 +17,6 @@ pytestmark = pytest.mark.promise("P32")
 
 
 class Team:
-    """Two agents in trees of their own."""
-
     def __init__(self, git_project: GitProject, git: Repository, coder: Worktree, tester: Worktree) -> None:
         self.git_project = git_project
         self.git = git

@@ -28,12 +28,10 @@ class Place:
         (self.root / ".agents" / "alice.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
 
     def said(self) -> list[str]:
-        """The log's messages."""
         return texts_in(self.state / DATABASE)
 
 
 def texts_in(path: Path) -> list[str]:
-    """The messages of the database at ``path``."""
     connection = apsw.Connection(str(path))
     try:
         return [str(text) for (text,) in connection.execute(SAID)]
@@ -80,16 +78,13 @@ class Copied:
 
     @property
     def heard(self) -> Heard:
-        """What the copier said last."""
         return self.told[-1]
 
     async def say(self, *texts: str) -> None:
-        """One commit for each."""
         for text in texts:
             await self.store.said("dm:alice", text)
 
     def send(self, *, last: bool = False) -> None:
-        """Send what was committed, as the service does."""
         heard = self.heard
         event, at_ms = self.store.reader.now(newest_event)
         if self.tap.broken or (heard.lost and heard.begun == self.begun):

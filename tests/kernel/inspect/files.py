@@ -49,5 +49,4 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 
 def review(root: Path) -> None:
-    """A project with a workflow, a ref with overrides, and a provider of its own."""
     write(root, {".agents/alice.yaml": ALICE, ".workflows/review.yaml": REVIEW, "moniro.yaml": PROJECT})

@@ -14,7 +14,6 @@ GOOD = b"backend: mock\nmock: [{text: hi}]\n"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project with an agent, and a file that is none."""
     (tmp_path / ".agents").mkdir()
     (tmp_path / ".agents/alice.yaml").write_bytes(GOOD)
     (tmp_path / ".agents/bad.yaml").write_text("moc: 1\n")

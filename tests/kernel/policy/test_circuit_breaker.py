@@ -39,7 +39,6 @@ def succeeded(breaker: Breaker, instruction: int | None = None) -> Breaker:
 
 
 def admits(breaker: Breaker | None, instruction: int) -> bool:
-    """Return whether ``instruction`` may call the provider."""
     return (
         breaker is None or breaker.state == "closed" or (breaker.state == "half_open" and breaker.probe == instruction)
     )

@@ -14,7 +14,6 @@ from tests.kernel.procs.trees import ENV
 
 
 def make(kind: str, run_dir: Path) -> Launcher:
-    """A launcher that has not been started."""
     if kind == "fork":
         return ForkLauncher(run_dir=run_dir, environ=ENV)
     return ExecLauncher(run_dir=run_dir, environ=ENV)

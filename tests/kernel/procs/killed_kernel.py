@@ -13,7 +13,6 @@ from tests.kernel.procs.trees import ENV, STAYS, read_pids
 
 
 async def main(kind: str, run_dir: str, count: int) -> None:
-    """Run until killed."""
     launcher = make(kind, Path(run_dir))
     handles: list[Handle] = []
     pids: list[int] = []

@@ -54,10 +54,8 @@ async def gone(pids: list[int], seconds: float = 2.0) -> None:
 
 
 def left_in(run_dir: Path) -> list[str]:
-    """The attempts that have a directory."""
     return sorted(path.name for path in run_dir.iterdir())
 
 
 def alive(pids: list[int]) -> list[int]:
-    """Those that run."""
     return [pid for pid in pids if procfs.identify(pid) is not None]

@@ -63,13 +63,11 @@ class BudgetKernel:
         return (await self.writer.commit(append, draft)).instruction_ids
 
     async def say(self, text: str) -> tuple[str, ...]:
-        """The user says something in the workspace."""
         return (
             await self.writer.commit(append, Draft(kind="said", space=SPACE, sender="user", text=text))
         ).instruction_ids
 
     async def lease(self, instruction: str) -> Leased:
-        """Begin an attempt in the store."""
         token = secrets.token_bytes(16)
         leased = await self.writer.commit(lease, instruction, token)
         assert leased is not None
@@ -91,13 +89,11 @@ class BudgetKernel:
         await self.writer.commit(journal, leased.instruction, leased.epoch, entry)
 
     def run(self) -> workflows.WorkflowRecord:
-        """How the workflow stands."""
         record = self.reader.now(workflows.latest, SPACE)
         assert record is not None
         return record
 
     def states(self) -> dict[str, tuple[str, str | None]]:
-        """State and reason of every instruction."""
         return self.reader.now(_states)
 
 
@@ -107,7 +103,6 @@ def _states(conn: object) -> dict[str, tuple[str, str | None]]:
 
 
 def start_of(leased: Leased, model: str = "mock", provider: str | None = None) -> Start:
-    """What a worker would be told."""
     return Start(
         instruction=leased.instruction, attempt=leased.attempt, epoch=leased.epoch, agent=leased.name,
         space=leased.space, backend="sdk" if provider else "mock", model=model,
@@ -119,7 +114,6 @@ def start_of(leased: Leased, model: str = "mock", provider: str | None = None) -
 
 @asynccontextmanager
 async def budget_kernel() -> AsyncGenerator[BudgetKernel]:
-    """A store that writes, closed in the end."""
     made = BudgetKernel()
     async with trio.open_nursery() as nursery:
         await nursery.start(made.writer.run)

@@ -190,7 +190,6 @@ def race(rounds: int) -> int:
 
 
 def main() -> None:
-    """Try many, and say what was tried."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**31)
     sys.stdout.write(f"seed {seed}\n")

@@ -77,7 +77,6 @@ class PlayedWorker:
         await self.complaints.aclose()
 
     async def wait(self) -> Exited:
-        """As the real one."""
         await self._gone.wait()
         return self._exited
 
@@ -86,7 +85,6 @@ class PlayedWorker:
         await self.leave(Exited(signal=9, killed=True))
 
     async def destroy(self) -> Exited:
-        """As the real one."""
         await self.kill()
         return self._exited
 
@@ -119,7 +117,6 @@ class PlayedLauncher:
         task_status.started()
 
     async def spawn(self, spec: Spec) -> PlayedWorker:
-        """One worker."""
         if self.hangs:
             self.arrived.set()
             await trio.sleep_forever()
@@ -190,21 +187,17 @@ class Core:
 
     @staticmethod
     def draft(text: str = "x") -> Draft:
-        """A message to alice."""
         return Draft(kind="said", space="dm:alice", sender="user", text=text, to=("alice",))
 
     @staticmethod
     def draft_to(name: str, text: str = "x") -> Draft:
-        """A message to another agent."""
         return Draft(kind="said", space=f"dm:{name}", sender="user", text=text, to=(name,))
 
     async def send(self, text: str = "x") -> str:
-        """Append a message to alice. Returns the instruction."""
         appended = await self.writer.commit(append, self.draft(text))
         return appended.instruction_ids[0]
 
     def status(self, instruction: str) -> str:
-        """How it stands."""
         return self.reader.now(instructions.results, [instruction])[0].status
 
     async def until(self, instruction: str, holds: Callable[[str], bool]) -> str:
@@ -217,7 +210,6 @@ class Core:
 
 @asynccontextmanager
 async def core(root: Path, launcher: PlayedLauncher, places: WorkPlaces | None = None) -> AsyncGenerator[Core]:
-    """A running core with alice in its project."""
     (root / ".agents").mkdir()
     (root / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - text: hi\n")
     made = Core(root, launcher, places)

@@ -79,7 +79,6 @@ class History:
 
     @property
     def store(self) -> str:
-        """The file of its kernels."""
         return str(self.git_project.folder / "store.db")
 
     def note(self, *words: str) -> None:
@@ -88,7 +87,6 @@ class History:
             target.write("\t".join(words) + "\n")
 
     def acts(self) -> list[list[str]]:
-        """What the user did."""
         file = self.git_project.folder / "acts"
         return [line.split("\t") for line in file.read_text().splitlines()] if file.exists() else []
 

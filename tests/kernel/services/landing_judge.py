@@ -33,7 +33,6 @@ def instruction(conn: apsw.Connection, number: int) -> tuple[object, ...] | None
 
 
 def refs_of(git_project: GitProject) -> dict[str, str]:
-    """All refs and where they are."""
     listed = git_project.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
     return {name: where for name, _, where in (row.partition(" ") for row in listed)}
 

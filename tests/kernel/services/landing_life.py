@@ -120,14 +120,12 @@ class PlainHandle:
         self._watch.reached(f"{self._name} ended")
 
     async def wait(self) -> Exited:
-        """Its end."""
         if self._process.poll() is None:
             await trio.lowlevel.wait_readable(self._ended)
         code = self._process.wait()
         return Exited(code=code) if code >= 0 else Exited(signal=-code)
 
     async def kill(self, after_seconds: float = 0.0) -> None:
-        """End it, if it runs still."""
         with suppress(ProcessLookupError):
             self._process.kill()
 
@@ -139,7 +137,6 @@ class PlainLauncher:
         self._watch = watch
 
     async def spawn(self, spec: Spec) -> PlainHandle:
-        """Start ``spec``."""
         assert spec.argv is not None
         name = " ".join(map(os.path.basename, spec.argv[:2])) if "git" in spec.argv[0] else "check"
         self._watch.reached(f"{name} starts")
@@ -174,7 +171,6 @@ class Late:
     done: trio.Event = field(default_factory=trio.Event)
 
     async def ask(self, place: LandingProject) -> None:
-        """Ask when it is time."""
         await self.now.wait()
         for run, request in self.asked:
             await place.ask(run, request)

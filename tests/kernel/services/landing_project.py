@@ -71,7 +71,6 @@ class Interference:
             raise Died
 
     def release(self, own: str, tip: str) -> None:
-        """As the real one, as long as there is somebody to do it."""
         if not self.dead:
             _release(own, tip)
 
@@ -177,7 +176,6 @@ class LandingProject:
         return record, self.reader.now(plan_landing, record, asked or MergeRequest(), None)
 
     async def ask(self, run: int, asked: MergeRequest | None = None) -> Landing:
-        """Put a landing into the queue."""
         return await self.writer.commit(request_landing, *self.plan(run, asked))
 
     async def serve(self) -> None:
@@ -198,7 +196,6 @@ class LandingProject:
         return self.outcome(landing)
 
     def outcome(self, landing: Landing) -> MergeInfo:
-        """What is known of it now."""
         found = self.reader.now(landings.by_id, landing.id)
         assert found is not None
         return landings.info_of(found)
@@ -208,12 +205,10 @@ class LandingProject:
         return commit(self.git_project, f"refs/heads/{BRANCH}{name}", files, base)
 
     def refs(self) -> dict[str, str]:
-        """All refs and where they are."""
         listed = self.git_project.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
         return {name: where for name, _, where in (row.partition(" ") for row in listed)}
 
     def read(self, name: str, commit: str = "main") -> str:
-        """A file of a commit."""
         return self.git_project.git("show", f"{commit}:{name}")
 
 

@@ -39,7 +39,6 @@ class PlayedNodes:
         return self.by_name.get(name)
 
     def launcher(self, name: str, /) -> Launcher:
-        """Hands out played workers."""
         if name not in self.by_name:
             raise SpawnTransient(f"there is no node {name}")
         return cast("Launcher", self.by_name[name].launcher)
@@ -49,16 +48,13 @@ class PlayedNodes:
         self._watching.append(changed)
 
     def change(self, name: str, state: str) -> None:
-        """Have a node be in another state."""
         self.by_name[name].state = state
         self.announce()
 
     def announce(self) -> None:
-        """Tell that something has changed."""
         for changed in self._watching:
             changed()
 
 
 def places_with(nodes: PlayedNodes, here: PlayedLauncher) -> WorkPlaces:
-    """This machine, played too, and the nodes."""
     return WorkPlaces(WorkPlace(launcher=cast("Launcher", here)), cast("Nodes", nodes))

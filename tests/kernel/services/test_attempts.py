@@ -76,7 +76,6 @@ class _SlowToFinish(Preparation):
     """What is in the working tree takes its time to be committed."""
 
     async def finish(self, leased: Leased) -> None:
-        """Take longer than the attempt may."""
         with trio.move_on_after(0.3):
             await trio.sleep_forever()
 
@@ -463,7 +462,6 @@ class Short(PlayedLauncher):
     refused = False
 
     async def spawn(self, spec: Spec) -> PlayedWorker:
-        """The first is refused."""
         if not self.refused:
             self.refused = True
             self.arrived.set()

@@ -35,7 +35,6 @@ def agent(**budget: object) -> AgentDefinition:
 
 
 def told(kernel: BudgetKernel) -> list[str]:
-    """What the system said in the workspace."""
     record = kernel.run()
     said = kernel.reader.now(messages.of_run, record.id)
     return [one.text for one in said if one.kind == "system"]

@@ -72,7 +72,6 @@ class Ground:
 
     @property
     def provider(self) -> str:
-        """Where it listens."""
         return f"providers: {{own: {{base_url: '{self.api.url}', api_key: $EMBED_KEY}}}}\n"
 
     def configure(self, text: str) -> None:

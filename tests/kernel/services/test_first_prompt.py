@@ -48,7 +48,6 @@ def told(store: Store, leased: Leased, version: int, backend: str = "sdk", diale
 
 
 async def attempt(store: Store, instruction: str, version: int, *made: Entry, **where: str) -> FirstPrompt:
-    """One attempt that makes these entries and goes back into its lane."""
     store.clock.now_ms += 1
     leased = await store.take(instruction)
     opened = told(store, leased, version, **where)  # type: ignore[arg-type]

@@ -122,7 +122,6 @@ class Adopting:
         self.places: list[Place] = []
 
     def adopt(self, _handed: HandedAttempt, place: Place) -> None:
-        """Keep where it is."""
         self.places.append(place)
 
 
@@ -201,7 +200,6 @@ class Interrupted(Conversation):
     """A conversation that stands still, and is gone on with by another session over the same streams."""
 
     def sessions(self) -> tuple[SessionPause, Link, WorkerSession]:
-        """The first one."""
         pause, link = SessionPause(), Link(self.handle)  # type: ignore[arg-type]
         return pause, link, self._session(link, pause, HandedSession())
 

@@ -44,7 +44,6 @@ class Place:
         (folder / "run").mkdir(exist_ok=True)
 
     def kernel(self, **environ: str) -> Logins:
-        """The logins of a kernel that begins now."""
         return Logins(self.folder / "state/logins", {"HOME": str(self.folder / "home"), **environ})
 
     def keep(self, backend: str, login: object) -> Path:
@@ -78,7 +77,6 @@ class Place:
         path.write_text(json.dumps(value))
 
     def kept(self) -> Any:
-        """The login at home."""
         return json.loads(self.home.read_text())
 
     def left(self) -> list[str]:

@@ -30,12 +30,10 @@ IN = f"{FOLDER}/documents"
 
 
 async def wrote(on: MirroredProject, space: str, text: str, file: str = "notes.md", **how: Any) -> int:
-    """The version that a change leads to."""
     return (await on.store.writer.commit(change, space, file, Change("write", text, **how))).version
 
 
 def versions(on: MirroredProject, space: str, file: str = "notes.md") -> list[tuple[str, str | None]]:
-    """Who made them, and why; the oldest first."""
     rows = on.store.reader.now(documents.history, space, file, Page()).versions
     return [(row.author, row.reason) for row in reversed(rows)]
 

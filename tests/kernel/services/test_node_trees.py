@@ -63,7 +63,6 @@ class Ground:
     parts: NodeTrees
 
     def far(self, path: str) -> Path:
-        """A place below the node's state folder."""
         return Path(self.nodes.far.facts.state_dir, path)
 
     @property

@@ -110,7 +110,6 @@ class Bench:
         self.grants[:] = node_units(self.catalog.project(), self.root) if trusted else []
 
     async def until(self, name: str, holds: Callable[[NodeState], bool]) -> NodeState:
-        """Wait until the node is as it is to be."""
         seen: NodeState | None = None
         with trio.move_on_after(SECONDS):
             while True:
@@ -121,7 +120,6 @@ class Bench:
         raise AssertionError(f"{name} stays {seen}")
 
     async def told(self, *expected: str) -> None:
-        """Wait until these are the events."""
         told: list[str] = []
         with trio.move_on_after(SECONDS):
             while True:
@@ -135,7 +133,6 @@ class Bench:
 
 @pytest.fixture
 async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
-    """A service that runs."""
     database, published, grants = open_migrated(MEMORY), Feed(), list[TrustUnit]()
     writer = Writer(database=database, clock_ms=lambda: START_MS, publish=published.publish)
     reader, catalog = Reader(database=database), Catalog(tmp_path)
@@ -369,7 +366,6 @@ async def dial(word: JoinWord, line: bytes) -> trio.SSLStream[trio.SocketStream]
 
 
 async def serve(stream: trio.SSLStream[trio.SocketStream]) -> None:
-    """Repeat what the kernel says."""
     try:
         with suppress(trio.BrokenResourceError):
             async for chunk in stream:

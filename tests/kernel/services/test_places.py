@@ -38,7 +38,6 @@ def read(it: Core, question: str) -> list[tuple[object, ...]]:
 
 
 async def on_gpu(it: Core, root: Path, text: str = ON_GPU) -> None:
-    """Have alice ask for a label."""
     (root / ".agents/alice.yaml").write_text(text)
     await register(it.catalog, it.writer, it.reader)
 

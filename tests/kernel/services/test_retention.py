@@ -334,7 +334,6 @@ async def test_what_is_kept_is_kept(tmp_path: Path) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Homes of alice in two places, and of bob in one."""
     for home in ("alice/dm+alice", "alice/review+main", "bob@review+main/review+main"):
         (tmp_path / home / "claude").mkdir(parents=True)
         (tmp_path / home / "claude" / "session.jsonl").write_text("words")
@@ -342,7 +341,6 @@ def root(tmp_path: Path) -> Path:
 
 
 def left(root: Path) -> list[str]:
-    """What is there."""
     return sorted(path.parent.relative_to(root).as_posix() for path in root.glob("*/*/claude"))
 
 

@@ -106,7 +106,6 @@ class Vote:
 
 @asynccontextmanager
 async def voting() -> AsyncGenerator[Vote, None]:
-    """A store with its writer, and nothing in it."""
     with scene() as on:
         async with trio.open_nursery() as nursery:
             await nursery.start(on.writer.run)
@@ -170,7 +169,6 @@ LONG = VerdictTerms(
 
 
 async def by(it: Vote, name: str) -> Author:
-    """``name``, who has been given work and is at it."""
     draft = Draft(kind="said", space=HERE, sender="user", text="go", to=(name,))
     (instruction,) = (await it.on.writer.commit(append, draft)).instruction_ids
     leased = await it.on.writer.commit(lease, instruction, instruction.encode())

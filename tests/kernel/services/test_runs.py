@@ -42,7 +42,6 @@ class Scene:
     async def start(
         self, kickoff: str, deadline_ms: int | None = None, schema: dict[str, Any] | None = None, exit_from: str = ""
     ) -> None:
-        """Start ``review:main`` with alice in it, as a run."""
         definition = msgspec.json.encode(WorkflowDefinition(name="review", agents={}, output_schema=schema))
         payload = RunSpec(
             name="review", tag="main", mode="run", file=".workflows/review.yaml", definition=definition,
@@ -53,7 +52,6 @@ class Scene:
         await self.writer.commit(append, draft)
 
     def run(self) -> workflows.WorkflowRecord:
-        """How it stands."""
         record = self.reader.now(workflows.latest, "review:main")
         assert record is not None
         return record
@@ -61,7 +59,6 @@ class Scene:
 
 @contextmanager
 def scene() -> Generator[Scene]:
-    """A scene that is closed in the end."""
     made = Scene()
     try:
         yield made

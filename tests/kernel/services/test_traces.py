@@ -45,7 +45,6 @@ class Bench:
     environ: dict[str, str] = field(default_factory=lambda: {"OTEL_TOKEN": "secret"})
 
     def write(self, more: str = "", *, trusted: bool = True, endpoint: str | None = None) -> None:
-        """Have the project file name the collector."""
         text = f"otel:\n  endpoint: {endpoint or self.collector.url}\n  headers: {{x-token: $OTEL_TOKEN}}\n{more}"
         (self.root / "moniro.yaml").write_text(text)
         settings = Catalog(self.root).project().otel
@@ -53,7 +52,6 @@ class Bench:
         self.grants[:] = [otel_unit(settings)] if trusted else []
 
     def kernel(self, deliver: Post = post) -> Traces:
-        """The service of a kernel that has just begun."""
         return Traces(
             log=self.store.log,
             files=TrustedFiles(Catalog(self.root), self.environ, ProjectTrust(kept=lambda: kept(self.grants))),

@@ -32,7 +32,6 @@ class Refusing:
         self.written = 0
 
     async def commit(self, *_job: object, **_named: object) -> None:
-        """Refuse it, or count it."""
         if self.left:
             self.left -= 1
             raise Refused(self.code, "not now")

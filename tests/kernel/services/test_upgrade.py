@@ -33,7 +33,6 @@ class Attempt:
 
     @property
     def leased(self) -> Any:
-        """By its name."""
         return type("Leased", (), {"attempt": "i1-1", "node": self.node})
 
     def stop(self, reason: str, _grace_seconds: float) -> None:
@@ -41,7 +40,6 @@ class Attempt:
         self.stopped.append(reason)
 
     def export(self, *, standing: bool = True) -> Any:
-        """Nothing that a test reads."""
         if standing and not self.pause.stands:
             raise CannotHandOver("it does not stand")
         raise CannotHandOver("a double") if not standing else AssertionError
@@ -53,7 +51,6 @@ class PauseThatTells(SessionPause):
     told: trio.Event = msgspec.field(default_factory=trio.Event)
 
     def ask(self) -> None:
-        """Tell."""
         SessionPause.ask(self)
         self.told.set()
 
@@ -86,33 +83,26 @@ class Kernel:
         return str(self._trial())
 
     async def commit(self, _job: object, **told: object) -> None:
-        """Keep what is told."""
         await trio.lowlevel.checkpoint()
         self.said.append(f"told {told['reason']}")
         self.told.set()
 
     def hold_back(self) -> None:
-        """Of the dispatcher."""
         self.said.append("held back")
 
     def go_on(self) -> None:
-        """Of the dispatcher."""
         self.said.append("goes on")
 
     def unsettled(self) -> int:
-        """Of the dispatcher."""
         return 0
 
     def under_way(self, _beside: object) -> tuple[str, ...]:
-        """Of the launcher."""
         return tuple(self.commands)
 
     def shut_off(self) -> None:
-        """Of the launcher."""
         self.said.append("shut off")
 
     def open(self) -> None:
-        """Of the launcher."""
         self.said.append("opened")
 
 

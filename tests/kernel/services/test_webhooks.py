@@ -39,7 +39,6 @@ START_MS = 1_700_000_000_000
 
 
 async def listen(nursery: trio.Nursery, serve: Callable[[trio.SocketStream], Awaitable[None]]) -> int:
-    """The port of a server on loopback."""
     (listener,) = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
     return int(listener.socket.getsockname()[1])
 
@@ -73,7 +72,6 @@ class Receiver:
 
     @property
     def bodies(self) -> list[Any]:
-        """What it was told."""
         return [msgspec.json.decode(one.body) for one in self.got]
 
 
@@ -91,7 +89,6 @@ class Bench:
     catalog: Catalog
 
     async def receiver(self, status: int = 200) -> Receiver:
-        """A server on loopback."""
         receiver = Receiver("", status)
         port = await listen(self.nursery, receiver.serve)
         receiver.url = f"http://127.0.0.1:{port}/in?a=b"
@@ -105,7 +102,6 @@ class Bench:
         return receiver
 
     def write(self, *urls: str, events: str = "['*']", private: bool = True, trusted: bool = True) -> None:
-        """Have the project file name these, and trust them."""
         rows = "".join(
             f"  - {{url: '{url}', events: {events}, secret: $S, allow_private: {str(private).lower()}}}\n"
             for url in urls
@@ -114,7 +110,6 @@ class Bench:
         self.grants[:] = map(outgoing_unit, self.catalog.project().webhooks) if trusted else []
 
     async def happen(self, type: str = "schedule.untrusted") -> None:
-        """Have something happen."""
         await self.writer.commit(emit_log, type, data={"home": "x"})
 
     async def tell(self) -> None:
@@ -129,14 +124,12 @@ class Bench:
                 pass
 
     def told(self) -> list[tuple[str, Any]]:
-        """Events about webhooks."""
         events = self.reader.now(feed.since, 0, 1000)
         return [(one.type, one.data) for one in events if one.type.startswith("webhook.")]
 
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    """A store and a service that nobody runs but the test."""
     database, published, clock, grants = open_migrated(MEMORY), Feed(), [START_MS], list[TrustUnit]()
     writer = Writer(database=database, clock_ms=lambda: clock[0], publish=published.publish)
     reader, catalog = Reader(database=database), Catalog(tmp_path)
@@ -406,14 +399,11 @@ Serve = Callable[[ssl.SSLContext], Awaitable[int]]
 
 @pytest.fixture
 def got() -> list[bytes]:
-    """What the server has read."""
     return []
 
 
 @pytest.fixture
 async def serve(nursery: trio.Nursery, got: list[bytes]) -> Serve:
-    """Starts a server; gives its port."""
-
     async def answer(stream: trio.SSLStream[trio.SocketStream]) -> None:
         try:
             got.append(bytes(await stream.receive_some(65536)))
@@ -430,7 +420,6 @@ async def serve(nursery: trio.Nursery, got: list[bytes]) -> Serve:
 
 
 async def told(port: int, host: str = "127.0.0.1") -> int:
-    """The status that a delivery is answered with."""
     return await post(Asked(f"https://{host}:{port}/path", {"X-One": "1"}, b"{}"), lambda _address: True)
 
 

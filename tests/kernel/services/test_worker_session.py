@@ -60,7 +60,6 @@ class Streams:
     signals: list[int] = field(default_factory=list)
 
     async def signal(self, number: int) -> None:
-        """Keep what came."""
         self.signals.append(number)
 
 
@@ -82,7 +81,6 @@ class Conversation:
         self.handle = Streams(to_worker, from_worker)
 
     async def say(self, *frames: WorkerFrame) -> None:
-        """Write frames as the worker."""
         for frame in frames:
             await self.worker_out.send_all(encode(frame))
 
@@ -115,18 +113,15 @@ class Conversation:
         return ending
 
     async def run(self) -> Ending | None:
-        """Run the kernel's side to its end."""
         link = Link(self.handle)  # type: ignore[arg-type]
         return await WorkerSession(
             link=link, start=START, timeouts=self.timeouts, handlers=self, deadline=self.deadline
         ).run()
 
     async def on_ready(self, ready: Ready, /) -> None:
-        """Keep who it was."""
         self.heard.append(ready.pid)
 
     async def on_entry(self, entry: Entry, /) -> Go:
-        """Commit."""
         self.entries.append(entry.k)
         await self.commit()
         return Go(k=entry.k)
@@ -141,11 +136,9 @@ class Conversation:
         return of_result(result)
 
     async def on_log(self, log: Log, /) -> None:
-        """Keep the line."""
         self.heard.append(log.text)
 
     def on_live(self, frame: Delta | Progress, /) -> None:
-        """Keep it."""
         self.heard.append(frame)
 
     def on_pause(self) -> None:

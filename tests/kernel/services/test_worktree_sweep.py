@@ -34,7 +34,6 @@ class Swept:
     alice: Leased
 
     def tree(self) -> Worktree:
-        """Alice's as the log has it."""
         found = self.place.reader.now(worktrees.of, self.alice.run, self.alice.agent)
         assert found is not None
         return found

@@ -84,7 +84,6 @@ class BusyWorkspace:
         return answer
 
     def begin(self) -> None:
-        """Start the workflow, and give everybody work."""
         payload = RunSpec(
             name="review",
             tag="main",
@@ -129,7 +128,6 @@ class BusyWorkspace:
         return None if row is None else Author(InstructionId(f"i{row[0]}"), int(row[1]))
 
     def at_work(self, name: str) -> bool:
-        """Return whether a member has an attempt now."""
         return self._live(name) is not None
 
     def author(self, name: str) -> Author | None:

@@ -53,7 +53,6 @@ class Sheet:
         return self.versions[-1]
 
     def add(self, text: Text | None, author: str) -> None:
-        """One more version."""
         number, before = len(self.versions), self.brought[-1]
         self.brought.append({line: before.get(line, (number, author)) for line in text or ()})
         self.versions.append(text)
@@ -105,11 +104,9 @@ class DocumentMachine(RuleBasedStateMachine):
         """How many versions each document had when all of them were looked at."""
 
     def open(self) -> Database:
-        """The store."""
         return open_migrated(MEMORY)
 
     def teardown(self) -> None:
-        """Leave nothing open."""
         self.database.close()
 
     @initialize()
@@ -366,7 +363,6 @@ class FileDocumentMachine(DocumentMachine):
     """In a file: the process may end between any two commits."""
 
     def open(self) -> Database:
-        """The store."""
         from tempfile import TemporaryDirectory
 
         self.folder = TemporaryDirectory()
@@ -385,6 +381,5 @@ class FileDocumentMachine(DocumentMachine):
         return [*super().steps(chance), self.reopen]
 
     def teardown(self) -> None:
-        """Leave nothing behind."""
         super().teardown()
         self.folder.cleanup()

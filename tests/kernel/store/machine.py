@@ -82,15 +82,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.salt = 0
 
     def open(self) -> Database:
-        """The store."""
         return open_migrated(MEMORY)
 
     def teardown(self) -> None:
-        """Leave nothing open."""
         self.database.close()
 
     def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """One job in one transaction; what it raises undoes it."""
         conn = self.database.writer()
         conn.execute("BEGIN IMMEDIATE")
         try:
@@ -102,11 +99,9 @@ class StoreMachine(RuleBasedStateMachine):
         return answer
 
     def works(self, *states: str) -> list[Work]:
-        """Those in one of ``states``, oldest first."""
         return [one for one in self.model.works.values() if one.state in states]
 
     def pick(self, number: int, *states: str) -> Work | None:
-        """One of those in ``states``."""
         found = self.works(*states)
         return found[number % len(found)] if found else None
 
@@ -209,7 +204,6 @@ class StoreMachine(RuleBasedStateMachine):
             self.journal_one(work, final=final)
 
     def journal_one(self, work: Work, *, final: bool) -> None:
-        """One more reply."""
         stop = "end_turn" if final else "pause_turn"
         entry = Entry(k=work.entries, kind="reply", text="so", stop_reason=stop)
         presses = self.commit(journal, instruction_id(work.number), work.epoch, entry)
@@ -249,7 +243,6 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.works(*LIVE))
     @rule(number=picks, delay_ms=st.sampled_from((0, 1000, 3000)))
     def crash(self, number: int, delay_ms: int) -> None:
-        """Its worker left unasked."""
         work = self.pick(number, *LIVE)
         if work is not None:
             until = self.model.now_ms + delay_ms
@@ -280,7 +273,6 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.works(*LIVE))
     @rule(number=picks, status=st.sampled_from(("done", "done", "incomplete", "failed", "dead")))
     def end(self, number: int, status: str) -> None:
-        """It is over."""
         work = self.pick(number, *LIVE)
         if work is not None:
             self.commit(close, instruction_id(work.number), work.epoch, status=status, text="that is all")  # type: ignore[arg-type]
@@ -435,7 +427,6 @@ class FileMachine(StoreMachine):
     """In a file, which may be closed and opened again at any point."""
 
     def open(self) -> Database:
-        """The store."""
         self.folder = TemporaryDirectory()
         return open_migrated(str(Path(self.folder.name) / "store.db"))
 
@@ -446,7 +437,6 @@ class FileMachine(StoreMachine):
         self.database = open_migrated(self.database.path)
 
     def teardown(self) -> None:
-        """Leave nothing behind."""
         super().teardown()
         self.folder.cleanup()
 

@@ -20,8 +20,6 @@ JOINED_MESSAGES: Final = 20
 
 @dataclass
 class Work:
-    """One instruction."""
-
     number: int
     agent: str
     space: str
@@ -56,8 +54,6 @@ class Agent:
 
 @dataclass
 class Model:
-    """All there is. ``now_ms`` passes only when told to."""
-
     now_ms: int
     agents: dict[str, Agent]
     works: dict[int, Work] = field(default_factory=dict)
@@ -112,11 +108,9 @@ class Model:
     # -- what happens to one -----------------------------------------------------------------------------
 
     def lease(self, work: Work) -> None:
-        """An attempt begins."""
         work.state, work.epoch, work.not_before_ms = "leased", work.epoch + 1, 0
 
     def entry(self, work: Work, *, final: bool) -> None:
-        """Something became durable."""
         work.state, work.entries, work.final = "running", work.entries + 1, final
 
     def back(self, work: Work, state: str, not_before_ms: int = 0, waits_for: str | None = None) -> None:
@@ -135,7 +129,6 @@ class Model:
             work.lane, work.promoted = better, True
 
     def crash(self, work: Work, not_before_ms: int) -> None:
-        """Its worker left unasked: the restart policy has a say."""
         self.back(work, "queued", not_before_ms)
         agent = self.agents[work.agent]
         recent = tuple(at for at in agent.crashes if at > self.now_ms - 3_600_000)
@@ -148,7 +141,6 @@ class Model:
             agent.state = "error"
 
     def end(self, work: Work, state: str) -> None:
-        """It is over."""
         work.state, work.not_before_ms, work.waits_for = state, 0, None
         if state in ("done", "incomplete"):
             self.agents[work.agent].stepped = True

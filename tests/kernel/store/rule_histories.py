@@ -86,8 +86,6 @@ class Message:
 
 @dataclass
 class Plain:
-    """The plain interpreter."""
-
     members: set[str]
     rules: list[PlainRule] = field(default_factory=list)
     open: int = 0
@@ -502,7 +500,6 @@ def trial(seed: int) -> int:
 
 
 def main() -> None:
-    """Try many, and say what was tried."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**31)
     made = 0

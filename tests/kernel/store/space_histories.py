@@ -101,7 +101,6 @@ class Trial:
         return name, *found
 
     def tried(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T | str:
-        """What a commit is answered, or the code of its refusal."""
         try:
             return self.workspace.commit(job, *args, **kwargs)
         except Refused as refused:
@@ -272,7 +271,6 @@ def trial(seed: int) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Try many, and say what was tried."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**31)
     opened = told = 0

@@ -292,7 +292,6 @@ def trial(seed: int) -> int:
 
 
 def main() -> None:
-    """Try many, and say what was tried."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**31)
     planned = 0

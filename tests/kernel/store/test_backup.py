@@ -19,7 +19,6 @@ SAID = "SELECT text FROM messages WHERE sender = 'user' ORDER BY seq"
 
 
 async def one_job(store: Store, number: int) -> None:
-    """A message that is answered."""
     leased = await store.given("dm:alice", f"m{number}")
     instruction = leased.instruction
     await store.writer.commit(close, instruction, leased.epoch, status="done", text="ok")

@@ -26,12 +26,10 @@ def refused(retry_after_seconds: float | None = None, key: str = MODEL) -> Reque
 
 
 def ready(store: Store) -> list[str]:
-    """What could be leased now."""
     return [one.id for one in store.reader.now(instructions.ready, store.clock.now_ms, 100)]
 
 
 def statuses(store: Store, *ids: str) -> list[str]:
-    """How instructions stand."""
     return [one.status for one in store.reader.now(instructions.results, ids)]
 
 

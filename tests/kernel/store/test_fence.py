@@ -24,7 +24,6 @@ ON_GPU = b'{"model":"mock/m","needs":{"labels":["gpu"]}}'
 
 
 async def on_node(store: Store, name: str, number: int) -> None:
-    """An agent that works on a node."""
     spec = AgentSpec(key=AgentKey(name), origin="file", definition=ON_GPU)
     await store.writer.commit(put_agents, [spec])
     await store.said(f"dm:{name}", "x")

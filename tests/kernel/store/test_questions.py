@@ -30,7 +30,6 @@ ANSWER = "bob answers (i2):\n\n42"
 
 
 async def take(store: Store, instruction: str) -> Leased:
-    """Its next attempt."""
     store.clock.now_ms += 1
     return await store.take(instruction)
 
@@ -73,12 +72,10 @@ async def waiting(store: Store, *more: str) -> None:
 async def answers(
     store: Store, instruction: str = "i2", text: str = "42", status: EndStatus = "done", cause: Cause | None = None
 ) -> None:
-    """The asked one ends."""
     await store.writer.commit(close, instruction, 1, status=status, text=text, cause=cause)
 
 
 def rows(store: Store) -> dict[str, tuple[Any, ...]]:
-    """State, reason and key of every instruction."""
     found = store.reader.now(lambda conn: conn.execute("SELECT id, state, waits_for, wait_key FROM instructions"))
     return {f"i{number}": tuple(rest) for number, *rest in found}
 

@@ -65,7 +65,6 @@ class Table:
         return [row[2] for row in self.say(text, who)]
 
     def given(self, text: str, who: str = USER) -> list[str]:
-        """Who is given work by it."""
         before = int(self.conn.execute(NEWEST_WORK).get)
         self.say(text, who)
         return [str(name) for (name,) in self.conn.execute(WORK, (before,))]

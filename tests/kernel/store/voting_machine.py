@@ -59,11 +59,9 @@ class VotingMachine(RuleBasedStateMachine):
         """What was answered: to whom, in which work, and for what."""
 
     def open(self) -> Database:
-        """The store."""
         return open_migrated(MEMORY)
 
     def teardown(self) -> None:
-        """Leave nothing open."""
         self.database.close()
 
     @initialize()
@@ -80,7 +78,6 @@ class VotingMachine(RuleBasedStateMachine):
         return [one for one in self.papers if one.run == self.run and one.state in states]
 
     def work(self, who: str) -> str:
-        """The instruction that a member is at."""
         author = self.workspace.author(who)
         assert author is not None
         return author.instruction
@@ -103,7 +100,6 @@ class VotingMachine(RuleBasedStateMachine):
         seconds=st.sampled_from((1.0, 30.0, 3600.0)),
     )
     def create(self, who: str, type: str, method: str, quorum: int | None, tie: str | None, seconds: float) -> None:
-        """Something is put to the vote."""
         plain = type == "assignment"
         what = asked(
             type,  # type: ignore[arg-type]  # hypothesis draws strings

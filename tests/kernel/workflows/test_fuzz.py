@@ -33,7 +33,6 @@ _DOCUMENTS = st.dictionaries(st.sampled_from(_KEYS), _VALUES, max_size=6)
 
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
-    """A project with one sound agent."""
     root: Path = tmp_path_factory.mktemp("project")
     (root / ".agents").mkdir()
     (root / ".workflows").mkdir()

@@ -41,7 +41,6 @@ workspace: {provider: sqlite}
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    """A project with one agent and one workflow."""
     for path, text in ((".agents/alice.yaml", ALICE), (".workflows/review.yaml", REVIEW)):
         (tmp_path / path).parent.mkdir()
         (tmp_path / path).write_text(text)

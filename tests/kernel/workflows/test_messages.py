@@ -74,7 +74,6 @@ EXPECTED_SECOND = """\
 
 
 def read(root: Path, text: str) -> str:
-    """The errors of ``text``, one under the other."""
     (root / ".workflows").mkdir()
     (root / ".workflows" / "review.yaml").write_text(text)
     (root / ".agents").mkdir()

@@ -41,7 +41,6 @@ NAME = f"github:{SERVED}@v1/flows/review.yaml"
 
 @pytest.fixture
 def host(tmp_path: Path) -> Generator[GitHost]:
-    """A host with one workflow under the tag v1."""
     with git_host(tmp_path / "host") as served:
         served.write("flows/review.yaml", REVIEW)
         served.write("prompts/carol.md", "You are Carol.\n")

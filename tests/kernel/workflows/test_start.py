@@ -43,7 +43,6 @@ kickoff: |
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    """A project with one agent and one workflow."""
     root = tmp_path / "project"
     for path, text in ((".agents/alice.yaml", f"{{{MOCK}}}"), (".workflows/review.yaml", REVIEW)):
         (root / path).parent.mkdir(parents=True)
@@ -72,8 +71,6 @@ def refusal(catalog: Catalog, what: RunRequest | None = None) -> Refused:
 
 @dataclass
 class Stage:
-    """A store and a launcher that run."""
-
     store: Store
     launcher: Launcher
 

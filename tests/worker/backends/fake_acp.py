@@ -72,7 +72,6 @@ class Agent:
         self.say(method="session/update", params={"sessionId": self.session, "update": told})
 
     def ask(self, method: str, params: dict[str, Any], id_: Any = None) -> dict[str, Any]:
-        """Ask the client; its answer. Raises Cancelled."""
         self._asked += 1
         key = f"asked-{self._asked}" if id_ is None else id_
         self.say(id=key, method=method, params=params)
@@ -216,8 +215,6 @@ class Agent:
 
 
 class Refused(Exception):
-    """The provider refused."""
-
     def __init__(self, code: int, text: str, body: Any) -> None:
         super().__init__(text)
         self.code = code
@@ -228,7 +225,6 @@ class Asking(fake_cursor.Model):
     """Whom it asks; a refusal keeps the status and the body."""
 
     def ask(self, messages: list[dict[str, Any]], tools: list[str]) -> fake_cursor.Reply:
-        """The next reply. Raises Refused."""
         try:
             return super().ask(messages, tools)
         except fake_cursor.Refused as refused:

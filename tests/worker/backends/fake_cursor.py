@@ -95,7 +95,6 @@ class Model:
         self.usage = {"inputTokens": 0, "outputTokens": 0, "cacheReadTokens": 0, "cacheWriteTokens": 0}
 
     def ask(self, messages: list[dict[str, Any]], tools: list[str]) -> Reply:
-        """The next reply. Raises Refused."""
         body = {"model": self._name, "stream": True, "messages": messages, "tools": [{"name": name} for name in tools]}
         headers = {"Content-Type": "application/json", "x-api-key": self._key}
         request = urllib.request.Request(f"{self._endpoint}/v1/messages", json.dumps(body).encode(), headers)
@@ -294,7 +293,6 @@ def plain(reply: Reply) -> list[dict[str, Any]]:
 
 
 def shell(command: str, cwd: str) -> dict[str, Any]:
-    """What a command gives, in the words of an event."""
     done = subprocess.run(["/bin/sh", "-c", command], cwd=cwd, capture_output=True, text=True, check=False)
     said = {"command": command, "exitCode": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
     return {"success" if done.returncode == 0 else "error": said}

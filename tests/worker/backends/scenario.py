@@ -109,7 +109,6 @@ class ScenarioRun:
         return Attempt(ended, kernel.entries, kernel.frames)
 
     def words(self) -> list[Word]:
-        """What the program's processes were given, in their order."""
         return Place(self.folder).words()
 
     def kill_program(self) -> None:
@@ -137,7 +136,6 @@ class ScenarioRun:
 
 @asynccontextmanager
 async def made(subject: Subject, where: Where, scenario: str, folder: Path) -> AsyncGenerator[ScenarioRun]:
-    """A run with everything in it but a script."""
     for name in ("project", "session", "home"):
         (folder / name).mkdir(mode=0o700)
     async with fake_daemon() as daemon:

@@ -17,8 +17,6 @@ RECORDED = Path(__file__).parent / "recorded"
 
 @dataclass(frozen=True)
 class Reply:
-    """The model says this, and is done."""
-
     text: str = "done"
     input_tokens: int = 10
     output_tokens: int = 5
@@ -38,8 +36,6 @@ class Tell:
 
 @dataclass(frozen=True)
 class Shell:
-    """The model has a command run by a tool of the backend's own."""
-
     command: str
 
 
@@ -70,15 +66,11 @@ Move = Reply | Tell | Shell | Use | Refuse | Quiet
 
 
 class Subject(Protocol):
-    """One backend."""
-
     @property
     def name(self) -> str: ...
 
     @property
-    def version(self) -> str:
-        """What was tested; empty where it is ours."""
-        ...
+    def version(self) -> str: ...
 
     @property
     def program(self) -> bool:
@@ -97,9 +89,7 @@ class Subject(Protocol):
         """Fields of a start frame for a model that makes ``moves``, at the provider at ``url``."""
         ...
 
-    def daemon_tool(self, name: str) -> str:
-        """How its model calls a tool of Daemon MCP."""
-        ...
+    def daemon_tool(self, name: str) -> str: ...
 
     def own_tool(self, name: str) -> str:
         """How its model calls a tool of the agent's own MCP server ``own``."""
@@ -115,8 +105,6 @@ Where = Literal["real", "faked", "recorded", "within"]
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramSubject:
-    """A backend that is another program."""
-
     name: str
     version: str
     binary: str
@@ -152,7 +140,6 @@ class ProgramSubject:
         return {"backend": self.name, **self.fields(url)}
 
     def daemon_tool(self, name: str) -> str:
-        """How its model calls a tool of Daemon MCP."""
         return f"{self.daemon_prefix}{name}"
 
     def own_tool(self, name: str) -> str:

@@ -15,8 +15,6 @@ from tests.worker.scripted_api import Call
 
 @dataclass(frozen=True)
 class Sdk:
-    """The built-in loop over Anthropic's API."""
-
     name: str = "sdk"
     version: str = ""
     program: bool = False

@@ -46,7 +46,6 @@ def agent_job(
 
 
 def agent(folder: Path, **fields: Any) -> Acp:
-    """Return one attempt that has not started."""
     return Acp(agent_job(folder, **fields))
 
 

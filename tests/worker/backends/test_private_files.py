@@ -44,7 +44,6 @@ def instruct(folder: Path) -> None:
 
 
 def digest(*folders: Path) -> str:
-    """All that is in ``folders``: names, modes and contents."""
     found = hashlib.sha256()
     for path in sorted(path for folder in folders for path in folder.rglob("*")):
         found.update(f"{path} {path.lstat().st_mode}\n".encode())

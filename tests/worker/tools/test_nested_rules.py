@@ -23,7 +23,6 @@ class Hands:
         self._tools = {tool.name: tool.on(place, rules) for tool in FILES}
 
     async def do(self, name: str, path: str, **args: Any) -> Outcome:
-        """One call."""
         return await use(self._tools[name], path=path, **args)
 
 

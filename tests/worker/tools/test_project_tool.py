@@ -20,7 +20,6 @@ SCHEMA = {"path": "string", "limit": "integer?"}
 
 
 def tool(programs: Subprocesses, **fields: object) -> BuiltinTool:
-    """A tool called count."""
     made = ProjectTool(description="Count", input=SCHEMA, **fields)  # type: ignore[arg-type]
     return project_tool("count", made, programs, idempotency_key="i7", longest_seconds=5.0)
 

@@ -14,7 +14,6 @@ CALL_KEY = "agent-worker/call"
 
 
 def call_of(name: str, arguments: Any, **meta: Any) -> dict[str, Any]:
-    """One tools/call."""
     params = {"name": name, "arguments": arguments, "_meta": ENVELOPE | meta}
     return {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
 
@@ -31,7 +30,6 @@ async def post(kernel: ServedKernel, body: Any, token: str = "worker-token", **h
 
 
 async def call(kernel: ServedKernel, name: str, arguments: Any = None, token: str = "worker-token", **meta: Any) -> Any:
-    """The result of one tools/call."""
     answer = await post(kernel, call_of(name, arguments or {}, **meta), token)
     assert answer.status == 200, answer.body
     return answer.json["result"]

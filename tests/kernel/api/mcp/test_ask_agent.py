@@ -15,7 +15,6 @@ from tests.kernel.api.mcp.rpc import CALL_KEY, call
 
 
 async def asked(kernel: ServedKernel, agent: str, *, to: str = "alice@review", key: str = "0.0:c") -> dict[str, object]:
-    """Alice, at work in ``to``, asks ``agent``: the result."""
     await kernel.attempt(to)
     result: dict[str, object] = await call(
         kernel, "ask_agent", {"agent": agent, "query": "how many, @alice?"}, **{CALL_KEY: key}

@@ -24,7 +24,6 @@ MODES = ["2026-07-28", "auto", "legacy"]
 async def client(
     kernel: ServedKernel, mode: str, token: str = "worker-token", extensions: Sequence[ClientExtension] = ()
 ) -> AsyncGenerator[Client, None]:
-    """A connected client of the SDK."""
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(headers=headers, verify=False, trust_env=False) as http:
         transport = streamable_http_client(f"http://{kernel.host}/mcp", http_client=http)

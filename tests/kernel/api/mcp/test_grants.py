@@ -32,12 +32,10 @@ async def may(kernel: ServedKernel, who: str, token: str, *scopes: Scope) -> str
 
 
 async def gives(kernel: ServedKernel, token: str = LEAD, **asked: Any) -> Any:
-    """What auth_grant is answered."""
     return (await call(kernel, "auth_grant", asked, token))["structuredContent"]
 
 
 async def person_gives(kernel: ServedKernel, **asked: Any) -> Any:
-    """A grant to bob by the user."""
     answer = await kernel.ask("POST", "/spaces/review:main/grants", {"to": "bob", **asked})
     assert answer.status == 201, answer.body
     return answer.json
@@ -50,7 +48,6 @@ async def says(kernel: ServedKernel, text: str = "hello", token: str = HAND, **m
 
 
 async def listed(kernel: ServedKernel, token: str = HAND, **extra: Any) -> set[str]:
-    """The tools that an attempt is listed."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE | extra}}
     return {tool["name"] for tool in (await post(kernel, body, token)).json["result"]["tools"]}
 

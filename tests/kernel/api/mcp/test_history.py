@@ -11,7 +11,6 @@ pytestmark = pytest.mark.promise("P47", "P48")
 
 
 async def use(kernel: ServedKernel, tool: str, token: str = "worker-token", **arguments: object) -> Any:
-    """What a call answers."""
     return (await call(kernel, tool, arguments, token))["structuredContent"]
 
 

@@ -33,7 +33,6 @@ async def kernel(kernel: ServedKernel, tmp_path: Path) -> ServedKernel:
 
 
 async def asks(kernel: ServedKernel, query: str, agent: str = "alice") -> Any:
-    """What bob is answered."""
     return (await call(kernel, "memory_ask", {"agent": agent, "query": query}, "bobs-token"))["structuredContent"]
 
 

@@ -26,7 +26,6 @@ pytestmark = pytest.mark.promise("P45")
 
 
 def folder(kernel: ServedKernel) -> Path:
-    """Where alice keeps what she knows."""
     return kernel.services.files.catalog.root / ".agents/alice"
 
 
@@ -34,7 +33,6 @@ FROM_M1 = {"messages": ["m1"], "class": "user", "by": ""}
 
 
 async def use(kernel: ServedKernel, tool: str, token: str = "worker-token") -> Any:
-    """What a call without arguments answers."""
     return (await call(kernel, tool, {}, token))["structuredContent"]
 
 

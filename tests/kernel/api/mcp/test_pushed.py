@@ -87,7 +87,6 @@ async def pushing(
 
 
 async def mention(kernel: ServedKernel, text: str = "@user look") -> None:
-    """Have alice say something."""
     if not kernel.awaited:
         await kernel.attempt()
         kernel.awaited.append(trio.Event())
@@ -222,7 +221,6 @@ class Ours(ClientExtension):
         self.told = trio.Event()
 
     def notifications(self) -> list[NotificationBinding[Any]]:
-        """One handler for each."""
         return [
             NotificationBinding(method=f"notifications/{kind}", params_type=Params, handler=self._note(kind))
             for kind in self.heard

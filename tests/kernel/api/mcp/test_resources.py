@@ -20,13 +20,11 @@ INSTEAD = "[only the beginning of "
 
 
 async def channel(kernel: ServedKernel, space: str = "review") -> list[str]:
-    """What was said in a space."""
     found = (await kernel.ask("GET", f"/spaces/{space}/channel")).json["messages"]
     return [message["text"] for message in found]
 
 
 def reference(text: str) -> str:
-    """The id that a stub names."""
     return text.rpartition("resource:")[2].partition(";")[0]
 
 

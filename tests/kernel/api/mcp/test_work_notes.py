@@ -20,7 +20,6 @@ pytestmark = pytest.mark.promise("P42")
 
 
 async def statuses(kernel: ServedKernel, token: str = "worker-token") -> dict[str, Any]:
-    """What colleagues are told of each other."""
     found = await call(kernel, "team_members", {"include_status": True}, token)
     return {one["name"]: one.get("status") for one in found["structuredContent"]["members"]}
 

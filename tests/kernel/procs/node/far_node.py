@@ -37,7 +37,6 @@ class Way(trio.abc.Stream):
         """The delay of each read."""
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """See SendStream."""
         passed = self.sends(bytes(data))
         if passed:
             await self._in.send_all(passed)
@@ -45,11 +44,9 @@ class Way(trio.abc.Stream):
             await trio.lowlevel.checkpoint()
 
     async def wait_send_all_might_not_block(self) -> None:
-        """See SendStream."""
         await self._in.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """See ReceiveStream."""
         while chunk := await self._out.receive_some(max_bytes):
             if self.seconds:
                 await trio.sleep_until(trio.current_time() + self.seconds)
@@ -92,11 +89,9 @@ class FarNode:
 
     @property
     def pid(self) -> int:
-        """The node process."""
         return int((self.state / LOCK).read_text())
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Signal the node process."""
         with suppress(ProcessLookupError, FileNotFoundError, ValueError):
             os.kill(self.pid, number)
 
@@ -133,7 +128,6 @@ class Session:
         """Nothing of it runs there any more."""
 
     async def run(self) -> None:
-        """Have it from its beginning to its end."""
         await self.session.speak(self.way)
         self.broke.set()
         assert await self.session.fence()

@@ -33,7 +33,6 @@ class Liar:
         self._bodies: list[bytes] = []
 
     async def say(self, *frames: node.NodeSays | node.Greeting) -> None:
-        """Say something."""
         await self.raw(b"".join(map(pack, frames)))
 
     async def raw(self, data: bytes) -> None:
@@ -70,13 +69,11 @@ class World:
         self.hung_up = trio.Event()
 
     async def run(self, stream: trio.abc.Stream) -> None:
-        """Have the session."""
         await self.session.speak(stream)
         self.hung_up.set()
         await self.session.fence()
 
     async def start(self) -> Handle:
-        """A process that the node says it runs."""
         handles: list[Handle] = []
 
         async def spawn() -> None:
@@ -92,8 +89,6 @@ class World:
 
 @asynccontextmanager
 async def world(times: node.LeaseTimes = LONG) -> AsyncGenerator[World]:
-    """A session with a node that was welcomed."""
-
     async def serve(_stream: trio.abc.Stream) -> None:
         await trio.sleep_forever()
 
