@@ -126,7 +126,7 @@ def resolution(root: str, cwd: str, asked: str | None) -> "Resolution":
 def _fetched(project: Project, asked: str, environ: Mapping[str, str]) -> Any:
     if not is_remote(asked):
         return None
-    from kernel.inspect.fetch import fetch_readonly
+    from kernel.inspect.programs import fetch_readonly
 
     return fetch_readonly(Path(project.root), Path(project.state), asked, environ)
 
@@ -143,7 +143,7 @@ def plan(
     exit_from: str | None = None,
 ) -> "Plan":
     """Plan a run (``awk run --dry-run``). Raises Failure."""
-    from kernel.inspect.dry_run import dry_run
+    from kernel.inspect.preview import dry_run
 
     root, shell = Path(project.root), shell_environment(environ)
     checkout = _fetched(project, workflow, shell)
@@ -196,7 +196,7 @@ def check_text(root: str, name: str, text: str, *, new: bool = False) -> tuple[P
 @_question
 def check_project_text(name: str, text: str) -> tuple[Place, ...]:
     """Return the mistakes in ``text`` as the project file ``name``."""
-    from kernel.inspect.tools import check_project_text
+    from kernel.inspect.agents import check_project_text
 
     return places_of(check_project_text(name, text.encode()))
 
@@ -204,7 +204,7 @@ def check_project_text(name: str, text: str) -> tuple[Place, ...]:
 @_question
 def tools(root: str) -> "ToolList":
     """Return the tools that agents of the project can have. Raises Failure."""
-    from kernel.inspect.tools import tool_list
+    from kernel.inspect.agents import tool_list
 
     return tool_list(Path(root))
 
@@ -212,7 +212,7 @@ def tools(root: str) -> "ToolList":
 @_question
 def tools_in(name: str, text: str) -> "dict[str, ProjectTool]":
     """Return the tools that a file of this name and ``text`` declares. Raises Failure."""
-    from kernel.inspect.tools import tools_in
+    from kernel.inspect.agents import tools_in
 
     return tools_in(name, text.encode())
 
@@ -220,7 +220,7 @@ def tools_in(name: str, text: str) -> "dict[str, ProjectTool]":
 @_question
 def skills(root: str) -> "SkillList":
     """Return the skills of the project."""
-    from kernel.inspect.tools import skill_list
+    from kernel.inspect.agents import skill_list
 
     return skill_list(Path(root))
 
@@ -228,7 +228,7 @@ def skills(root: str) -> "SkillList":
 @_question
 def fetch_skills(source: str, environ: Mapping[str, str]) -> "FetchedSkills":
     """Fetch the skills of ``github:owner/repo@ref/path``. Raises Failure."""
-    from kernel.inspect.fetch import fetch_skills
+    from kernel.inspect.programs import fetch_skills
 
     return fetch_skills(source, shell_environment(environ))
 
@@ -236,7 +236,7 @@ def fetch_skills(source: str, environ: Mapping[str, str]) -> "FetchedSkills":
 @_question
 def trust_demands(project: Project, asked: Sequence[str], environ: Mapping[str, str]) -> "Demands":
     """Return what the named files demand, all of the project's without any. Raises Failure."""
-    from kernel.inspect.trust import trust_demands
+    from kernel.inspect.preview import trust_demands
 
     root, state = map(Path, project)
     return trust_demands(root, asked, lambda name: _fetched(project, name, shell_environment(environ)), state)
@@ -253,7 +253,7 @@ def schema_text(kind: "Kind") -> str:
 @_question
 def backend_list(environ: Mapping[str, str]) -> bytes:
     """Return the backends, as far as ``environ`` says where they are (protocol.api.BackendList). Raises Failure."""
-    from kernel.inspect.backends import backends
+    from kernel.inspect.programs import backends
 
     return encode_json(backends(shell_environment(environ)))
 
@@ -302,7 +302,7 @@ def check_standby(folder: str, now: float) -> "StandbyReport":
 @_question
 def solo_workflow(root: str, asked: str) -> "SoloWorkflow":
     """Return a workflow with one agent in place of its members. Raises Failure."""
-    from kernel.inspect.dry_run import solo_workflow
+    from kernel.inspect.preview import solo_workflow
 
     return solo_workflow(Path(root), asked)
 

@@ -25,8 +25,8 @@ from kernel.policy.retry import WAY_OUT
 from kernel.procs.attempt_dir import sweep
 from kernel.procs.launcher import LauncherUnknown
 from kernel.procs.procfs import reap
-from kernel.services.handover import HandedUpgrade, Handover, Program
-from kernel.services.supervision import ShutdownRequest, stop_on_signals
+from kernel.services.handover import HandedUpgrade, KernelHandover, KernelProgram
+from kernel.services.supervision import ShutdownSignal, stop_on_signals
 from kernel.store.database import Database
 from kernel.store.schema import CannotSave, StorageFailed
 from kernel.store.transitions.close import end_ephemeral
@@ -46,22 +46,22 @@ LADDER_SECONDS: Final = 10.0
 """From the end of its grace until a worker's tree is gone, however it behaves, and its ending is written."""
 
 
-NOTHING_YET: Final = Handover(upgrade=HandedUpgrade(id="", before="", to="", began=0.0))
+NOTHING_YET: Final = KernelHandover(upgrade=HandedUpgrade(id="", before="", to="", began=0.0))
 
 
 class TakenOver(NamedTuple):
     """A kernel that goes on where another program of it has stopped. ``returned``: that one was to replace this."""
 
     kernel: Kernel
-    handover: Handover
+    handover: KernelHandover
     returned: str | None = None
 
 
 class Leaving(NamedTuple):
     """The end of this program, and not of the kernel."""
 
-    handover: Handover
-    program: Program
+    handover: KernelHandover
+    program: KernelProgram
     listener: int
     signals: Sequence[int] = ()
     """Those that came since; may grow."""
@@ -177,7 +177,7 @@ async def _recover(kernel: Kernel, boot: Boot) -> None:
         kernel.safe_mode.set()
 
 
-async def _take_over(kernel: Kernel, handover: Handover) -> None:
+async def _take_over(kernel: Kernel, handover: KernelHandover) -> None:
     """Go on with the work of another program of this kernel. It ended nothing, so nothing is recovered but what it was
     just ending.
     """
@@ -282,7 +282,7 @@ async def _serve_to_end(
     end()
 
 
-async def cancel_at_last(shutdown: ShutdownRequest, scope: trio.CancelScope, grace_seconds: float) -> None:
+async def cancel_at_last(shutdown: ShutdownSignal, scope: trio.CancelScope, grace_seconds: float) -> None:
     """Kill all trees when asked twice, or when every stop ladder is over; the next kernel takes up their work.
 
     What is left to wait for then, such as a disk that is full, must not keep the kernel (promise P8).

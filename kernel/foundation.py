@@ -11,23 +11,21 @@ import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
-from kernel.agents.memory_search import Memories
+from kernel.agents.memory_prompt import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import ProjectTrust, TrustedFiles, TrustStore
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.log_file import log_as_json
 from kernel.git.repository import Repository
-from kernel.operations.context import (
-    KernelIdentity,
-)
+from kernel.operations.context import KernelIdentity
 from kernel.procs.launcher import VARIABLE, SpawnControl, choose_launcher
-from kernel.rule.installed import InstalledRules
+from kernel.rule.evaluate import InstalledRules
 from kernel.services import guard as guards
-from kernel.services.guard import Guard
-from kernel.services.in_flight import InFlight
+from kernel.services.guard import MemoryGuard
 from kernel.services.installed_rules import find_installed
 from kernel.services.logins import LOGINS, Logins
+from kernel.services.supervision import InFlight
 from kernel.services.working_directory import CliHomes
 from kernel.store.database import Database, Reader
 from kernel.store.feed import Feed
@@ -62,7 +60,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     homes: CliHomes
     logins: Logins
     in_flight: InFlight
-    guard: Guard
+    guard: MemoryGuard
     launcher: SpawnControl
     repository: Repository
 
@@ -124,7 +122,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         homes=CliHomes(state_dir / SESSIONS),
         logins=Logins(Path(boot.arguments.home) / LOGINS, environ),
         in_flight=InFlight(state_dir / IN_FLIGHT),
-        guard=Guard(
+        guard=MemoryGuard(
             contexts=contexts,
             log=log,
             wake=feed.new_wake(guards.WAKING),

@@ -40,23 +40,22 @@ from kernel.operations.context import (
 from kernel.operations.keys import PageKeys
 from kernel.operations.node_door import NodeDoor
 from kernel.operations.resource_usage import ResourceSampler
-from kernel.policy.scheduling import Limits
+from kernel.policy.scheduling import WorkerLimits
 from kernel.procs.command import VersionProbes
 from kernel.procs.peer import is_own_child
-from kernel.services import landings, mirror, node_cleanup, recall, retention, timers, traces, webhooks, worktrees
+from kernel.services import landings, mirror, node_cleanup, recall, runs, telemetry, timers, webhooks, worktrees
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
-from kernel.services.embeddings import EmbeddingProcess, Embeddings
-from kernel.services.handover import Program, try_version
+from kernel.services.embeddings import EmbeddingClient, EmbeddingProcess
+from kernel.services.guard import Souls
+from kernel.services.handover import KernelProgram, try_version
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
-from kernel.services.in_flight import InFlight
 from kernel.services.kept_workers import KeptWorkers
 from kernel.services.landings import Landings
 from kernel.services.logins import Logins
-from kernel.services.metrics import EventCounters
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
 from kernel.services.node_cleanup import NodeCleanup
@@ -66,14 +65,12 @@ from kernel.services.nodes import Nodes, NodeScaling
 from kernel.services.prune import Prune
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
-from kernel.services.retention import MemorySpaceCleanup, Retention
-from kernel.services.runs import Runs, concerns_no_run
-from kernel.services.souls import Souls
+from kernel.services.runs import MemorySpaceCleanup, Retention, Runs, concerns_no_run
 from kernel.services.standby import Standby
 from kernel.services.start_frame import StartFrameBuilder, call_command
-from kernel.services.supervision import Boundary, IdleExit, ShutdownRequest, watch_root
+from kernel.services.supervision import Boundary, IdleExit, InFlight, ShutdownSignal, watch_root
+from kernel.services.telemetry import EventCounters, Traces
 from kernel.services.timers import Deadlines, Schedules
-from kernel.services.traces import Traces
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
 from kernel.services.upgrade import Upgrade
 from kernel.services.webhooks import Webhooks
@@ -86,7 +83,7 @@ from kernel.store.idempotency import SingleFlight
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.writer import Writer
-from kernel.workflows.remote import Remotes
+from kernel.workflows.find import Remotes
 from protocol.discovery import PLACEHOLDERS, RUN, WORKTREES
 from protocol.errors import Refused
 
@@ -96,7 +93,7 @@ INTERRUPT_SECONDS: Final = 2.0
 """Time to leave for a worker whose agent a person restarts."""
 
 
-class Service(NamedTuple):
+class KernelService(NamedTuple):
     """A part of a kernel that runs until the kernel ends. ``starts``: its start is waited for, and it says when."""
 
     name: str
@@ -115,12 +112,12 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     host_clock: HostClock
     safe_mode: trio.Event
     """Set where nothing is to be leased."""
-    shutdown: ShutdownRequest
+    shutdown: ShutdownSignal
     boundary: Boundary
     watchdog: LoopWatchdog
-    always: tuple[Service, ...]
+    always: tuple[KernelService, ...]
     """Services that run in safe mode too, in the order in which they start."""
-    working: tuple[Service, ...]
+    working: tuple[KernelService, ...]
     """The other services. The dispatcher starts after them."""
     logins: Logins
     reload: Reload
@@ -147,7 +144,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         log=log, files=base.files, database=database.path, state_dir=base.state_dir, term=base.identity.term
     )
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
-    reload, shutdown, safe_mode = Reload(catalog=catalog, log=log), ShutdownRequest(), trio.Event()
+    reload, shutdown, safe_mode = Reload(catalog=catalog, log=log), ShutdownSignal(), trio.Event()
     upgrade = Upgrade(
         attempts=attempts,
         dispatcher=dispatcher,
@@ -156,11 +153,11 @@ def build(boot: Boot, database: Database) -> Kernel:
         version=boot.version,
         safe_mode=safe_mode,
         trial=partial(try_version, patience_seconds=patience()),
-        installed=Program(sys.executable, boot.arguments.words),
+        installed=KernelProgram(sys.executable, boot.arguments.words),
     )
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=base.repository)
-    traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(traces.WAKING), project=base.identity.project)
+    traces_out = Traces(log=log, files=base.files, wake=feed.new_wake(telemetry.WAKING), project=base.identity.project)
     followers, alarms = _followers(base, files_mirror)
     control = KernelControl(
         identity=base.identity,
@@ -198,30 +195,30 @@ def build(boot: Boot, database: Database) -> Kernel:
         boundary=Boundary(writer=writer, shutdown=shutdown, now_ms=clock.now_ms),
         watchdog=watchdog,
         always=(
-            Service("runs", Runs(log=log, wake=feed.new_wake(unless=concerns_no_run)).run, starts=True),
-            Service("standby", standby.run),
-            Service("project root", partial(watch_root, str(catalog.root))),
-            Service("upgrade", upgrade.run),
+            KernelService("runs", Runs(log=log, wake=feed.new_wake(unless=concerns_no_run)).run, starts=True),
+            KernelService("standby", standby.run),
+            KernelService("project root", partial(watch_root, str(catalog.root))),
+            KernelService("upgrade", upgrade.run),
         ),
         working=(
-            Service("mirror", files_mirror.run, starts=True),
-            Service("recall", found_again.run),
-            Service("embeddings", asking.run),
-            Service("worktrees", trees.run),
-            Service("worktree_sweep", sweep.run),
-            Service("landings", queue.run),
-            Service("guard", base.guard.run),
-            Service("logins", base.logins.run),
-            Service("budgets", budgets.run),
+            KernelService("mirror", files_mirror.run, starts=True),
+            KernelService("recall", found_again.run),
+            KernelService("embeddings", asking.run),
+            KernelService("worktrees", trees.run),
+            KernelService("worktree_sweep", sweep.run),
+            KernelService("landings", queue.run),
+            KernelService("guard", base.guard.run),
+            KernelService("logins", base.logins.run),
+            KernelService("budgets", budgets.run),
             *followers,  # before nodes: webhooks report events of nodes
-            Service("nodes", nodes.run, starts=True),
-            Service("node_cleanup", cleanup.run),
-            Service("traces", traces_out.run, starts=True),
+            KernelService("nodes", nodes.run, starts=True),
+            KernelService("node_cleanup", cleanup.run),
+            KernelService("traces", traces_out.run, starts=True),
             *alarms,
-            Service(
+            KernelService(
                 "idle_exit", IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic).run
             ),
-            Service("reload", reload.run),
+            KernelService("reload", reload.run),
         ),
         logins=base.logins,
         reload=reload,
@@ -232,7 +229,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
 
 
-def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[Service, ...], tuple[Service, ...]]:
+def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[KernelService, ...], tuple[KernelService, ...]]:
     """Return the services that follow the log, and those that act at a time."""
     log, files, feed = base.log, base.files, base.feed
     hooks = Webhooks(
@@ -252,18 +249,18 @@ def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[Service, .
         log=log, kept_seconds=lambda: base.catalog.project().retention, homes=base.homes, redo=files_mirror.redo
     )
     return (
-        Service("retention", retained.run),
-        Service("memory_spaces", MemorySpaceCleanup(log=log, wake=feed.new_wake(retention.WAKING)).run),
-        Service("webhooks", hooks.run, starts=True),
+        KernelService("retention", retained.run),
+        KernelService("memory_spaces", MemorySpaceCleanup(log=log, wake=feed.new_wake(runs.WAKING)).run),
+        KernelService("webhooks", hooks.run, starts=True),
     ), (
-        Service("deadlines", deadlines.run, starts=True),
-        Service("schedules", schedules.run, starts=True),
+        KernelService("deadlines", deadlines.run, starts=True),
+        KernelService("schedules", schedules.run, starts=True),
     )
 
 
 def _memory(base: Foundation) -> tuple[EmbeddingProcess, Recall, MemoryAccess]:
     asking = EmbeddingProcess(base.launcher, partial(worker_environment, base.environ, (), base.own_bin))
-    vectors = Embeddings(files=base.files, asking=asking, state_dir=base.state_dir, now=time.monotonic)
+    vectors = EmbeddingClient(files=base.files, asking=asking, state_dir=base.state_dir, now=time.monotonic)
     history = Recall(
         path=str(base.state_dir / recall.FILE), log=base.log, wake=base.feed.new_wake(recall.WAKING), embeddings=vectors
     )
@@ -415,9 +412,9 @@ def _dispatcher(base: Foundation, attempts: Attempts) -> Dispatcher:
         wake=wake,
         attempts=attempts,
         search=attempts.node_search(base.clock.now_ms, wake.set),
-        limits=Limits(limits.workers, per_provider)
+        limits=WorkerLimits(limits.workers, per_provider)
         if isinstance(per_provider, dict)
-        else Limits(limits.workers, each_provider=per_provider),
+        else WorkerLimits(limits.workers, each_provider=per_provider),
         pressed=partial(MemoryPressure(clock=time.monotonic).pressed, limits.memory_reserve),
         now_ms=base.clock.now_ms,
         asking=base.guard.asking,

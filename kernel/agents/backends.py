@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import msgspec
 import trio
 
-from kernel.agents.acp import check_settings
+from kernel.agents.cli_extras import check_settings
 from kernel.agents.providers import CauseError
 from kernel.agents.resources import matches_digest
 from protocol.agent import AgentDefinition

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, check_partial, convert_agent, place_at
-from kernel.agents.project import PROJECT_FILES, Parsed, ProjectFile, parse_project, place_of, read_project
+from kernel.agents.project import PROJECT_FILES, Parsed, ProjectFileContent, parse_project, place_of, read_project
 from kernel.agents.providers import MOCK
 from kernel.agents.resources import KEYS, resources_of
 from kernel.source.convert import Converter
@@ -78,7 +78,7 @@ class Catalog:
         self._glances = StatCache()
         self._project_paths = tuple(str(root / file) for file in PROJECT_FILES)
         self._project_seen: tuple[FileStat, ...] = ()
-        self._project: tuple[ProjectFile | None, Parsed] = (None, Parsed(ProjectDefinition()))
+        self._project: tuple[ProjectFileContent | None, Parsed] = (None, Parsed(ProjectDefinition()))
         self._agents: dict[str, _CachedAgent] = {}
 
     def project(self) -> ProjectDefinition:

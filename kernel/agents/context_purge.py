@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kernel.agents.context_files import names_in
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
-from kernel.policy.provenance import Traces
+from kernel.policy.provenance import ProvenanceMarks
 from kernel.source.safe_paths import open_folder, read_here
 from protocol.agent_layout import AGENTS, MEMORY, NOTES, SOUL_FILE, TODO, TODO_FILE, TRASH
 from protocol.agent_memory import BY_HAND, NOTES_SUFFIX, SUFFIX, Entry, items_of
@@ -32,7 +32,7 @@ class Copies(NamedTuple):
 
 
 def purge_copies(
-    contexts: PersonalContexts, places: Iterable[ContextPlace], traces: Traces, meant: Collection[Entry]
+    contexts: PersonalContexts, places: Iterable[ContextPlace], traces: ProvenanceMarks, meant: Collection[Entry]
 ) -> Copies:
     """Remove what holds ``traces`` at ``places``, but for the items ``meant`` themselves.
 
@@ -79,7 +79,7 @@ def removal(
     return lambda now: [(one, None) for one in (*now.kept, *now.shadowed) if one.entry in gone]
 
 
-def holding(places: Iterable[ContextPlace], traces: Traces) -> Iterator[str]:
+def holding(places: Iterable[ContextPlace], traces: ProvenanceMarks) -> Iterator[str]:
     """The files at ``places`` that hold ``traces`` still, as people are told of them."""
     for place in places:
         for part, suffix in ((MEMORY, SUFFIX), (NOTES, NOTES_SUFFIX), (TODO, TODO_FILE), ("", SOUL_FILE)):
@@ -96,7 +96,7 @@ def holding(places: Iterable[ContextPlace], traces: Traces) -> Iterator[str]:
                 os.close(folder)
 
 
-def trashed(root: str, traces: Traces) -> Iterator[str]:
+def trashed(root: str, traces: ProvenanceMarks) -> Iterator[str]:
     """The files of deleted agents that hold ``traces``: whoever takes them out of the trash has the items again."""
     for folder, _, names in os.walk(os.path.join(root, AGENTS, TRASH)):
         for name in sorted(names):
@@ -109,6 +109,6 @@ def trashed(root: str, traces: Traces) -> Iterator[str]:
                     os.close(descriptor)
 
 
-def _held(text: str, traces: Traces) -> bool:
+def _held(text: str, traces: ProvenanceMarks) -> bool:
     """Return whether ``text`` has a long piece: a short one beside its key is too little to take a note for it."""
     return bool(traces.find(text.encode("utf-8", "surrogatepass")))

@@ -13,10 +13,9 @@ from typing import Final
 
 import msgspec
 
-from kernel.agents.acp import acp_faults
-from kernel.agents.cli_extras import extras_faults
+from kernel.agents.cli_extras import acp_faults, extras_faults
 from kernel.agents.environment import name_fault
-from kernel.agents.mcp_servers import full_servers, read_only_faults, server_faults
+from kernel.agents.mcp_servers import full_servers, name_faults, read_only_faults, server_faults
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
 from kernel.agents.providers import (
     MOCK,
@@ -29,7 +28,6 @@ from kernel.agents.providers import (
     route,
 )
 from kernel.agents.schedule import faults
-from kernel.agents.tools import name_faults
 from kernel.source.convert import Converter, TypeRules, model_of
 from kernel.source.diagnostics import Diagnostics, Location
 from kernel.source.scalars import show_duration

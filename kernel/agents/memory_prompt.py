@@ -1,18 +1,27 @@
-"""The part of a prompt that says what its agent knows and has to do: memory, what was found in it, notes, todos. Pure.
+"""The part of a prompt that says what its agent knows and has to do: memory, what was found in it, notes, todos.
 
 All of it together keeps to ``memory.budget`` tokens. What is too long for the room there is is folded to its beginning;
 what has no room at all is left out, and reported.
 
 A person's own words stand as a list. Everything else (what a colleague said, a tool showed, the web had; what the agent
 noted for itself) is quoted under its source, as data: no line of it can pass for an instruction (XF07).
+
+``Memories`` searches an agent's memory for a piece of work. It stores the words of each item, by the files that the
+items are in: after a change only that file is read again. A search inspects a bounded number of items, those with the
+rare words of the query first. ``Memories.known`` blocks: call it in a thread.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import nlargest
+from itertools import islice
 from typing import Final, NamedTuple
 
-from kernel.agents.prompt import FOLDED_CHARACTERS, Part, quoted
-from kernel.policy.prompt_budget import JOIN, tokens
+from kernel.agents.personal_context import ContextPlace, PersonalContexts
+from kernel.agents.prompt import FOLDED_CHARACTERS, AssembledPart, quoted
+from kernel.policy.budget import JOIN, tokens
+from kernel.policy.recall import Corpus, Remembered, asked_words, rank, within_budget, words
+from kernel.store.agents import AgentRecord
 from protocol.agent import Memory
 from protocol.agent_memory import CUT, Item, Note, SourceClass, least
 from protocol.memory_files import StoredEntry
@@ -84,7 +93,7 @@ class _Budget:
         return True
 
 
-def memory_parts(settings: Memory, known: Known, tools: Collection[str]) -> tuple[Part, ...]:
+def memory_parts(settings: Memory, known: Known, tools: Collection[str]) -> tuple[AssembledPart, ...]:
     """The sections of ``known`` that have something to say, within ``settings.budget`` tokens.
 
     Room is given to what is in every prompt, then to todos, to what was found, to notes.
@@ -107,7 +116,7 @@ def memory_parts(settings: Memory, known: Known, tools: Collection[str]) -> tupl
     notes = tuple(_section("notes", noted, _notes(known.notes), budget))
     further = len(known.skipped) - LISTED
     faults = (*known.skipped[:LISTED], *([f"{further:,} more that cannot be read"] if further > 0 else ()))
-    skipped = [Part("memory", fault, "agent", "", "left_out") for fault in faults]
+    skipped = [AssembledPart("memory", fault, "agent", "", "left_out") for fault in faults]
     return (*always, *recalled, *notes, *todos, *skipped)
 
 
@@ -121,7 +130,7 @@ FOUND: Final = "# What may matter here\n\nFound in your memory for this work:\n"
 
 def _section(
     name: str, heading: str, pieces: Sequence[_Piece], budget: _Budget, further: int = 0, *, stable: bool = False
-) -> Iterator[Part]:
+) -> Iterator[AssembledPart]:
     """The heading and what has room below it, the user's words first; then what had none, and ``further`` items."""
     shown: list[tuple[_Piece, str]] = []
     left_out: list[_Piece] = []
@@ -136,19 +145,21 @@ def _section(
         else:
             left_out.append(piece)
     if shown:
-        yield Part(name, "system", "system", heading, stable=stable)
+        yield AssembledPart(name, "system", "system", heading, stable=stable)
     shown.sort(key=lambda row: row[0].order)
     for ours in (True, False):
         rows = [(piece, text) for piece, text in shown if text.startswith("\n") is not ours]
         if rows and not ours:
-            yield Part(name, "system", "system", QUOTED, stable=stable)
+            yield AssembledPart(name, "system", "system", QUOTED, stable=stable)
         for piece, text in rows:
-            yield Part(name, piece.source, piece.trust, text, "whole" if text == piece.whole else "folded", stable)
-    yield from (Part(name, piece.source, piece.trust, "", "left_out") for piece in left_out[:LISTED])
+            yield AssembledPart(
+                name, piece.source, piece.trust, text, "whole" if text == piece.whole else "folded", stable
+            )
+    yield from (AssembledPart(name, piece.source, piece.trust, "", "left_out") for piece in left_out[:LISTED])
     further += len(left_out[LISTED:])
     if further:
         trust = least([piece.trust for piece in pieces])
-        yield Part(name, f"{further:,} more", trust, "", "left_out")
+        yield AssembledPart(name, f"{further:,} more", trust, "", "left_out")
 
 
 def _newest(entries: Sequence[StoredEntry]) -> list[_Piece]:
@@ -193,3 +204,110 @@ def _line(source: str, text: str, characters: int, trust: SourceClass = "agent")
     origin = "" if trust == "agent" else f"\nFrom {FROM[trust]}:\n"
     whole = quoted(line if len(line) <= characters else f"{line[:characters]}{CUT}")
     return _Piece(source, trust, f"{origin}{whole}", f"{origin}{whole}")
+
+
+ITEMS: Final = 200
+"""Items of which a search reads the words: those of rare words first, of common words the newest files' newest."""
+MOST_FOUND: Final = 25
+"""Items that a search finds at most; how many of them have room, the budget says."""
+QUERY_CHARACTERS: Final = 4000
+"""Of an instruction's text, what is searched with."""
+
+
+class _File(NamedTuple):
+    """The items of one file that may be found: by word, the newest first. ``seen``: the items that it was made of."""
+
+    seen: tuple[int, ...]
+    entries: Sequence[StoredEntry]
+    holding: dict[str, list[int]]
+    words: int
+
+
+class _Index(NamedTuple):
+    """All of one agent's items, as they were read; the files with the newest ones first."""
+
+    memory: tuple[StoredEntry, ...]
+    by_tier: dict[str, list[StoredEntry]]
+    files: dict[tuple[str, str], _File]
+
+
+_EMPTY: Final = _Index((), {}, {})
+
+
+class Memories:
+    """The knowledge of agents, for their prompts."""
+
+    def __init__(self, contexts: PersonalContexts, now_ms: Callable[[], int]) -> None:
+        self._contexts = contexts
+        self._now_ms = now_ms
+        self._indexes: dict[str, _Index] = {}
+
+    def known(self, place: ContextPlace, settings: Memory, here: str, text: str) -> Known:
+        """The knowledge that the agent of ``place`` brings to ``text`` in the space ``here``. Raises Refused."""
+        kept = self._contexts.read(place, NOTES)
+        index = self._index(place, kept.memory)
+        always = [one for tier in settings.auto_load for one in index.by_tier.get(tier, ()) if _visible(one, here)]
+        searched = [tier for tier in settings.search if tier not in settings.auto_load]
+        files = [file for (tier, _), file in index.files.items() if tier in searched]
+        found = list(_search(files, here, text[:QUERY_CHARACTERS], self._now_ms()))
+        return Known(always, found, kept.todos, kept.notes, kept.skipped)
+
+    def place(self, key: str, record: AgentRecord | None) -> ContextPlace | None:
+        """The place of what agent ``key`` knows; None where there is nothing yet. Raises Refused, BadDefinition."""
+        place = self._contexts.place(key, record)
+        return place if os.path.isdir(os.path.join(place.root, place.folder)) else None
+
+    def _index(self, place: ContextPlace, memory: tuple[StoredEntry, ...]) -> _Index:
+        """The index of ``memory``; of a file whose items are those of the last time it is taken as it was."""
+        at = f"{place.root}/{place.folder}"
+        old = self._indexes.get(at, _EMPTY)
+        if old.memory is memory:
+            return old
+        by_tier: dict[str, list[StoredEntry]] = {}
+        by_file: dict[tuple[str, str], list[StoredEntry]] = {}
+        for one in memory:
+            by_tier.setdefault(one.entry.tier, []).append(one)
+            by_file.setdefault((one.entry.tier, one.file), []).append(one)
+        files: dict[tuple[str, str], _File] = {}
+        for name, entries in by_file.items():
+            seen = tuple(map(id, entries))  # an id is one of something that lives: the index keeps the items
+            known = old.files.get(name)
+            files[name] = known if known is not None and known.seen == seen else _file(entries, seen)
+        newest_first = sorted(files.items(), key=lambda item: -item[1].entries[0].written_ms)
+        index = self._indexes[at] = _Index(memory, by_tier, dict(newest_first))
+        return index
+
+
+def _file(entries: Sequence[StoredEntry], seen: tuple[int, ...]) -> _File:
+    newest_first = sorted(entries, key=lambda one: -one.written_ms)
+    holding: dict[str, list[int]] = {}
+    count = 0
+    for number, one in enumerate(newest_first):
+        found = words(_text(one))
+        count += len(found)
+        for word in set(found):
+            holding.setdefault(word, []).append(number)
+    return _File(seen, newest_first, holding, count)
+
+
+def _search(files: Sequence[_File], here: str, text: str, now_ms: int) -> Iterator[StoredEntry]:
+    asked = asked_words(text)
+    holding = {word: sum(len(file.holding.get(word, ())) for file in files) for word in asked}
+    chosen = within_budget(holding, ITEMS)
+    candidates: dict[int, StoredEntry] = {}
+    for word in (*chosen.whole, *chosen.newest):
+        hits = (file.entries[number] for file in files for number in file.holding.get(word, ()))
+        candidates |= {id(one): one for one in islice(hits, chosen.newest.get(word, ITEMS)) if _visible(one, here)}
+    kept = list(candidates.values())
+    total = sum(len(file.entries) for file in files)
+    corpus = Corpus(total, sum(file.words for file in files) / max(total, 1), holding)
+    rows = [Remembered(_text(one), one.entry.tier, one.written_ms or None) for one in kept]
+    return (kept[found.place] for found in rank(rows, text, now_ms, MOST_FOUND, corpus))
+
+
+def _text(one: StoredEntry) -> str:
+    return f"{one.entry.key} {one.entry.value}"
+
+
+def _visible(one: StoredEntry, here: str) -> bool:
+    return one.entry.space_only in (None, here)

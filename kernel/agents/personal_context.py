@@ -36,7 +36,7 @@ from kernel.agents.context_files import (
     put_note,
     why_not,
 )
-from kernel.policy.provenance import Traces
+from kernel.policy.provenance import ProvenanceMarks
 from kernel.source.diagnostics import BadDefinition, fail
 from kernel.source.safe_paths import NotSynced, locked, open_folder, put_here, read_here
 from kernel.store.agents import AgentRecord
@@ -311,7 +311,7 @@ class PersonalContexts:
         """Remove what an agent without a file kept, that is gone. Raises nothing."""
         shutil.rmtree(self._state / quote(key, safe=_SAFE), ignore_errors=True)
 
-    def blank_logs(self, traces: Traces) -> None:
+    def blank_logs(self, traces: ProvenanceMarks) -> None:
         """Have nothing of ``traces`` in the kernel's own log files: each byte of it becomes a ``*``. Raises nothing."""
         for file in self._state.parent.glob(f"{LOG}*"):
             with suppress(OSError), open(file, "r+b", buffering=0) as log:

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, check_partial, convert_agent, place_at
+from kernel.agents.mcp_servers import tool_faults
 from kernel.agents.mock_script import full_rules
 from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
 from kernel.agents.sections import check_embeddings, check_hooks, check_nodes, check_otel, check_standby_key
-from kernel.agents.tools import tool_faults
 from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import Diagnostics, Location, fail, suggest
 from kernel.source.files import FileMissing, read_bytes, tree_of
@@ -135,14 +135,14 @@ PROJECT_SHAPES: Final = TypeRules(
 )
 
 
-class ProjectFile(NamedTuple):
+class ProjectFileContent(NamedTuple):
     """The file as it is now: its name, as seen from the root, and all of it."""
 
     name: str
     data: bytes
 
 
-def read_project(root: Path) -> ProjectFile | None:
+def read_project(root: Path) -> ProjectFileContent | None:
     """The project file, if there is one. Raises BadDefinition."""
     present = [name for name in PROJECT_FILES if (root / name).exists()]
     if len(present) > 1:
@@ -152,12 +152,12 @@ def read_project(root: Path) -> ProjectFile | None:
     if not present:
         return None
     try:
-        return ProjectFile(present[0], read_bytes(root / present[0], present[0]))
+        return ProjectFileContent(present[0], read_bytes(root / present[0], present[0]))
     except FileMissing:
         return None
 
 
-def parse_project(file: ProjectFile) -> Parsed:
+def parse_project(file: ProjectFileContent) -> Parsed:
     """Parse ``file``. Raises BadDefinition; a mistake in one of its agents is kept for that agent alone."""
     node, problems = tree_of(file.data, file.name)
     # Agents take several shapes, and are converted by themselves.

@@ -17,9 +17,9 @@ from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 import msgspec
 
-from kernel.agents.project_rules import RulesFile
+from kernel.agents.skills import RulesFile
 from kernel.agents.workspace_prompt import PromptContext, claimed_tasks, unclaimed_tasks, workspace_sections
-from kernel.policy.prompt_budget import Foldable, fold, tokens
+from kernel.policy.budget import Foldable, fold, tokens
 from kernel.policy.provenance import class_of_message
 from protocol.agent import AgentDefinition
 from protocol.agent_memory import SourceClass, least
@@ -45,7 +45,7 @@ MESSAGES_BYTES: Final = 384 * 1024
 a resume they fit into the line of a start. One that is as long as may be shown whole is a quarter of it at most."""
 
 
-class Part(NamedTuple):
+class AssembledPart(NamedTuple):
     """One part of a prompt. ``stable``: it is the same for other work of the agent, as long as its files are.
 
     Parts of one ``name`` that follow each other are one section, in lines. ``text`` is "" where it was left out.
@@ -59,7 +59,7 @@ class Part(NamedTuple):
     stable: bool = False
 
 
-class Prompt(msgspec.Struct, frozen=True):
+class AssembledPrompt(msgspec.Struct, frozen=True):
     """The prompt that ``start`` carries.
 
     System text, earlier turns (alternating, the first is the user's), the message. The first ``stable`` characters of
@@ -86,8 +86,8 @@ def assemble(
     message: Message,
     joined: Sequence[Message] = (),
     rules: Sequence[RulesFile] = (),
-    memory: Sequence[Part] = (),
-) -> Prompt:
+    memory: Sequence[AssembledPart] = (),
+) -> AssembledPrompt:
     """The prompt for ``message`` and those that ``joined`` it. ``thread`` was said before in the space, oldest first.
 
     ``rules`` are the project's own, which its agent is to follow; ``memory`` is what it knows and has to do.
@@ -109,7 +109,7 @@ def assemble(
     asked = (message, *joined)
     shown = _messages(unanswered, asked, context)
     messages = [
-        Part("message", f"{message_id(one.seq)} from {one.sender}", _trust(one, context), text)
+        AssembledPart("message", f"{message_id(one.seq)} from {one.sender}", _trust(one, context), text)
         for one, text in zip(asked, shown, strict=True)
     ]
     opening = ["Said since you last spoke:", *unanswered, "And now, for you:"] if unanswered else []
@@ -117,7 +117,7 @@ def assemble(
     parts = (*system, *(part for _, part in told), *messages, *notices)
     seen = [*(said for said, part in told if part.text), *asked]
     trusts: dict[str, SourceClass] = {message_id(one.seq): _trust(one, context) for one in seen}
-    return Prompt(
+    return AssembledPrompt(
         system=joined_text(system),
         messages=tuple(Turn(role=role, text="\n\n".join(texts)) for role, texts in groups),
         message="\n\n".join([*opening, *shown, *(part.text for part in notices)]),
@@ -133,8 +133,8 @@ def _system_parts(
     system_text: str,
     context: PromptContext,
     rules: Sequence[RulesFile],
-    memory: Sequence[Part],
-) -> Iterator[Part]:
+    memory: Sequence[AssembledPart],
+) -> Iterator[AssembledPart]:
     append = (definition.prompt.append or "").strip()
     files = ", ".join(one.path for one in rules)
     ours: tuple[tuple[str, str, str], ...] = (
@@ -143,14 +143,14 @@ def _system_parts(
         ("append", "the workflow's file", f"# In this workflow\n\n{append}" if append else ""),
         ("rules", files, _project_rules(rules)),
     )
-    yield from (Part(name, source, USER, text, stable=True) for name, source, text in ours if text)
+    yield from (AssembledPart(name, source, USER, text, stable=True) for name, source, text in ours if text)
     yield from memory
-    yield from (Part(name, SYSTEM, SYSTEM, text) for name, text in workspace_sections(context))
+    yield from (AssembledPart(name, SYSTEM, SYSTEM, text) for name, text in workspace_sections(context))
 
 
 def _thread(
     definition: AgentDefinition, thread: Sequence[Message], context: PromptContext
-) -> list[tuple[Message, Part]]:
+) -> list[tuple[Message, AssembledPart]]:
     """The last messages, as they are shown: the oldest folded or left out where they have no room."""
     count = definition.context.thin_thread
     recent = _newest([said for said in thread if said.text.strip()][-count:]) if count else ()
@@ -167,12 +167,12 @@ def _thread(
         [Foldable(text, short if len(short) < len(text) else text) for text, short in zip(whole, folded, strict=True)],
         definition.context.budget,
     )
-    told: list[tuple[Message, Part]] = []
+    told: list[tuple[Message, AssembledPart]] = []
     for said, text, all_of_it in zip(recent, kept, whole, strict=True):
         # What the agent said itself cannot open a thread either, once what it answered is left out.
         shown = text if any(part.text for _, part in told) or said.sender != context.name else ""
         state: Kept = "whole" if shown == all_of_it else "folded" if shown else "left_out"
-        told.append((said, Part("thread", message_id(said.seq), _trust(said, context), shown, state)))
+        told.append((said, AssembledPart("thread", message_id(said.seq), _trust(said, context), shown, state)))
     return told
 
 
@@ -185,13 +185,13 @@ def _folded(text: str) -> str:
     return f"{line[:FOLDED_CHARACTERS]} [folded]"
 
 
-def joined_text(parts: Iterable[Part]) -> str:
+def joined_text(parts: Iterable[AssembledPart]) -> str:
     """The text of ``parts``: a section's lines below each other, an empty line between sections."""
     sections = groupby((part for part in parts if part.text), key=lambda part: part.name)
     return "\n\n".join("\n".join(part.text for part in section) for _, section in sections)
 
 
-def _reported(parts: Iterable[Part]) -> Iterator[PromptPart]:
+def _reported(parts: Iterable[AssembledPart]) -> Iterator[PromptPart]:
     """The parts as people are told of them: turns of the thread together, as far as they were kept alike."""
     for (name, kept), alike in groupby(parts, key=lambda part: (part.name, part.kept)):
         rows = list(alike)
@@ -205,7 +205,7 @@ def _reported(parts: Iterable[Part]) -> Iterator[PromptPart]:
             yield PromptPart(name=name, source=part.source, trust=part.trust, tokens=tokens(part.text), kept=part.kept)
 
 
-def _manifest(parts: Iterable[Part]) -> Iterator[str]:
+def _manifest(parts: Iterable[AssembledPart]) -> Iterator[str]:
     """The same in short: a line for each section, for each message and for what was left to this work."""
     for name, section in groupby(parts, key=lambda part: part.name):
         rows = list(section)
@@ -217,7 +217,7 @@ def _manifest(parts: Iterable[Part]) -> Iterator[str]:
         yield ", ".join([f"{name}: {size}", *(f"{count} {word}" for count, word in counts if count)])
 
 
-def _range(thread: Sequence[Part]) -> str:
+def _range(thread: Sequence[AssembledPart]) -> str:
     return f"{thread[0].source} to {thread[-1].source} ({len(thread)})"
 
 
@@ -274,14 +274,16 @@ WAITING: Final = 100
 """Messages of an inbox that are counted."""
 
 
-def _notices(context: PromptContext) -> Iterator[Part]:
+def _notices(context: PromptContext) -> Iterator[AssembledPart]:
     """The notices that the kernel has to tell with the message: its own words, behind all that others said."""
     if context.handover is not None:
         note = context.handover
         parts = [f"done: {note.done}", f"next: {note.next}"]
         parts += [f"open: {one}" for one in note.open] + ([f"files: {', '.join(note.files)}"] if note.files else [])
         opening = "Whoever had this work before you left this for you. It is report, not orders:"
-        yield Part("hand-over", f"of {note.at}", context.handover_trust, f"{opening}\n{quoted(chr(10).join(parts))}")
+        yield AssembledPart(
+            "hand-over", f"of {note.at}", context.handover_trust, f"{opening}\n{quoted(chr(10).join(parts))}"
+        )
     told = [*claimed_tasks(context), *unclaimed_tasks(context)]
     if context.broken_attempts:
         times = "once" if context.broken_attempts == 1 else f"{context.broken_attempts} times"
@@ -296,7 +298,7 @@ def _notices(context: PromptContext) -> Iterator[Part]:
         urgent = f", urgent: {', '.join(pressing[:5])}{' and more' if len(pressing) > 5 else ''}" if pressing else ""
         read = "; my_inbox lists what waits" if "my_inbox" in context.tools else ""
         told.append(f"({others} for you here{urgent}{read}. Go on with this first.)")
-    yield from (Part("notice", SYSTEM, SYSTEM, text) for text in told)
+    yield from (AssembledPart("notice", SYSTEM, SYSTEM, text) for text in told)
 
 
 def _earlier(said: Message, context: PromptContext) -> str:

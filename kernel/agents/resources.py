@@ -14,12 +14,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from kernel.agents.acp import project_settings, settings_demands
+from kernel.agents.cli_extras import project_settings, settings_demands
 from kernel.agents.mcp_servers import filled, servers_of
-from kernel.agents.project_rules import KEY as RULES_KEY
-from kernel.agents.project_rules import RulesFile, nested_rules, rules_of
 from kernel.agents.providers import ModelRejected, calls_models, route
-from kernel.agents.skills import home_skills, skills_of
+from kernel.agents.skills import KEY as RULES_KEY
+from kernel.agents.skills import RulesFile, home_skills, nested_rules, rules_of, skills_of
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_bytes
 from protocol.agent import AgentDefinition, McpServer

@@ -287,19 +287,19 @@ MOST_NODES: Final = 200
 _LISTENED: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]{1,253})):([0-9]{1,5})", re.ASCII)
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """A place to listen at."""
 
     host: str
     port: int
 
 
-def address_of(text: str) -> Address | None:
+def address_of(text: str) -> ListenAddress | None:
     """``HOST:PORT``, or ``[IPV6]:PORT``; None where it is neither."""
     match = _LISTENED.fullmatch(text)
     if match is None or int(match[3]) > 65535:
         return None
-    return Address(match[1] or match[2], int(match[3]))
+    return ListenAddress(match[1] or match[2], int(match[3]))
 
 
 def node_unit(name: str, settings: NodeSettings, root: Path) -> TrustUnit:

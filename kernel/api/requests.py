@@ -16,8 +16,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from kernel.policy.access import ADMIN_NAME, Access
-from kernel.policy.connections import STRANGER
+from kernel.policy.access import ADMIN_NAME, NO_TOKEN, Access
 from kernel.store import attempts, tokens
 from kernel.store.attempts import Identity
 from kernel.store.database import Reader
@@ -124,7 +123,7 @@ class Bodies:
 
     async def read_signed(self, receive: Receive, content_length: bytes | None) -> bytes:
         """The body of a request without a token, of which nobody knows yet who signed it. Raises as ``read``."""
-        return await self.read(receive, content_length, STRANGER, SIGNED_BYTES)
+        return await self.read(receive, content_length, NO_TOKEN, SIGNED_BYTES)
 
     async def read(
         self, receive: Receive, content_length: bytes | None, holder: str, limit_bytes: int = BODY_LIMIT_BYTES

@@ -25,8 +25,7 @@ from kernel.api.requests import App, Authenticator, Receive, Scope, Send
 from kernel.operations.context import Services
 from kernel.operations.events import goodbye
 from kernel.operations.node_door import as_socket
-from kernel.policy.access import ADMIN, ADMIN_NAME, RECORD
-from kernel.policy.connections import NODE, STRANGER, Shares, gives_way, shares
+from kernel.policy.access import ADMIN, ADMIN_NAME, NO_TOKEN, NODE, RECORD, Shares, gives_way, shares
 from protocol.discovery import authorities
 
 logger = logging.getLogger(__name__)
@@ -99,7 +98,7 @@ class HttpServer:
                     if error.errno not in EXHAUSTED:
                         raise
                     self._complaints.say("connections.exhausted", error.strerror)
-                    self._give_way(STRANGER)
+                    self._give_way(NO_TOKEN)
                     await trio.sleep(EXHAUSTED_SECONDS)
                 else:
                     serving.start_soon(self.serve, stream)
@@ -111,7 +110,7 @@ class HttpServer:
         """
         complain = partial(self._complaints.say, "request.malformed")
         connection = Connection(self._app, self._config, self._context, stream, self._asked_by, complain, begun, node)
-        self._put(connection, f"{NODE}{node}" if node else STRANGER)
+        self._put(connection, f"{NODE}{node}" if node else NO_TOKEN)
         try:
             await connection.run()
         except Exception:
@@ -169,7 +168,7 @@ class HttpServer:
     def _give_way(self, holder: str) -> None:
         """Close the oldest connection of ``holder``; of those with a token, if it can be, one without a request."""
         theirs = self._open.get(holder, {})
-        oldest = next((one for one in theirs if one.idle or holder == STRANGER), next(iter(theirs), None))
+        oldest = next((one for one in theirs if one.idle or holder == NO_TOKEN), next(iter(theirs), None))
         if oldest is not None:
             self._take_out(oldest)
             oldest.abort()

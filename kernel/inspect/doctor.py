@@ -20,13 +20,11 @@ import msgspec
 import trio
 
 from kernel.agents.backends import probe_backends
-from kernel.agents.environment import worker_environment
-from kernel.agents.sandbox import find_bubblewrap, home_fault
+from kernel.agents.environment import find_bubblewrap, home_fault, worker_environment
 from kernel.agents.trust import TrustStore
 from kernel.inspect.agents import PartialCatalog
-from kernel.inspect.backends import program_rows
 from kernel.inspect.collector import collector_rows
-from kernel.inspect.fetch import open_launcher
+from kernel.inspect.programs import open_launcher, program_rows
 from kernel.inspect.standby import standby_rows
 from kernel.inspect.validate import validate
 from kernel.procs.command import VersionProbes
@@ -59,7 +57,7 @@ _STEERING: Final = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME")
 """Variables that change what the kernel loads."""
 
 
-class Program(msgspec.Struct, frozen=True):
+class ProgramOnPath(msgspec.Struct, frozen=True):
     """A program on PATH, as it says itself; ``path`` None: it is not there."""
 
     path: str | None
@@ -88,8 +86,8 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     confined: tuple[str, ...]
     """Agents that are to be run in a sandbox."""
     backends: tuple[BackendRow, ...]
-    git: Program
-    bubblewrap: Program
+    git: ProgramOnPath
+    bubblewrap: ProgramOnPath
     database: Checkup | None
     """None: there is none yet, or a kernel has it open."""
     programs: tuple[DoctorRow, ...] = ()
@@ -390,16 +388,18 @@ def doctor(root: Path, state_dir: Path, environ: Mapping[str, str], *, now: floa
     )
 
 
-async def _programs(env: dict[str, str], environ: Mapping[str, str]) -> tuple[Program, Program, tuple[BackendRow, ...]]:
+async def _programs(
+    env: dict[str, str], environ: Mapping[str, str]
+) -> tuple[ProgramOnPath, ProgramOnPath, tuple[BackendRow, ...]]:
     with TemporaryDirectory(prefix="agent-worker-") as folder:
         async with open_launcher(Path(folder), env) as launcher:
             probes = VersionProbes(launcher, Path(folder))
 
-            async def asked(path: str | None) -> Program:
+            async def asked(path: str | None) -> ProgramOnPath:
                 if path is None:
-                    return Program(None)
+                    return ProgramOnPath(None)
                 said = await probes.ask(path, "--version", env)
-                return Program(path, said.text.partition("\n")[0][:80], said.fault)
+                return ProgramOnPath(path, said.text.partition("\n")[0][:80], said.fault)
 
             git_program = await asked(shutil.which("git", path=env["PATH"]))
             bubblewrap = await asked(find_bubblewrap(environ))

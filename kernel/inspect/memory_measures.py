@@ -78,7 +78,7 @@ _SEEMING: Final = (
 )
 
 
-class Item(NamedTuple):
+class MeasuredItem(NamedTuple):
     """One item, and what it is: ``fact`` is worth keeping, all other kinds are junk."""
 
     kind: str
@@ -108,12 +108,12 @@ def memory_growth(runs: int, seed: int = 1) -> GrowthReport:
     return GrowthReport(seed=seed, junk=round(1 - kinds["fact"] / total, 4), kinds=dict(kinds), rows=tuple(rows))
 
 
-def _generated(rng: random.Random, runs: int) -> Iterator[list[Item]]:
-    facts: list[Item] = []
+def _generated(rng: random.Random, runs: int) -> Iterator[list[MeasuredItem]]:
+    facts: list[MeasuredItem] = []
     texts = {"state": _STATES, "fragment": _FRAGMENTS, "cut off": _CUT, "seeming": _SEEMING}
     number = 0
     for _ in range(runs):
-        run: list[Item] = []
+        run: list[MeasuredItem] = []
         for drawn in rng.choices(list(KINDS), list(KINDS.values()), k=ITEMS):
             number += 1
             kind = drawn if facts or drawn != "known" else "fact"
@@ -125,17 +125,19 @@ def _generated(rng: random.Random, runs: int) -> Iterator[list[Item]]:
                 text = rng.choice(texts.get(kind, _RULES))
                 place, m = rng.choice(_PLACES), rng.randrange(1000, 9999)
                 value = text.format(part=rng.choice(_PARTS), n=number, m=m, place=place)
-            run.append(Item(kind, key, value, message))
+            run.append(MeasuredItem(kind, key, value, message))
         facts += [item for item in run if item.kind == "fact"]
         yield run
 
 
-Taker = Callable[[Sequence[Item], Sequence[Item], random.Random], Sequence[Item]]
+Taker = Callable[[Sequence[MeasuredItem], Sequence[MeasuredItem], random.Random], Sequence[MeasuredItem]]
 """Takes a run and what is known, and returns what of the run is remembered."""
 
 
-def _grown(route: Route, take: Taker, generated: Sequence[Sequence[Item]], rng: random.Random) -> Iterator[GrowthRow]:
-    memory: dict[str, Item] = {}
+def _grown(
+    route: Route, take: Taker, generated: Sequence[Sequence[MeasuredItem]], rng: random.Random
+) -> Iterator[GrowthRow]:
+    memory: dict[str, MeasuredItem] = {}
     facts = items = 0
     points = {max(1, round(len(generated) * point)) for point in POINTS}
     for number, run in enumerate(generated, 1):
@@ -156,9 +158,9 @@ def _grown(route: Route, take: Taker, generated: Sequence[Sequence[Item]], rng: 
             )
 
 
-def _judged(run: Sequence[Item], known: Sequence[Item], rng: random.Random) -> Sequence[Item]:
+def _judged(run: Sequence[MeasuredItem], known: Sequence[MeasuredItem], rng: random.Random) -> Sequence[MeasuredItem]:
     del known
-    kept: list[Item] = []
+    kept: list[MeasuredItem] = []
     for item in run:
         luck = rng.random()
         keep = (item.kind == "fact") != (luck < WRONG)
@@ -171,7 +173,7 @@ def _judged(run: Sequence[Item], known: Sequence[Item], rng: random.Random) -> S
     return kept
 
 
-def _proposed(run: Sequence[Item], known: Sequence[Item], rng: random.Random) -> Sequence[Item]:
+def _proposed(run: Sequence[MeasuredItem], known: Sequence[MeasuredItem], rng: random.Random) -> Sequence[MeasuredItem]:
     del rng
     said = [
         {"for": "alice", "kind": "decision", "key": one.key, "value": one.value, "messages": [one.message]}

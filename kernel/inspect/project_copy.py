@@ -21,7 +21,7 @@ from kernel.git.directory import GitDirectory, NoRepository, branch_in, find_git
 from kernel.git.project_git import ProjectGit, failed, unusable, unusable_for
 from kernel.git.tree_commits import Author, WritableTree, commit_all
 from kernel.git.view import View, copy_settings, format_sections, section
-from kernel.inspect.fetch import open_launcher
+from kernel.inspect.programs import open_launcher
 from kernel.source.safe_paths import NotInside, copy_open, open_file, open_folder, put_here
 from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused

@@ -20,7 +20,7 @@ from kernel.source.scalars import Quantity
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from kernel.workflows.find import WORKFLOWS, workflow_names
 from kernel.workflows.load import WORKFLOW_SHAPES, LoadedWorkflow, load_workflow
-from kernel.workflows.members import Member
+from kernel.workflows.members import WorkflowMember
 from protocol.agent import AgentDefinition, Rule
 from protocol.agent_layout import HOME, MEMORY
 from protocol.errors import Refused
@@ -222,7 +222,7 @@ def _workflow(catalog: Catalog, asked: str) -> Resolution:
     )
 
 
-def _layers(catalog: Catalog, loaded: LoadedWorkflow, member: Member) -> tuple[Layer, ...]:
+def _layers(catalog: Catalog, loaded: LoadedWorkflow, member: WorkflowMember) -> tuple[Layer, ...]:
     file = _layer(catalog, loaded.path)
     agents = file.under("agents")
     entry = None if agents is None else agents.under(member.name)

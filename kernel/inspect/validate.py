@@ -13,11 +13,10 @@ from types import MappingProxyType
 
 from kernel.agents.catalog import AGENTS, SUFFIX, AgentScan, Catalog, context_dir
 from kernel.agents.definition import place_at
-from kernel.agents.environment import worker_environment
+from kernel.agents.environment import find_bubblewrap, home_fault, worker_environment
 from kernel.agents.mcp_servers import Servers, left_out, servers_of
-from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
+from kernel.agents.project import PROJECT_FILES, ProjectFileContent, parse_project
 from kernel.agents.providers import CauseError, ModelRejected, resolve
-from kernel.agents.sandbox import find_bubblewrap, home_fault
 from kernel.agents.trust import GrantSource, TrustStore, missing_grants, schedule_units
 from kernel.inspect.agents import PartialCatalog
 from kernel.inspect.resolve import SUFFIXES, is_path, kind_of, place_kind, shown
@@ -317,7 +316,7 @@ class _Checking:
             self._workflows[name] = load_workflow(self._catalog, name, self._root)
 
     def _project(self, name: str) -> None:
-        definition, broken = parse_project(ProjectFile(name, read_bytes(self._root / name, name)))
+        definition, broken = parse_project(ProjectFileContent(name, read_bytes(self._root / name, name)))
         self._catalog.project()
         for errors in broken.values():
             self._note(errors)

@@ -11,8 +11,8 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import AgentScan, agent_from_request
+from kernel.agents.environment import sandbox_state
 from kernel.agents.registration import file_spec
-from kernel.agents.sandbox import sandbox_state
 from kernel.operations import needs
 from kernel.operations.answer import Response, json_reply
 from kernel.operations.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess
@@ -40,15 +40,7 @@ from protocol.api.agents import (
 from protocol.api.document import Ask
 from protocol.api.processes import Ps, PsRow
 from protocol.errors import Refused
-from protocol.names import (
-    DEFAULT_TAG,
-    AgentKey,
-    InstructionId,
-    NameRejected,
-    check_name,
-    place_of,
-    split_space,
-)
+from protocol.names import DEFAULT_TAG, AgentKey, InstructionId, NameRejected, check_name, place_of, split_space
 
 _decoder = msgspec.json.Decoder(AgentDefinition)
 UNREAD = "there are so many agents' files that they are still being read; who gets a message is read at once"

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 import msgspec
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.memory_search import Memories
+from kernel.agents.memory_prompt import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import ProjectTrust
 from kernel.git.repository import Repository
@@ -22,16 +22,15 @@ from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
 from kernel.procs.peer import Wire
 from kernel.rule.draft import Draft
-from kernel.rule.installed import InstalledRules
-from kernel.services.embeddings import Embeddings
-from kernel.services.guard import Guard
+from kernel.rule.evaluate import InstalledRules
+from kernel.services.embeddings import EmbeddingClient
+from kernel.services.guard import MemoryGuard, Souls
 from kernel.services.landings import Landings
-from kernel.services.metrics import EventCounters
 from kernel.services.mirror import Mirror
 from kernel.services.nodes import Nodes
 from kernel.services.recall import Recall
-from kernel.services.souls import Souls
-from kernel.services.supervision import ShutdownRequest
+from kernel.services.supervision import ShutdownSignal
+from kernel.services.telemetry import EventCounters
 from kernel.services.tree_work import TreeWork, WorkChecks
 from kernel.services.upgrade import Upgrade
 from kernel.services.working_directory import CliHomes
@@ -43,8 +42,8 @@ from kernel.store.transitions.append import Appended
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import StartedRun
 from kernel.store.writer import CommitWriter
+from kernel.workflows.find import Remotes
 from kernel.workflows.load import Definitions
-from kernel.workflows.remote import Remotes
 from protocol.api.kernel import PruneReport, PruneRequest
 from protocol.names import AgentKey
 from protocol.standby import StandbyState
@@ -218,7 +217,7 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     rules: InstalledRules
     """Those of installed packages."""
     numbers: KernelNumbers
-    shutdown: ShutdownRequest
+    shutdown: ShutdownSignal
     upgrade: Upgrade
 
 
@@ -227,12 +226,12 @@ class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
 
     history: Recall
     """What they find again."""
-    vectors: Embeddings
+    vectors: EmbeddingClient
     derived: tuple[Recall, ...]
     """What has to forget with the log and the files."""
     souls: Souls
-    trays: Guard
-    guard: Guard
+    trays: MemoryGuard
+    guard: MemoryGuard
     prompts: Memories
 
 

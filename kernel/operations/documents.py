@@ -6,16 +6,8 @@ import apsw
 import msgspec
 
 from kernel.operations.answer import Response
-from kernel.operations.operation import (
-    Actor,
-    BackwardInSpace,
-    ForwardInSpace,
-    InSpace,
-    ToolFront,
-    operation,
-    page_of,
-)
-from kernel.policy.documents import Change
+from kernel.operations.operation import Actor, BackwardInSpace, ForwardInSpace, InSpace, ToolFront, operation, page_of
+from kernel.policy.documents import DocumentChange
 from kernel.store import documents
 from kernel.store.rows import Page
 from kernel.store.transaction import Transaction
@@ -236,34 +228,37 @@ def write(tx: Transaction, asked: DocumentWriteRequest, actor: Actor) -> Documen
     if strict and asked.if_version is not None:
         raise Refused("bad_request", "from and If-Match exclude each other", "If-Match refuses what from merges")
     if actor.if_none_match:
-        return _change(tx, asked, actor, Change("create", asked.content))
+        return _change(tx, asked, actor, DocumentChange("create", asked.content))
     since = actor.if_match if strict else asked.if_version
-    return _change(tx, asked, actor, Change("write", asked.content, since, strict))
+    return _change(tx, asked, actor, DocumentChange("write", asked.content, since, strict))
 
 
 def append(tx: Transaction, asked: DocumentAppendRequest, actor: Actor) -> DocumentChanged:
     """Add lines to the end of a document."""
-    return _change(tx, asked, actor, Change("append", asked.content))
+    return _change(tx, asked, actor, DocumentChange("append", asked.content))
 
 
 def create(tx: Transaction, asked: DocumentCreateRequest, actor: Actor) -> DocumentChanged:
     """Make a new document. Keep the entry document an index of what there is."""
-    return _change(tx, asked, actor, Change("create", asked.content))
+    return _change(tx, asked, actor, DocumentChange("create", asked.content))
 
 
 def delete_document(tx: Transaction, asked: DocumentDeleteRequest, actor: Actor) -> DocumentChanged:
     """Delete a document: with If-Match only where that is the newest version."""
-    change = Change("delete", since=actor.if_match)
+    change = DocumentChange("delete", since=actor.if_match)
     return transitions.change(tx, asked.space, asked.path, change, asked.reason[:REASON_LIMIT])
 
 
 def delete(tx: Transaction, asked: OwnDocumentDeleteRequest, actor: Actor) -> DocumentChanged:
     """Delete a document. Its history stays."""
-    return _change(tx, asked, actor, Change("delete", since=asked.if_version))
+    return _change(tx, asked, actor, DocumentChange("delete", since=asked.if_version))
 
 
 def _change(
-    tx: Transaction, asked: DocumentPut | DocumentCreateRequest | OwnDocumentDeleteRequest, actor: Actor, change: Change
+    tx: Transaction,
+    asked: DocumentPut | DocumentCreateRequest | OwnDocumentDeleteRequest,
+    actor: Actor,
+    change: DocumentChange,
 ) -> DocumentChanged:
     author, key = actor.author, actor.call_key
     return transitions.change(tx, asked.space, asked.file, change, asked.reason, author=author, call_key=key)

@@ -9,7 +9,7 @@ import msgspec
 from kernel.operations.context import StoreAccess
 from kernel.operations.operation import Actor, CommandFront, Forward, InSpace, ToolFront, operation, page_of
 from kernel.operations.places import space_of
-from kernel.policy.grants import Wanted
+from kernel.policy.grants import WantedGrant
 from kernel.source.scalars import GRAMMAR, DurationRejected, parse_duration
 from kernel.store import grants
 from kernel.store.transaction import Transaction
@@ -74,7 +74,7 @@ def show_grant(conn: apsw.Connection, asked: OneGrantRequest, now_ms: int) -> Gr
 
 def give_scope(tx: Transaction, asked: GrantRequest) -> GrantInfo:
     """Give a scope to an agent, whatever its file says."""
-    wanted = Wanted(asked.scope, until_ms(asked.until, tx.now_ms), asked.uses)
+    wanted = WantedGrant(asked.scope, until_ms(asked.until, tx.now_ms), asked.uses)
     return _info(tx, transitions.give(tx, asked.space, wanted, asked.to))
 
 
@@ -87,7 +87,7 @@ def pass_on(tx: Transaction, asked: PassOnRequest, actor: Actor) -> Granted:
         return transitions.answer(tx, asked.space, asked.request, author=author, call_key=key)
     if asked.scope is None or asked.to is None:
         raise Refused("bad_request", "say what, and to whom", "give scope and to, or request")
-    wanted = Wanted(asked.scope, until_ms(asked.until, tx.now_ms), asked.uses)
+    wanted = WantedGrant(asked.scope, until_ms(asked.until, tx.now_ms), asked.uses)
     return transitions.give(tx, asked.space, wanted, asked.to, author=author, call_key=key)
 
 

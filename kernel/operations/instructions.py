@@ -6,8 +6,8 @@ from typing import Annotated
 import apsw
 import msgspec
 
-from kernel.agents.project_rules import rules_of
-from kernel.agents.prompt import Prompt
+from kernel.agents.prompt import AssembledPrompt
+from kernel.agents.skills import rules_of
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.operations.operation import Backward, Forward, Limit, ToolFront, operation, page_of
 from kernel.operations.places import agent_key, check_known, known_space, space_of
@@ -109,7 +109,7 @@ async def prompt(asked: OneInstruction, store: StoreAccess, files: ProjectFiles,
     kept = store.reader.now(entries.prompt_of, name)
     if kept is None and asks.begun:
         raise Refused("not_found", f"the prompt of {name} is no longer kept")
-    given: Prompt | FrozenPrompt
+    given: AssembledPrompt | FrozenPrompt
     if kept is None:
         definition = definition_for(asks.agent, asks.space, files.catalog, store.reader)
         rules = rules_of(files.catalog.root) if definition.project_rules else ()

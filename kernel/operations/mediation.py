@@ -10,15 +10,15 @@ import apsw
 import msgspec
 import trio
 
-from kernel.agents.memory_search import QUERY_CHARACTERS
+from kernel.agents.memory_prompt import QUERY_CHARACTERS
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, Backward, ToolFront, operation, page_of
 from kernel.policy import curation
 from kernel.policy.curation import (
     NEAR,
-    Given,
-    Summary,
-    Verdict,
+    MemorySummary,
+    MemoryVerdict,
+    SharedEntry,
     ask_question,
     may_judge,
     summable,
@@ -43,7 +43,7 @@ from protocol.names import AgentKey, is_personal, place_of
 
 async def judged(
     actor: Actor, entry: Entry, call: str, known: Memory, store: StoreAccess, memory: MemoryAccess
-) -> Verdict | None:
+) -> MemoryVerdict | None:
     """The change that the guard's model makes of ``entry``, which is in the audit then. None: it is written as asked.
 
     It is shown what of ``known`` the agent itself may see here, and trusts no less. The same ``call`` has one answer.
@@ -70,7 +70,9 @@ async def judged(
     return change
 
 
-async def summary_of(actor: Actor, query: str, given: tuple[Given, ...], memory: MemoryAccess) -> Summary | None:
+async def summary_of(
+    actor: Actor, query: str, given: tuple[SharedEntry, ...], memory: MemoryAccess
+) -> MemorySummary | None:
     """The words of the guard's model for the first of ``given``, as many as it can be shown. None: there are none."""
     settings = memory.guard.settings(actor.agent.space)
     shown = given[: summable(given)]
@@ -102,9 +104,9 @@ class MemoryAskResult(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     agent: str
-    given: tuple[Given, ...]
+    given: tuple[SharedEntry, ...]
     note: str
-    summary: Summary | None = None
+    summary: MemorySummary | None = None
 
 
 class ShareWithRequest(Ask, frozen=True, kw_only=True):
@@ -125,7 +127,7 @@ async def memory_ask(
     place, now_ms = place_of(actor.agent.space), store.now_ms()
     record = store.reader.now(agents.row, colleague.key)
 
-    def found() -> tuple[Given, ...]:
+    def found() -> tuple[SharedEntry, ...]:
         known = (one.entry for one in _memory(files, colleague.key, record).kept)
         return curation.answer(known, asked.query, place, now_ms)
 

@@ -17,7 +17,7 @@ from kernel.agents.personal_context import ContextPlace, Personal
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, After, Limit, OfAgent, operation
 from kernel.operations.places import agent_key, context_of
-from kernel.policy.provenance import Traces, chosen
+from kernel.policy.provenance import ProvenanceMarks, chosen
 from kernel.source.diagnostics import BadDefinition
 from kernel.store.agents import set_agent_state
 from kernel.store.database import saved_beside
@@ -198,7 +198,7 @@ async def purge(asked: PurgeRequest, store: StoreAccess, files: ProjectFiles, me
     key = AgentKey(place.agent)
     known = await trio.to_thread.run_sync(files.contexts.memory, place)
     meant = [one for one in all_of(known) if chosen(what, one.source)]
-    traces = await trio.to_thread.run_sync(Traces, [(one.key, one.value) for one in meant])
+    traces = await trio.to_thread.run_sync(ProvenanceMarks, [(one.key, one.value) for one in meant])
     wiped = await store.writer.commit(purge_log, key, traces)
     try:
         places: list[ContextPlace] = []

@@ -12,7 +12,7 @@ from kernel.agents.trust import ProjectTrust
 from kernel.operations.context import ProjectFiles, StoreAccess
 from kernel.operations.operation import Forward, ToolFront, operation, page_of
 from kernel.policy.needs import count, needs
-from kernel.policy.open_items import Snapshot, Untrusted
+from kernel.policy.open_items import Snapshot, UntrustedSchedules
 from kernel.source.safe_paths import root_fault
 from kernel.store import timers
 from kernel.store.needs import dead, snapshot
@@ -52,9 +52,9 @@ async def number(store: StoreAccess, files: ProjectFiles, waiting: Sequence[Sche
     return count(await store.reader.read(snapshot, store.now_ms(), _by_file(waiting))) + lost
 
 
-def _by_file(waiting: Sequence[Scheduled]) -> tuple[Untrusted, ...]:
+def _by_file(waiting: Sequence[Scheduled]) -> tuple[UntrustedSchedules, ...]:
     counts = Counter(one.file for one in waiting)
-    return tuple(Untrusted(file=file, count=number) for file, number in counts.items())
+    return tuple(UntrustedSchedules(file=file, count=number) for file, number in counts.items())
 
 
 async def untrusted_schedules(store: StoreAccess, trust: ProjectTrust) -> list[Scheduled]:

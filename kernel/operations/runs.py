@@ -27,7 +27,7 @@ from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.transitions import landings, worktrees
 from kernel.store.transitions.append import Appended
 from kernel.store.workflows import RunFilter, WorkflowRecord
-from kernel.workflows.final_answer import NotJson, read_output
+from kernel.workflows.schema_check import NotJson, read_output
 from protocol.api.document import Ask
 from protocol.api.messages import InstructionResult, SendReport
 from protocol.api.runs import Accepted, RunList, RunReport, RunRequest, RunRow

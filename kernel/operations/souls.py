@@ -6,7 +6,7 @@ import msgspec
 
 from kernel.operations.context import MemoryAccess
 from kernel.operations.operation import Actor, OfAgent, ToolFront, operation
-from kernel.policy.soul import OBSERVATION_CHARACTERS, VALUE_CHARACTERS
+from kernel.policy.guard import OBSERVATION_CHARACTERS, TRAIT_CHARACTERS
 from protocol.api.document import Ask
 from protocol.api.souls import SoulProposal, SoulReport, TrayReport, TrayRow
 from protocol.guard import SoulEvolution
@@ -39,7 +39,7 @@ class SoulSuggestRequest(Ask, frozen=True, kw_only=True):
         str, msgspec.Meta(max_length=32, description="What it belongs to: role, expertise, style, principles, ...")
     ] = "principles"
     value: Annotated[
-        str, msgspec.Meta(max_length=VALUE_CHARACTERS, description="In the words of the soul; unset: as observed.")
+        str, msgspec.Meta(max_length=TRAIT_CHARACTERS, description="In the words of the soul; unset: as observed.")
     ] = ""
 
 

@@ -9,7 +9,7 @@ import trio
 from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, InSpace, OfRun, Run, ToolFront, operation
 from kernel.operations.places import run_asked, run_at
-from kernel.policy.spaces import MOST_MEMBERS, Change
+from kernel.policy.spaces import MOST_MEMBERS, MembershipChange
 from kernel.store import agents, work_notes, workflows
 from kernel.store import spaces as subspaces
 from kernel.store.transaction import Transaction
@@ -20,16 +20,7 @@ from kernel.store.transitions.spaces import Opened
 from protocol.api.agents import Cleared
 from protocol.api.workflows import MemberList, MemberRow
 from protocol.errors import Refused
-from protocol.names import (
-    NameRejected,
-    SpaceId,
-    check_name,
-    is_below,
-    is_personal,
-    place_of,
-    split_below,
-    split_space,
-)
+from protocol.names import NameRejected, SpaceId, check_name, is_below, is_personal, place_of, split_below, split_space
 from protocol.spaces import SpaceDocument, SpaceInfo, SpaceList
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -77,7 +68,7 @@ def create(tx: Transaction, asked: SpaceCreateRequest, actor: Actor) -> SpaceInf
 
 def own_members(tx: Transaction, asked: OwnSpaceRequest, actor: Actor) -> SpaceInfo:
     """See who is in a space; in one that you opened, let others in or have them leave."""
-    change, author, key = Change(_called(asked.add), _called(asked.remove)), actor.author, actor.call_key
+    change, author, key = MembershipChange(_called(asked.add), _called(asked.remove)), actor.author, actor.call_key
     return transitions.change_members(tx, asked.space, asked.name, change, author=author, call_key=key)
 
 
@@ -93,7 +84,7 @@ def list_spaces(conn: apsw.Connection, asked: OfRun) -> SpaceList:
 def change_members(tx: Transaction, asked: SpaceMembersRequest) -> SpaceDocument:
     """Change who is in a space that an agent opened."""
     _check_below(asked.space)
-    transitions.change_members(tx, asked.space, split_below(asked.space)[1], Change(asked.add, asked.remove))
+    transitions.change_members(tx, asked.space, split_below(asked.space)[1], MembershipChange(asked.add, asked.remove))
     return subspaces.document(tx.conn, asked.space)
 
 

@@ -24,8 +24,8 @@ from kernel.store.transitions.runs import StartedRun, started_before, stop_workf
 from kernel.store.transitions.steering import continue_workflow, pause_workflow, resume_workflow
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows import start as workflows_start
-from kernel.workflows.checkouts import Checkout, pin
-from kernel.workflows.prepare import Prepared, prepare
+from kernel.workflows.find import Checkout, pin
+from kernel.workflows.prepare import PreparedWorkflow, prepare
 from protocol.api.document import Ask
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
@@ -127,7 +127,7 @@ async def launch(
         asked = msgspec.structs.replace(request, trust=True) if files.trust.everything else request
         running = frozenset(record.place for record in store.reader.now(workflows.running))
 
-        def checked() -> Prepared:
+        def checked() -> PreparedWorkflow:
             prepared = prepare(
                 files.catalog,
                 asked,

@@ -113,7 +113,7 @@ class AgentWork(msgspec.Struct, frozen=True):
     """What a call of its live attempt is kept waiting for."""
 
 
-class AgentStatus(msgspec.Struct, frozen=True):
+class DerivedStatus(msgspec.Struct, frozen=True):
     """A state, why, and until when; ``until_ms`` None: nobody knows, or nothing is waited for."""
 
     state: Shown
@@ -121,17 +121,17 @@ class AgentStatus(msgspec.Struct, frozen=True):
     until_ms: int | None = None
 
 
-_IDLE: Final = AgentStatus("idle")
+_IDLE: Final = DerivedStatus("idle")
 
 
-def agent_status(work: AgentWork, now_ms: int) -> AgentStatus:
+def agent_status(work: AgentWork, now_ms: int) -> DerivedStatus:
     """Work that runs, then what somebody decided, then what it waits for: a person before any time."""
     if work.live and work.kept_for is not None:
-        return AgentStatus("waiting", work.kept_for)
+        return DerivedStatus("waiting", work.kept_for)
     if work.live:
-        return AgentStatus("running", work.reason)
+        return DerivedStatus("running", work.reason)
     if work.state != "active":
-        return AgentStatus(work.state, work.reason)
+        return DerivedStatus(work.state, work.reason)
     lanes = readiness(
         "queued", None, work.due_ms or 0, "active", work.hold_reason, work.hold_until_ms, work.resume_at_ms, now_ms
     )
@@ -147,7 +147,7 @@ def agent_status(work: AgentWork, now_ms: int) -> AgentStatus:
     return _IDLE if found is None else _of(found)
 
 
-def _of(found: Readiness) -> AgentStatus:
+def _of(found: Readiness) -> DerivedStatus:
     if found.reason == "backoff":
-        return AgentStatus("backoff", None, found.until_ms)
-    return AgentStatus("waiting", found.reason, found.until_ms)
+        return DerivedStatus("backoff", None, found.until_ms)
+    return DerivedStatus("waiting", found.reason, found.until_ms)

@@ -27,7 +27,7 @@ RAMP_MS: Final = 500
 """Between two releases: two a second."""
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class ModelEndpoint(msgspec.Struct, frozen=True):
     """The endpoint of model calls. ``credential`` is a hash of the key, never the key."""
 
     provider: str
@@ -69,13 +69,13 @@ TRIGGERS: Final[Mapping[Cause, BreakerFailure]] = {
 """Every other cause says nothing about the provider."""
 
 
-def keys_of(endpoint: Endpoint) -> tuple[str, ...]:
+def keys_of(endpoint: ModelEndpoint) -> tuple[str, ...]:
     """The breakers that an attempt must find closed: of the account, and of the model there."""
     account = f"{endpoint.provider}#{endpoint.credential}"
     return (account, f"{account}/{endpoint.model}")
 
 
-def key_for(cause: Cause, endpoint: Endpoint) -> str | None:
+def key_for(cause: Cause, endpoint: ModelEndpoint) -> str | None:
     """The breaker that a failure is booked on; None where the provider is not to blame."""
     trigger = TRIGGERS.get(cause)
     if trigger is None:

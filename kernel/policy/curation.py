@@ -26,7 +26,7 @@ WHOLE_CHARACTERS: Final = 4000
 """Of a public one; what is longer is cut, and that is said."""
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
+class SharedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One entry as it is given to a colleague. ``text`` is quoted: each of its lines stands behind ``>``."""
 
     key: str
@@ -43,7 +43,7 @@ def may_give(entry: Entry, place: str) -> bool:
     return entry.visibility != "private" and entry.space_only in (None, place)
 
 
-def answer(entries: Iterable[Entry], query: str, place: str, now_ms: int) -> tuple[Given, ...]:
+def answer(entries: Iterable[Entry], query: str, place: str, now_ms: int) -> tuple[SharedEntry, ...]:
     """The entries that may be given in ``place`` and have a word of ``query``, as excerpts: the best first, as
     ``memory_recall`` ranks them."""
     visible = [entry for entry in entries if may_give(entry, place)]
@@ -52,9 +52,11 @@ def answer(entries: Iterable[Entry], query: str, place: str, now_ms: int) -> tup
     return tuple(given(visible[one.place], words) for one in best)
 
 
-def share(find: Callable[[str], Entry | None], keys: Sequence[str], place: str) -> tuple[tuple[Given, ...], list[str]]:
+def share(
+    find: Callable[[str], Entry | None], keys: Sequence[str], place: str
+) -> tuple[tuple[SharedEntry, ...], list[str]]:
     """The entries that an agent gives of its own accord in ``place``, and the keys of which nothing may be given."""
-    shared: list[Given] = []
+    shared: list[SharedEntry] = []
     withheld: list[str] = []
     for key in dict.fromkeys(keys):
         entry = find(key)
@@ -65,11 +67,11 @@ def share(find: Callable[[str], Entry | None], keys: Sequence[str], place: str) 
     return tuple(shared), withheld
 
 
-def given(entry: Entry, words: Sequence[str]) -> Given:
+def given(entry: Entry, words: Sequence[str]) -> SharedEntry:
     """``entry`` as a colleague is given it, who asked for ``words``."""
     limit = WHOLE_CHARACTERS if entry.visibility == "public" else EXCERPT_CHARACTERS
     text = excerpt(entry.value, words, limit)
-    return Given(
+    return SharedEntry(
         key=entry.key,
         visibility=entry.visibility,
         text=quoted(text),
@@ -132,7 +134,7 @@ _judged: Final = msgspec.json.Decoder(_Judged)
 _summed: Final = msgspec.json.Decoder(_Summed)
 
 
-class Verdict(NamedTuple):
+class MemoryVerdict(NamedTuple):
     """A change of what an agent wants to remember: it is not ``kept``, or it is, in another ``tier``."""
 
     kept: bool
@@ -159,7 +161,7 @@ def may_judge(known: Entry, entry: Entry) -> bool:
     return CLASSES.index(known.trust) <= CLASSES.index(entry.trust)
 
 
-def verdict(answer: str | None, entry: Entry) -> Verdict | None:
+def verdict(answer: str | None, entry: Entry) -> MemoryVerdict | None:
     """The change of ``entry`` that the model's ``answer`` comes to; None: it is written as it was asked.
 
     Nothing but what is the user's is moved up: a text that talks its way into core would be in every prompt.
@@ -168,14 +170,16 @@ def verdict(answer: str | None, entry: Entry) -> Verdict | None:
     if judged is None or (not judged.keep and judged.why == "good"):
         return None
     if not judged.keep:
-        return Verdict(False, entry.tier, judged.why)
+        return MemoryVerdict(False, entry.tier, judged.why)
     up = TIERS.index(judged.tier) < TIERS.index(entry.tier)
     return (
-        None if judged.tier == entry.tier or (up and entry.trust != "user") else Verdict(True, judged.tier, judged.why)
+        None
+        if judged.tier == entry.tier or (up and entry.trust != "user")
+        else MemoryVerdict(True, judged.tier, judged.why)
     )
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class MemorySummary(msgspec.Struct, frozen=True, kw_only=True):
     """A model's words for the entries ``keys``, quoted: as little trusted as the least of them."""
 
     text: str
@@ -184,7 +188,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     trust: SourceClass
 
 
-def summable(given: Sequence[Given]) -> int:
+def summable(given: Sequence[SharedEntry]) -> int:
     """The number of entries, from the best one on, that one question has room for."""
     room = TEXT_BYTES
     for number, one in enumerate(given):
@@ -194,13 +198,13 @@ def summable(given: Sequence[Given]) -> int:
     return len(given)
 
 
-def ask_question(query: str, given: Sequence[Given]) -> str:
+def ask_question(query: str, given: Sequence[SharedEntry]) -> str:
     """Ask for a summary of ``given``, the entries that answer ``query`` and may be known."""
     entries = "\n".join(f"- {one.trust}:\n{quoted(one.key)}\n{one.text}" for one in given)
     return f"{ASK}\n\nThe question:\n{quoted(query)}\n\nThe entries:\n{entries}"
 
 
-def summed_up(answer: str | None, given: Sequence[Given]) -> Summary | None:
+def summed_up(answer: str | None, given: Sequence[SharedEntry]) -> MemorySummary | None:
     """The summary of ``given`` in a model's ``answer``; None where there is none.
 
     Its sources are all that the model was shown, whatever it made it of; and a model's words are an agent's at most.
@@ -215,7 +219,7 @@ def summed_up(answer: str | None, given: Sequence[Given]) -> Summary | None:
     messages = tuple(dict.fromkeys(id_ for one in given for id_ in one.source.messages))[:SOURCES_LIMIT]
     trust = least(("agent", *(one.trust for one in given)))
     source = Source(messages=messages, class_=trust, by="guard")
-    return Summary(text=quoted(text), keys=tuple(one.key for one in given), source=source, trust=trust)
+    return MemorySummary(text=quoted(text), keys=tuple(one.key for one in given), source=source, trust=trust)
 
 
 def _cut(text: str, limit: int) -> str:

@@ -48,7 +48,7 @@ def check_file(file: str, others: Iterable[str] = ()) -> str:
     return file
 
 
-class Owner(NamedTuple):
+class DocumentOwner(NamedTuple):
     """A member that owns the documents that ``pattern`` names; ``None``: nobody does any more."""
 
     pattern: str
@@ -78,7 +78,7 @@ def covers(pattern: str, file: str) -> bool:
     return False
 
 
-def owner_of(file: str, owners: Sequence[Owner]) -> str | None:
+def owner_of(file: str, owners: Sequence[DocumentOwner]) -> str | None:
     """Return who owns ``file``: of ``owners``, oldest first, the newest that names it says so."""
     return next((one.name for one in reversed(owners) if covers(one.pattern, file)), None)
 
@@ -112,7 +112,7 @@ def check_judge(file: str, judge: str, author: str, owner: str | None, *, person
         raise Refused("forbidden", f"{judge} cannot accept what {judge} suggested", hint)
 
 
-class Change(NamedTuple):
+class DocumentChange(NamedTuple):
     """A change that is asked for. ``since``: the version it was made from; None: whatever there is.
 
     ``strict``: a version that is not the newest is refused, also where both changes could be merged.
@@ -124,7 +124,7 @@ class Change(NamedTuple):
     strict: bool = False
 
 
-class Standing(NamedTuple):
+class DocumentState(NamedTuple):
     """A document as it is. ``text`` None: it is deleted, or (version 0) there never was one."""
 
     version: int
@@ -148,7 +148,9 @@ class Clashing(Refused):
         self.conflict = conflict
 
 
-def next_version(file: str, asked: Change, now: Standing, text_of: Callable[[int], str]) -> NextVersion | None:
+def next_version(
+    file: str, asked: DocumentChange, now: DocumentState, text_of: Callable[[int], str]
+) -> NextVersion | None:
     """Return what follows when ``asked`` is done to ``file``; None: it is that already.
 
     ``text_of`` knows the text of each older version. Raises Refused: not_found, already_exists, bad_request, too_large,
@@ -196,7 +198,9 @@ SHOWN_BYTES: Final = 64 * 1024
 """The three texts of a conflict are given whole up to here, together."""
 
 
-def conflict(file: str, now: Standing, since: int, base: str, yours: str, clashes: Sequence[Clash]) -> DocumentConflict:
+def conflict(
+    file: str, now: DocumentState, since: int, base: str, yours: str, clashes: Sequence[Clash]
+) -> DocumentConflict:
     """Return what a writer is told whose text was made from version ``since``, which had the text ``base``.
 
     The texts are given whole, or where they are long the places that clash.

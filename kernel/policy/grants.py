@@ -13,13 +13,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from protocol.agent import Scope
+from protocol.errors import Refused
 from protocol.names import AgentKey
 
 LONGEST_LINE: Final = 16
 """Grants that one may derive from, one from the other."""
 
 
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
+class ScopeGrant(msgspec.Struct, frozen=True, kw_only=True):
     """One grant of a scope, as far as it decides something."""
 
     number: int
@@ -35,7 +36,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     revoked: bool = False
 
 
-Book = Mapping[int, Grant]
+Book = Mapping[int, ScopeGrant]
 """Grants by their number: those that are asked about, with all that they derive from."""
 
 
@@ -46,7 +47,7 @@ class Authority(NamedTuple):
     spent: bool
 
 
-class Wanted(NamedTuple):
+class WantedGrant(NamedTuple):
     """A grant as it is asked for. None: no bound of its own."""
 
     scope: Scope
@@ -54,19 +55,12 @@ class Wanted(NamedTuple):
     uses: int | None
 
 
-class Terms(NamedTuple):
+class GrantTerms(NamedTuple):
     """Bounds of a grant: those above it, and its end."""
 
     parent: int | None
     warrant: int | None
     until_ms: int | None
-
-
-class Refusal(NamedTuple):
-    """The reason for which something may not be given, and a hint what to do."""
-
-    text: str
-    hint: str
 
 
 def stands(book: Book, number: int, now_ms: int) -> bool:
@@ -82,7 +76,7 @@ def stands(book: Book, number: int, now_ms: int) -> bool:
     return True
 
 
-def line(book: Book, number: int) -> Iterator[Grant]:
+def line(book: Book, number: int) -> Iterator[ScopeGrant]:
     """The grant, and those that it is handed on from, the nearest first."""
     above: int | None = number
     while above is not None:
@@ -114,42 +108,44 @@ def authority(book: Book, agent: AgentKey, scope: Scope, now_ms: int) -> Authori
     return Authority(tuple(one.number for one in line(book, number)), spent)
 
 
-def delegation(book: Book, giver: AgentKey, own: Collection[Scope], wanted: Wanted, now_ms: int) -> Terms | Refusal:
+def delegation(book: Book, giver: AgentKey, own: Collection[Scope], wanted: WantedGrant, now_ms: int) -> GrantTerms:
     """The terms of a grant by the agent ``giver``, whose file gives it ``own``.
 
-    It gives what it has itself: for no longer, and no more often.
+    It gives what it has itself: for no longer, and no more often. Raises Refused: forbidden.
     """
     warrants = [] if "auth" in own else _standing(book, giver, "auth", now_ms)
     if "auth" not in own and not warrants:
-        return Refusal("it takes the scope auth to give anything", "ask a person, or who has it")
-    sources: list[Grant | None] = [None] if wanted.scope in own else [*_standing(book, giver, wanted.scope, now_ms)]
+        raise Refused("forbidden", "it takes the scope auth to give anything", "ask a person, or who has it")
+    sources: list[ScopeGrant | None] = (
+        [None] if wanted.scope in own else [*_standing(book, giver, wanted.scope, now_ms)]
+    )
     if not sources:
-        return Refusal(f"you do not have the scope {wanted.scope} yourself", "give what you have")
+        raise Refused("forbidden", f"you do not have the scope {wanted.scope} yourself", "give what you have")
     warrant = warrants[0] if warrants else None
-    most: Refusal | None = None
+    most: tuple[str, str] | None = None
     for source in sources:
         ends = [one.until_ms for one in (source, warrant) if one is not None and one.until_ms is not None]
         left = None if source is None else uses_left(book, source.number)
         depth = 0 if source is None else sum(1 for _ in line(book, source.number))
         until_ms = wanted.until_ms if wanted.until_ms is not None or not ends else min(ends)
         if ends and wanted.until_ms is not None and wanted.until_ms > min(ends):
-            most = most or Refusal("you do not have it for so long yourself", "leave until away: it ends with yours")
+            most = most or ("you do not have it for so long yourself", "leave until away: it ends with yours")
         elif left is not None and (left == 0 or (wanted.uses or 0) > left):
-            most = most or Refusal(f"you may use it {left} times more yourself", "leave uses away, or give fewer")
+            most = most or (f"you may use it {left} times more yourself", "leave uses away, or give fewer")
         elif depth >= LONGEST_LINE:
-            most = most or Refusal(f"it was handed on {depth} times already", "ask who had it first")
+            most = most or (f"it was handed on {depth} times already", "ask who had it first")
         else:
-            return Terms(
+            return GrantTerms(
                 None if source is None else source.number, None if warrant is None else warrant.number, until_ms
             )
     assert most is not None, "each source was refused"
-    return most
+    raise Refused("forbidden", *most)
 
 
-def _standing(book: Book, agent: AgentKey, scope: Scope, now_ms: int) -> list[Grant]:
+def _standing(book: Book, agent: AgentKey, scope: Scope, now_ms: int) -> list[ScopeGrant]:
     """The grants of ``scope`` that ``agent`` has, first those that last longest and may be used most."""
 
-    def reach(one: Grant) -> tuple[float, float, int]:
+    def reach(one: ScopeGrant) -> tuple[float, float, int]:
         left = uses_left(book, one.number)
         return -(inf if one.until_ms is None else one.until_ms), -(inf if left is None else left), one.number
 

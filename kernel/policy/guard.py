@@ -1,13 +1,17 @@
-"""The guard with a model: who it is, what it is asked after a run, and what of its answer is kept. Pure.
+"""The guard with a model: who it is, what it is asked after a run, what of its answer is kept, and how a suggestion
+changes a soul. Pure.
 
 A model is wrong more often than not when it says what is worth remembering. So its answer has to fit a shape, name the
 messages that it comes from, and pass checks for junk before anybody sees it; and then it is a proposal that somebody
 takes or does not.
+
+A trait of a soul is a text (role, style) or a list of texts (expertise, principles). A suggested change adds to a list
+and replaces a text. It is an agent's own words about itself, so it is short, on one line, and printable.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -16,6 +20,7 @@ from protocol.agent import AgentDefinition, Context, Prompt
 from protocol.agent_memory import KEY_LIMIT, SOURCES_LIMIT, SourceClass, least
 from protocol.api.souls import TrayKind
 from protocol.budget import AgentBudget
+from protocol.errors import Refused
 from protocol.guard import GuardSettings
 from protocol.message import Message
 from protocol.names import AgentKey, message_id
@@ -203,3 +208,55 @@ def junk(key: str, value: str) -> str | None:
     if next(words, "") in _STATES:
         return "it is a state of work"
     return None
+
+
+DEFAULT_TRAIT: Final = "principles"
+"""An observation of how one works belongs there, unless it says otherwise."""
+TRAIT_CHARACTERS: Final = 300
+OBSERVATION_CHARACTERS: Final = 1000
+MOST_TRAITS: Final = 24
+MOST_LISTED: Final = 40
+"""Of one list."""
+MOST_SUGGESTIONS: Final = 20
+"""Suggestions of one agent that wait for a person."""
+_TEXTS: Final = frozenset({"role", "style", "name", "voice", "tone"})
+"""Traits that are one text, where the soul has none of them yet."""
+_TRAIT: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
+
+
+def one_line(text: str, limit: int, what: str) -> str:
+    """``text`` on one line. Raises Refused where it is empty, too long, or has what cannot be seen."""
+    line = " ".join(text.split())
+    if not line or not line.isprintable():
+        raise Refused("bad_request", f"the {what} is empty, or has characters that cannot be seen")
+    if len(line) > limit:
+        raise Refused("bad_request", f"the {what} is longer than {limit} characters", "say it in one sentence")
+    return line
+
+
+def evolved(soul: Mapping[str, Any], trait: str, value: str) -> dict[str, Any]:
+    """Return ``soul`` with ``value`` as, or among, its ``trait``. Raises Refused: bad_request; conflict where it is so
+    already, or there are too many.
+    """
+    if not _TRAIT.fullmatch(trait):
+        raise Refused(
+            "bad_request", f"{trait[:60]!r} is no trait", "role, expertise, style, principles, or another word"
+        )
+    line = one_line(value, TRAIT_CHARACTERS, "value")
+    old = soul.get(trait)
+    if old is None and len(soul) >= MOST_TRAITS:
+        raise Refused("conflict", f"the soul has {MOST_TRAITS} traits already", "suggest a change of one of these")
+    if isinstance(old, list | tuple):
+        items = [*cast("list[object]", old)]
+        if any(isinstance(item, str) and item.casefold() == line.casefold() for item in items):
+            raise Refused("conflict", f"{trait} has that already")
+        if len(items) >= MOST_LISTED:
+            raise Refused("conflict", f"{trait} has {MOST_LISTED} items already", "ask the user to tidy it up")
+        return {**soul, trait: [*items, line]}
+    if isinstance(old, Mapping):
+        raise Refused("bad_request", f"{trait} has parts of its own, which only people change")
+    if old is None:
+        return {**soul, trait: line if trait in _TEXTS else [line]}
+    if old == line:
+        raise Refused("conflict", f"{trait} is that already")
+    return {**soul, trait: line}

@@ -100,7 +100,7 @@ SHRINK_SECONDS: Final = 300.0
 """A node without work is kept so long: the next piece of it is mostly not far."""
 
 
-class Demand(msgspec.Struct, frozen=True, kw_only=True):
+class NodeDemand(msgspec.Struct, frozen=True, kw_only=True):
     """The work that such nodes could do, and what there is of them."""
 
     waiting: int
@@ -117,7 +117,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """Since one of them had work the last time that could be spared."""
 
 
-def wanted_nodes(demand: Demand) -> int:
+def wanted_nodes(demand: NodeDemand) -> int:
     """The number of nodes there should be.
 
     More at once as work waits; fewer only after a while, and never fewer than what runs needs.

@@ -32,7 +32,7 @@ class Request(OpenItem, frozen=True, kw_only=True):
     tool: str
 
 
-class Question(OpenItem, frozen=True, kw_only=True):
+class PersonQuestion(OpenItem, frozen=True, kw_only=True):
     """An instruction that waits for the person ``name`` to answer; ``asked`` is the beginning of what it says."""
 
     asked: str
@@ -125,7 +125,7 @@ class SuggestedSoul(OpenItem, frozen=True, kw_only=True):
     value: str
 
 
-class Proposed(OpenItem, frozen=True, kw_only=True):
+class ProposedMemory(OpenItem, frozen=True, kw_only=True):
     """Something for its memory in the tray of an agent."""
 
     key: str
@@ -145,7 +145,7 @@ class StuckTask(msgspec.Struct, frozen=True, kw_only=True):
     working: bool = False
 
 
-class Untrusted(msgspec.Struct, frozen=True, kw_only=True):
+class UntrustedSchedules(msgspec.Struct, frozen=True, kw_only=True):
     """Schedules of one file that wait for trust. ``file`` is the argument of ``awk trust``."""
 
     file: str
@@ -169,7 +169,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     lost: str = ""
     """Why nothing is begun in the project; "": its folder is there."""
     requests: tuple[Request, ...] = ()
-    questions: tuple[Question, ...] = ()
+    questions: tuple[PersonQuestion, ...] = ()
     votes: tuple[PendingProposal, ...] = ()
     errors: tuple[ErrorAgent, ...] = ()
     blocked: tuple[BlockedWork, ...] = ()
@@ -177,11 +177,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     probed: frozenset[str] = frozenset()
     """Breakers that somebody is trying right now: what waits for them waits for that."""
     tasks: tuple[StuckTask, ...] = ()
-    trays: tuple[Proposed, ...] = ()
+    trays: tuple[ProposedMemory, ...] = ()
     souls: tuple[SuggestedSoul, ...] = ()
     dead: tuple[DeadInstruction, ...] = ()
     dead_total: int = 0
-    untrusted: tuple[Untrusted, ...] = ()
+    untrusted: tuple[UntrustedSchedules, ...] = ()
     webhooks: tuple[StuckWebhook, ...] = ()
 
 

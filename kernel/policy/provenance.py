@@ -153,7 +153,7 @@ def class_of_entry(entry: Entry) -> SourceClass:
     return "web" if entry.name is None else class_of_result(ToolResult(entry.name, entry.text))
 
 
-class Shown(NamedTuple):
+class ShownMessages(NamedTuple):
     """What an agent was shown before it writes: the messages of its instruction, by id, and those of its thread that
     are trusted least; ``trust`` is the class of all of it."""
 
@@ -162,7 +162,9 @@ class Shown(NamedTuple):
     trust: SourceClass
 
 
-def source_of(key: str, value: str, claimed: Source | None, shown: Shown, given: Mapping[str, GivenMessage]) -> Source:
+def source_of(
+    key: str, value: str, claimed: Source | None, shown: ShownMessages, given: Mapping[str, GivenMessage]
+) -> Source:
     """The source of ``value``, as an agent writes it under ``key`` that claims one, or none: then the messages of its
     instruction.
 
@@ -206,7 +208,7 @@ LONG_KEY_CHARACTERS: Final = 24
 """A key from which on it is the item's own words, and no name that others use."""
 
 
-class Traces:
+class ProvenanceMarks:
     """Marks that tell that a text holds one of some items: whole, cut, line by line, or inside JSON.
 
     A value is looked for in pieces, for it is quoted line by line and shortened; a short one only beside its key.

@@ -229,7 +229,7 @@ class Ranked(NamedTuple):
     score: float
 
 
-class Found(NamedTuple):
+class RankedPlaces(NamedTuple):
     """Places in what was given to be searched, the best first, of ``total`` that were ranked."""
 
     ranked: tuple[Ranked, ...]

@@ -35,7 +35,7 @@ _MOST_DOUBLINGS: Final = 64
 """Clamped before the power is taken, so that no setting can overflow."""
 
 
-class Failure(msgspec.Struct, frozen=True):
+class AttemptFailure(msgspec.Struct, frozen=True):
     """The failure of an attempt. ``retry_after_seconds`` is what the provider said, sense or nonsense."""
 
     cause: Cause
@@ -76,7 +76,7 @@ class Wait(msgspec.Struct, frozen=True):
     delay_seconds: float | None
 
 
-class GiveUp(msgspec.Struct, frozen=True):
+class EndInstruction(msgspec.Struct, frozen=True):
     """No further attempt: the instruction ends with ``status``."""
 
     status: EndStatus
@@ -154,8 +154,8 @@ TABLE: Final[Mapping[Cause, RetryRule]] = {
 
 
 def decide(
-    failure: Failure, history: History, retry: Retry, jitter: float, restart: Restart = _UNSET
-) -> Again | Wait | GiveUp:
+    failure: AttemptFailure, history: History, retry: Retry, jitter: float, restart: Restart = _UNSET
+) -> Again | Wait | EndInstruction:
     """Return what to do after an attempt that ended with ``failure``.
 
     ``jitter`` is uniform in [0, 1). What the provider said (Retry-After) is a floor under every delay, cleaned of
@@ -163,7 +163,7 @@ def decide(
     """
     row = TABLE[failure.cause]
     if _is_over(row, history, retry, restart):
-        return GiveUp(_end(row, history))
+        return EndInstruction(_end(row, history))
     told = sensible_seconds(failure.retry_after_seconds)
     if row.waits is not None:
         return Wait(row.waits, _wait_seconds(row, history, told, jitter))
@@ -288,20 +288,20 @@ class Backoff(msgspec.Struct, frozen=True):
     streak: int
 
 
-class Stop(msgspec.Struct, frozen=True):
+class StopAgent(msgspec.Struct, frozen=True):
     """The budget is used up: the agent is in ``error``, its queue kept, until a person resets it."""
 
     reason: str
     streak: int
 
 
-def after_crash(record: CrashRecord, now_ms: int, jitter: float, restart: Restart = AT_ONCE) -> Backoff | Stop:
+def after_crash(record: CrashRecord, now_ms: int, jitter: float, restart: Restart = AT_ONCE) -> Backoff | StopAgent:
     """Return what follows a crash at ``now_ms``. ``jitter`` is uniform in [0, 1)."""
     calm = record.stepped and now_ms - record.last_ms > CALM_MS
     streak = 0 if calm else max(record.streak, 0)
     for crashes, window_ms in budget(restart):
         if 1 + sum(abs(now_ms - at) <= window_ms for at in record.recent_ms) >= crashes:
-            return Stop(f"{crashes} crashes within {window_ms / 1000:g} s", streak + 1)
+            return StopAgent(f"{crashes} crashes within {window_ms / 1000:g} s", streak + 1)
     full = restart.delay
     if streak:
         full = grown(max(restart.delay, LEAST_GROWING_SECONDS), 2.0, streak, restart.max_delay)

@@ -51,7 +51,7 @@ class Occasion(msgspec.Struct, frozen=True, kw_only=True):
     params: Mapping[str, Any] = {}
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class RuleStep(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that ``rule`` does, its texts filled in. ``asks``: nothing yet, those of ``requires`` are asked."""
 
     rule: ActiveRule
@@ -73,7 +73,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         return self.occasion.trigger.sender if self.quotes and self.occasion.trigger.watched == "hook" else None
 
 
-class Note(msgspec.Struct, frozen=True):
+class RuleNote(msgspec.Struct, frozen=True):
     """Something that ``rule`` does not do, and why."""
 
     rule: str
@@ -83,8 +83,8 @@ class Note(msgspec.Struct, frozen=True):
 class Done(msgspec.Struct, frozen=True):
     """The steps that follow from an occasion: ``spent`` of the fuel."""
 
-    steps: tuple[Step, ...] = ()
-    notes: tuple[Note, ...] = ()
+    steps: tuple[RuleStep, ...] = ()
+    notes: tuple[RuleNote, ...] = ()
     spent: int = 0
     fired: tuple[ActiveRule, ...] = ()
 
@@ -230,12 +230,12 @@ class _Work:
         self._rules = rules
         self._fuel = fuel
         self._spent = 0
-        self._steps: list[Step] = []
+        self._steps: list[RuleStep] = []
         self._notes: dict[str, str] = {}
         self._fired: dict[int, ActiveRule] = {}
 
     def done(self) -> Done:
-        notes = tuple(Note(rule, why) for rule, why in self._notes.items())
+        notes = tuple(RuleNote(rule, why) for rule, why in self._notes.items())
         return Done(tuple(self._steps), notes, self._spent, tuple(self._fired.values()))
 
     def fire(self, rule: ActiveRule, occasion: Occasion, depth: int, *, granted: bool = False) -> None:
@@ -246,7 +246,7 @@ class _Work:
         if rule.spec.requires is not None and not granted:
             if self._spend(rule):
                 self._fired[rule.number] = rule
-                self._steps.append(Step(rule=rule, occasion=occasion))
+                self._steps.append(RuleStep(rule=rule, occasion=occasion))
             return
         for action in rule.spec.then:
             if not self._spend(rule):
@@ -277,7 +277,7 @@ class _Work:
         return True
 
 
-def _step(rule: ActiveRule, occasion: Occasion, action: Action) -> Step:
+def _step(rule: ActiveRule, occasion: Occasion, action: Action) -> RuleStep:
     """``action`` with its texts filled in. Only those are mentioned whom the rule itself names."""
     if action.say is not None:
         return _worded(rule, occasion, action, action.say, find_mentions(action.say))
@@ -289,7 +289,7 @@ def _step(rule: ActiveRule, occasion: Occasion, action: Action) -> Step:
             title=one_line(filled(vote.title, occasion, 180)) or vote.title,
             description=filled(vote.description, occasion, 3900),
         )
-        return Step(rule=rule, occasion=occasion, action=msgspec.structs.replace(action, vote=vote), quotes=quotes)
+        return RuleStep(rule=rule, occasion=occasion, action=msgspec.structs.replace(action, vote=vote), quotes=quotes)
     if action.task is not None:
         task = action.task
         quotes = _has_variable(task.title, task.text, *task.needs, task.parent or "")
@@ -300,14 +300,14 @@ def _step(rule: ActiveRule, occasion: Occasion, action: Action) -> Step:
             needs=tuple(filled(one, occasion, 64) for one in task.needs),
             parent=None if task.parent is None else filled(task.parent, occasion, 64),
         )
-        return Step(rule=rule, occasion=occasion, action=msgspec.structs.replace(action, task=task), quotes=quotes)
+        return RuleStep(rule=rule, occasion=occasion, action=msgspec.structs.replace(action, task=task), quotes=quotes)
     return _worded(rule, occasion, action, "${{ message.text }}" if action.message is None else action.message)
 
 
 def _worded(
     rule: ActiveRule, occasion: Occasion, action: Action, template: str, mentions: tuple[str, ...] = ()
-) -> Step:
-    return Step(
+) -> RuleStep:
+    return RuleStep(
         rule=rule,
         occasion=occasion,
         action=action,
@@ -321,7 +321,7 @@ def _has_variable(*templates: str) -> bool:
     return any(VARIABLE.search(one) for one in templates)
 
 
-def described(step: Step) -> str:
+def described(step: RuleStep) -> str:
     """The effect of ``step`` in words, on one line."""
     action = step.action
     if action is None:

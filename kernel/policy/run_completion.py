@@ -33,7 +33,7 @@ class RunWaits(msgspec.Struct, frozen=True):
     votes: tuple[int, ...] = ()
 
 
-class RunProgress(msgspec.Struct, frozen=True):
+class RunSnapshot(msgspec.Struct, frozen=True):
     """One snapshot of a run. Counts are of its instructions; times are the kernel's milliseconds.
 
     ``waits`` is None while something can go on at once: then nothing else matters.
@@ -112,7 +112,7 @@ _LIMITS: Final = frozenset({"budget", "hops"})
 """What nobody who watches a run can lift."""
 
 
-def run_completion(progress: RunProgress, now_ms: int) -> RunCompletion | int:
+def run_completion(progress: RunSnapshot, now_ms: int) -> RunCompletion | int:
     """The verdict, or the milliseconds after which to look again though nothing happened.
 
     The worst reason wins: a failure tells more than what somebody waits for, and that more than a limit.
@@ -138,7 +138,7 @@ def run_completion(progress: RunProgress, now_ms: int) -> RunCompletion | int:
     return _LIMITED if progress.limited else RunCompletion("done", 0, "nothing is left to do")
 
 
-def _in_vain(progress: RunProgress, waits: RunWaits) -> bool:
+def _in_vain(progress: RunSnapshot, waits: RunWaits) -> bool:
     if progress.limited and progress.used_up:
         return True
     missing = not _LIMITS.issuperset(waits.persons) or not EXIT_OF_CAUSE.keys().isdisjoint(progress.causes)
@@ -151,7 +151,7 @@ def _until(next_ms: int | None, deadline_ms: int | None, now_ms: int) -> RunComp
     return FOREVER_MS if next_ms is None else max(1, next_ms - now_ms)
 
 
-def _failed(progress: RunProgress) -> tuple[RunCompletion, ...]:
+def _failed(progress: RunSnapshot) -> tuple[RunCompletion, ...]:
     """Return what the failures of a run say, if there are any: as ``send --wait`` does, by the worst cause."""
     if not progress.failed:
         return ()

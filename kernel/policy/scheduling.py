@@ -154,7 +154,7 @@ class Candidate(msgspec.Struct, frozen=True):
     """Where it is to run, once it is chosen."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class WorkerLimits(msgspec.Struct, frozen=True):
     """Limits of workers that live at once: on this machine, and for a provider, wherever they are: as named, else
     ``each_provider``.
     """
@@ -172,7 +172,7 @@ class Limits(msgspec.Struct, frozen=True):
 def choose(
     ready: Iterable[Candidate],
     running: Mapping[str, int],
-    limits: Limits,
+    limits: WorkerLimits,
     busy: frozenset[str],
     machines: Sequence[Machine] = (),
     loads: Mapping[str, Load] | None = None,

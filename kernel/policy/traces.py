@@ -133,7 +133,7 @@ class Origin(msgspec.Struct, frozen=True):
     root: int
 
 
-class Work(msgspec.Struct, frozen=True):
+class TracedInstruction(msgspec.Struct, frozen=True):
     """An instruction, as its row says."""
 
     number: int
@@ -212,7 +212,7 @@ def _digest(*parts: object) -> bytes:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
 
 
-def step_span(work: Work, origin: Origin, step: StepDone) -> Span:
+def step_span(work: TracedInstruction, origin: Origin, step: StepDone) -> Span:
     """The span of a step: ``chat`` or ``execute_tool``, below its attempt."""
     since = step.since_ms if step.duration_ms is None else step.at_ms - step.duration_ms
     attributes: dict[str, Value] = {"gen_ai.operation.name": "execute_tool" if step.is_tool else "chat"}
@@ -254,7 +254,7 @@ def step_span(work: Work, origin: Origin, step: StepDone) -> Span:
     )
 
 
-def attempt_span(work: Work, origin: Origin, attempt: AttemptDone) -> Span:
+def attempt_span(work: TracedInstruction, origin: Origin, attempt: AttemptDone) -> Span:
     """The span of an attempt, below its instruction. The conventions have no word for it."""
     attributes = _whose(work) | {
         "agent_worker.attempt": f"i{work.number}-{attempt.epoch}",
@@ -277,7 +277,7 @@ def attempt_span(work: Work, origin: Origin, attempt: AttemptDone) -> Span:
     )
 
 
-def work_span(work: Work, origin: Origin, done: WorkDone) -> Span:
+def work_span(work: TracedInstruction, origin: Origin, done: WorkDone) -> Span:
     """The span of an instruction: ``invoke_agent``, below who asked for it, or its run.
 
     Its attempts are below its first end. Where somebody had it tried again, each further end is a span of its own.
@@ -335,7 +335,7 @@ def run_span(log: str, run: RunDone) -> Span:
     )
 
 
-def _whose(work: Work) -> dict[str, Value]:
+def _whose(work: TracedInstruction) -> dict[str, Value]:
     return {
         "gen_ai.agent.name": work.agent_name,
         "gen_ai.agent.id": work.agent_key,
@@ -345,7 +345,7 @@ def _whose(work: Work) -> dict[str, Value]:
     }
 
 
-def _provider(work: Work) -> str:
+def _provider(work: TracedInstruction) -> str:
     name = work.provider or work.backend
     return _PROVIDERS.get(name, name) or "_OTHER"
 

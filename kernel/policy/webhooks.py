@@ -68,23 +68,25 @@ LASTING_TRIES: Final = len(PAUSES_SECONDS)
 """Failures after which only the last try is left, in a day: 17 hours and a half since the first."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class DeliveryVerdict(msgspec.Struct, frozen=True):
     """Consequence of one delivery attempt. ``seconds``: delay before the next one."""
 
     kind: Literal["delivered", "again", "given_up", "disabled"]
     seconds: int = 0
 
 
-def verdict_of(status: int | None, tries: int) -> Verdict:
+def verdict_of(status: int | None, tries: int) -> DeliveryVerdict:
     """The verdict on a delivery that failed ``tries`` times before, by the status of its answer; None: there was none.
 
     A redirect is a failure like any other: where it leads was not trusted.
     """
     if status is not None and 200 <= status < 300:
-        return Verdict("delivered")
+        return DeliveryVerdict("delivered")
     if status == GONE:
-        return Verdict("disabled")
-    return Verdict("again", PAUSES_SECONDS[tries]) if tries < len(PAUSES_SECONDS) else Verdict("given_up")
+        return DeliveryVerdict("disabled")
+    return (
+        DeliveryVerdict("again", PAUSES_SECONDS[tries]) if tries < len(PAUSES_SECONDS) else DeliveryVerdict("given_up")
+    )
 
 
 def keeps_failing(tries: int) -> bool:

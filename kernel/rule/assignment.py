@@ -12,8 +12,17 @@ from typing import Final
 import msgspec
 
 from kernel.rule.draft import Draft, Fact
-from kernel.rule.effects import Append, Assign, Deliver, Effect, LimitedBy, LimitRun, WriteRow
-from kernel.rule.view import View, Workspace
+from kernel.rule.effects import (
+    Append,
+    Assign,
+    Effect,
+    InboxDelivery,
+    LimitedBy,
+    LimitRun,
+    RuleView,
+    RunningWorkspace,
+    WriteRow,
+)
 from protocol.errors import Refused
 from protocol.instruction import Lane, WaitReason
 from protocol.message import SYSTEM, USER
@@ -22,7 +31,7 @@ from protocol.names import DEFAULT_TAG, AgentKey, AgentName, is_below, place_of,
 _ASKS: Final = re.compile(r"\s*continue\b", re.IGNORECASE)
 
 
-def continues(fact: Fact, agent: AgentKey, view: View) -> int | None:
+def continues(fact: Fact, agent: AgentKey, view: RuleView) -> int | None:
     """The instruction of ``agent`` whose thread the message takes up; None where it is a message like any other."""
     if fact.draft.kind != "said" or fact.draft.sender != USER or _ASKS.match(fact.draft.text) is None:
         return None
@@ -35,7 +44,7 @@ def check_recipient(space: str) -> Refused:
     return Refused("not_a_participant", text, "agents ask each other in a workspace; ask the user in your final answer")
 
 
-def check_question(fact: Fact, asked: Iterable[AgentKey], view: View) -> None:
+def check_question(fact: Fact, asked: Iterable[AgentKey], view: RuleView) -> None:
     """Raise Refused (conflict) where the speaker of ``fact`` may not ask ``asked``, members of its workspace."""
     waiting = view.askers(fact.cause) if fact.cause is not None else ()
     for key in asked:
@@ -47,7 +56,7 @@ def check_question(fact: Fact, asked: Iterable[AgentKey], view: View) -> None:
             raise Refused("conflict", text, "answer with what you know, and say in your final answer what is missing")
 
 
-def channel_of(view: View, space: str) -> Workspace:
+def channel_of(view: RuleView, space: str) -> RunningWorkspace:
     """Return the running workflow of ``space``, whose agents hear each other. Raises Refused."""
     workspace = view.workspace(space)
     if workspace is None:
@@ -88,10 +97,12 @@ def assign(
 ) -> tuple[Effect, ...]:
     """Give the agent the message as work. What the rest means, kernel.rule.effects says."""
     called = AgentName(name)
-    return (Assign(agent, called, lane, hops, joins, waits_for, continues, asked_by), Deliver(agent, called))
+    return (Assign(agent, called, lane, hops, joins, waits_for, continues, asked_by), InboxDelivery(agent, called))
 
 
-def assign_mentioned(fact: Fact, workspace: Workspace, whom: Iterable[tuple[AgentKey, str]]) -> tuple[Effect, ...]:
+def assign_mentioned(
+    fact: Fact, workspace: RunningWorkspace, whom: Iterable[tuple[AgentKey, str]]
+) -> tuple[Effect, ...]:
     """Wake every one of these as a mention does. Where a limit of the workflow holds their work is kept, and waits."""
     called = tuple(whom)
     limit = limit_reached(fact, workspace, len(called))
@@ -122,7 +133,7 @@ _SPENT: Mapping[str, Limit] = {
 """Limits that hold whatever is said, until somebody continues the workflow."""
 
 
-def limit_reached(fact: Fact, workspace: Workspace, more: int) -> Limit | None:
+def limit_reached(fact: Fact, workspace: RunningWorkspace, more: int) -> Limit | None:
     """The limit that keeps ``more`` from being woken by ``fact``."""
     if (spent := _SPENT.get(workspace.limited_by or "")) is not None:
         return spent
@@ -133,7 +144,7 @@ def limit_reached(fact: Fact, workspace: Workspace, more: int) -> Limit | None:
     return None
 
 
-def limited(space: str, workspace: Workspace, limit: Limit) -> tuple[Effect, ...]:
+def limited(space: str, workspace: RunningWorkspace, limit: Limit) -> tuple[Effect, ...]:
     """Told once in a run: a notice for every message would be a flood of its own."""
     if workspace.limited:
         return ()

@@ -18,7 +18,7 @@ from kernel.procs.procfs import ProcessId
 from kernel.rule.draft import Draft
 from kernel.services.conversation import AttemptServices, StopReason
 from kernel.services.handover import HandedAttempt
-from kernel.services.kept_workers import KeptWorkers, Place
+from kernel.services.kept_workers import KeptWorkers, WorkerPlace
 from kernel.services.running_attempt import RunningAttempt
 from kernel.services.work_places import NodeSearch
 from kernel.store.idempotency import RequestKey
@@ -45,7 +45,7 @@ class Attempts(msgspec.Struct, eq=False):
     _closing_grace_seconds: float | None = None
     _looking: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
-    async def lease(self, instruction: str, place: Place) -> None:
+    async def lease(self, instruction: str, place: WorkerPlace) -> None:
         """Lease ``instruction`` and run one attempt of it; nothing, where it is no longer free.
 
         Raises Refused, and as ``run``.
@@ -73,7 +73,7 @@ class Attempts(msgspec.Struct, eq=False):
         return await self.services.writer.commit(append, draft, request=request)
 
     async def append_and_lease(
-        self, draft: Draft, request: RequestKey | None, place: Place
+        self, draft: Draft, request: RequestKey | None, place: WorkerPlace
     ) -> tuple[Appended, RunningAttempt | None]:
         """Append a message, and lease in the same commit what the agent of ``place`` does next. That has to be run.
 
@@ -98,14 +98,14 @@ class Attempts(msgspec.Struct, eq=False):
             self._leasing.discard(committed)
             committed.set()
 
-    def _attempt(self, leased: Leased, token: str, place: Place) -> RunningAttempt:
+    def _attempt(self, leased: Leased, token: str, place: WorkerPlace) -> RunningAttempt:
         fault_point("attempt.leased")
         attempt = self.running[leased.instruction] = RunningAttempt(
             leased, token, self.services, place, self.kept, self.services.places.of(leased)
         )
         return attempt
 
-    def adopt(self, handed: HandedAttempt, place: Place) -> RunningAttempt:
+    def adopt(self, handed: HandedAttempt, place: WorkerPlace) -> RunningAttempt:
         """Return an attempt that an earlier program of this kernel has begun. That has to be run."""
         attempt = self._attempt(handed.leased, handed.token, place)
         attempt.take_over(handed)

@@ -15,8 +15,8 @@ from kernel.agents.prices import NO_PRICE_HINT, Rate, cost_usd, has_usd_limit, r
 from kernel.policy.budget import (
     Account,
     Allowance,
-    Call,
     Exhausted,
+    ForeseenCall,
     Measure,
     ScopeName,
     lasts_ms,
@@ -24,7 +24,7 @@ from kernel.policy.budget import (
     regained_ms,
 )
 from kernel.policy.circuit_breaker import hold_until_ms, keys_of
-from kernel.services.completion import Ending
+from kernel.services.completion import AttemptOutcome
 from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.store import spending
 from kernel.store.circuit_breakers import closed_for
@@ -148,7 +148,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
         known: Rate | None = rate(attempt.provider, attempt.model) if counts_usd and not attempt.mocked else None
         decided = next_call(
             accounts,
-            Call(
+            ForeseenCall(
                 input_tokens=attempt.input_tokens,
                 output_tokens=attempt.definition.max_tokens,
                 input_usd=None if known is None else known.input_usd,
@@ -277,7 +277,7 @@ class Admission(msgspec.Struct, eq=False, kw_only=True):
     budgets: BudgetEnforcer
     now_ms: Callable[[], int]
 
-    async def admit(self, leased: Leased, frame: StartFrame) -> Allowance | Ending | Requeue:
+    async def admit(self, leased: Leased, frame: StartFrame) -> Allowance | AttemptOutcome | Requeue:
         """Return the allowance of the first model call, or how the instruction waits or ends. Raises CannotStart."""
         shut = self.reader.now(closed_for, keys_of(frame.endpoint), leased.agent)
         if shut is not None:
@@ -296,7 +296,7 @@ class Admission(msgspec.Struct, eq=False, kw_only=True):
         if isinstance(allowance, Allowance):
             return allowance
         if allowance.scope == "instruction":  # its own budget never comes back
-            return Ending("incomplete", allowance.text, cause="budget")
+            return AttemptOutcome("incomplete", allowance.text, cause="budget")
         until_ms = allowance.until_ms or 0  # others do with time, or when somebody grants more
         return Requeue(
             status="waiting",

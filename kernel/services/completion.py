@@ -20,8 +20,8 @@ from typing import Concatenate, Final, Literal, ParamSpec, TypeVar
 import msgspec
 import trio
 
-from kernel.policy.circuit_breaker import Endpoint, key_for
-from kernel.policy.retry import Again, Failure, GiveUp, History, decide, tries_left
+from kernel.policy.circuit_breaker import ModelEndpoint, key_for
+from kernel.policy.retry import Again, AttemptFailure, EndInstruction, History, decide, tries_left
 from kernel.store.attempts import leave
 from kernel.store.circuit_breakers import ProviderFailure
 from kernel.store.transaction import Transaction, emit_log
@@ -41,7 +41,7 @@ EndedAs = Literal["done", "incomplete", "yielded", "failed", "stopped"]
 """``stopped``: we ended it; the text says whether it was cancelled or the kernel shuts down."""
 
 
-class Ending(msgspec.Struct, frozen=True):
+class AttemptOutcome(msgspec.Struct, frozen=True):
     """The end of an attempt, before policy decides what follows. ``text`` is the reply or the reason."""
 
     ended_as: EndedAs
@@ -55,16 +55,16 @@ class Ending(msgspec.Struct, frozen=True):
     """Its worker said so, or was told: it is on its way out. Any other knows nothing of it and is ended at once."""
 
 
-def of_result(result: Result) -> Ending:
+def of_result(result: Result) -> AttemptOutcome:
     """Return the ending that a worker reported."""
-    return Ending(result.status, result.text, result.usage, result.cause, leaves=True)
+    return AttemptOutcome(result.status, result.text, result.usage, result.cause, leaves=True)
 
 
-def of_error(error: Error) -> Ending:
+def of_error(error: Error) -> AttemptOutcome:
     """Return the ending of a failure that the worker could name."""
     status = f" (HTTP {error.http_status})" if error.http_status is not None else ""
     ours = error.code in BESIDE_THE_PROVIDER
-    return Ending(
+    return AttemptOutcome(
         "failed",
         f"{error.text}{status}",
         cause=error.cause,
@@ -74,30 +74,32 @@ def of_error(error: Error) -> Ending:
     )
 
 
-def of_exit(exited: Exited) -> Ending:
+def of_exit(exited: Exited) -> AttemptOutcome:
     """Return the ending of a worker that left without a terminal frame."""
     if exited.failed is not None:
-        return Ending("failed", f"the worker could not be started: {exited.failed}", cause="spawn_permanent")
+        return AttemptOutcome("failed", f"the worker could not be started: {exited.failed}", cause="spawn_permanent")
     if exited.lost:
         return of_lost("")
     if exited.exceeded is not None:
-        return Ending("failed", f"the worker was ended: {exited.exceeded}", cause="resource")
+        return AttemptOutcome("failed", f"the worker was ended: {exited.exceeded}", cause="resource")
     if exited.code == 0:
-        return Ending("failed", "the worker exited with 0 but sent no result", cause="protocol")
+        return AttemptOutcome("failed", "the worker exited with 0 but sent no result", cause="protocol")
     # What the system does to a process that takes too much memory (fault PF04).
     foreign = exited.signal == signal.SIGKILL and not exited.killed
     hint = " (nobody here sent it: perhaps the machine is short of memory)" if foreign else ""
-    return Ending("failed", f"the worker ended with {describe_exit(exited)} and sent no result{hint}", cause="crash")
+    return AttemptOutcome(
+        "failed", f"the worker ended with {describe_exit(exited)} and sent no result{hint}", cause="crash"
+    )
 
 
-def of_lost(node: str) -> Ending:
+def of_lost(node: str) -> AttemptOutcome:
     """Return the ending of an attempt whose node is gone: nobody's fault, so nobody pays for it."""
-    return Ending("failed", f"the node {node} was lost".replace("  ", " "), cause="node_lost", ours=True)
+    return AttemptOutcome("failed", f"the node {node} was lost".replace("  ", " "), cause="node_lost", ours=True)
 
 
-def of_bug(error: Exception) -> Ending:
+def of_bug(error: Exception) -> AttemptOutcome:
     """Return the ending of an attempt in which the kernel itself went wrong: a crash, so it is tried once more."""
-    return Ending(
+    return AttemptOutcome(
         "failed",
         f"the kernel failed in this attempt ({type(error).__name__}); see kernel.log",
         cause="crash",
@@ -106,14 +108,20 @@ def of_bug(error: Exception) -> Ending:
 
 
 def judged(
-    ending: Ending | None, exited: Exited | None, stopped: str | None, backend: str, node: str, *, reached_mcp: bool
-) -> Ending:
+    ending: AttemptOutcome | None,
+    exited: Exited | None,
+    stopped: str | None,
+    backend: str,
+    node: str,
+    *,
+    reached_mcp: bool,
+) -> AttemptOutcome:
     """Return the ending that counts, of what the worker said and how it left. ``stopped``: why we asked it to."""
     if exited is not None and exited.lost:
-        return Ending("stopped", stopped) if stopped is not None else of_lost(node)
+        return AttemptOutcome("stopped", stopped) if stopped is not None else of_lost(node)
     if ending is None or ending.ended_as == "failed":
         if stopped is not None:
-            return Ending("stopped", stopped)
+            return AttemptOutcome("stopped", stopped)
         assert exited is not None, "only one that has done its work is kept"
         # Who died by a signal of others says nothing more, which looks like a breach of the protocol.
         died = ending is not None and ending.cause == "protocol" and exited.signal is not None and not exited.killed
@@ -122,7 +130,7 @@ def judged(
     if ending.ended_as == "done" and connects and not reached_mcp:
         # A CLI that connects as it starts and never came has not done its work, whatever it says; some say nothing.
         text = f"{BACKENDS[backend].title} never connected to Daemon MCP, so what it says is not believed"
-        return Ending("failed", text, cause="network", ours=True)
+        return AttemptOutcome("failed", text, cause="network", ours=True)
     return ending
 
 
@@ -179,7 +187,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
 
     retry: Retry = Retry()
     restart: Restart = Restart()
-    endpoint: Endpoint | None = None
+    endpoint: ModelEndpoint | None = None
     exited: Exited | None = None
     stderr: str = ""
     preempted: bool = False
@@ -194,7 +202,7 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
     _unstarted: int = 0
     """Spawns in a row, of whatever work, that failed for want of resources: all of them wait the longer."""
 
-    async def complete(self, leased: Leased, ending: Ending, result: AttemptResult) -> None:
+    async def complete(self, leased: Leased, ending: AttemptOutcome, result: AttemptResult) -> None:
         """Write ``ending`` in one transaction. What was taken away meanwhile stays as it is."""
         try:
             match ending.ended_as:
@@ -233,7 +241,7 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
         """Put the instruction back to its place in its lane, or to wait. Raises Refused (stale_attempt)."""
         await commit_with_retry(self.writer, requeue, leased.instruction, leased.epoch, back)
 
-    async def _after_failure(self, leased: Leased, ending: Ending, cause: Cause, result: AttemptResult) -> None:
+    async def _after_failure(self, leased: Leased, ending: AttemptOutcome, cause: Cause, result: AttemptResult) -> None:
         now_ms = self.now_ms()
         throttled_seconds = (now_ms - leased.throttled_ms) / 1000 if leased.throttled_ms else 0.0
         # What the kernel itself does wrong it does not try as often as a file allows workers to die.
@@ -247,14 +255,14 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
             unstarted=self._unstarted,
             crash_ages_seconds=tuple((now_ms - at) / 1000 for at in leased.crashed_ms),
         )
-        failed = Failure(cause, ending.retry_after_seconds)
+        failed = AttemptFailure(cause, ending.retry_after_seconds)
         decision = decide(failed, history, result.retry, self.jitter(), restart)
         self._unstarted = history.unstarted + 1 if cause == "spawn_transient" else 0
         failure: ProviderFailure | None = None
         breaker = None if ending.ours or result.endpoint is None else key_for(cause, result.endpoint)
         if breaker is not None:
             failure = ProviderFailure(breaker, cause, ending.retry_after_seconds, self.jitter())
-        if isinstance(decision, GiveUp):
+        if isinstance(decision, EndInstruction):
             await self._close(leased, ending, decision.status, result, failure)
             return
         delay_seconds = decision.delay_seconds
@@ -283,7 +291,7 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
     async def _close(
         self,
         leased: Leased,
-        ending: Ending,
+        ending: AttemptOutcome,
         status: EndStatus,
         result: AttemptResult,
         failure: ProviderFailure | None = None,
@@ -303,7 +311,7 @@ class Completer(msgspec.Struct, eq=False, kw_only=True):
             failure=failure,
         )
 
-    def _crash_jitter(self, ending: Ending) -> float | None:
+    def _crash_jitter(self, ending: AttemptOutcome) -> float | None:
         """A number where the worker left without being asked to: its agent's restart budget pays for it."""
         crashed = ending.ended_as == "failed" and CLASS_OF_CAUSE[ending.cause or "crash"] == "crash"
         return self.jitter() if crashed and not ending.ours else None

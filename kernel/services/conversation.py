@@ -18,13 +18,20 @@ from kernel.policy.scheduling import may_yield
 from kernel.procs.spec import NodeLost, SpawnTransient
 from kernel.rule.draft import Author
 from kernel.services.budgets import Admission, BudgetEnforcer
-from kernel.services.completion import Completer, Ending, commit_with_retry, log_line, of_lost, of_result
-from kernel.services.kept_workers import LEAVE_SECONDS, Place, Worker
+from kernel.services.completion import AttemptOutcome, Completer, commit_with_retry, log_line, of_lost, of_result
+from kernel.services.kept_workers import LEAVE_SECONDS, WorkerPlace, WorkerProcess
 from kernel.services.preparation import NotHome
-from kernel.services.session_pause import HandedSession, PausableDeadline, SessionPause
 from kernel.services.start_frame import StartFrame, StartFrameBuilder
 from kernel.services.work_places import WorkPlace, WorkPlaces
-from kernel.services.worker_link import DeltaBatch, LiveData, PathWarnings, WorkerNotReading
+from kernel.services.worker_link import (
+    DeltaBatch,
+    HandedSession,
+    LiveData,
+    PathWarnings,
+    PausableDeadline,
+    SessionPause,
+    WorkerNotReading,
+)
 from kernel.services.worker_session import WorkerSession
 from kernel.store.attempts import Beginning, QuotaReached, started, tell_reached
 from kernel.store.circuit_breakers import record_answer
@@ -61,16 +68,16 @@ class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
     """A block of it is around whatever the kernel itself does for an instruction."""
 
 
-class Conversation(msgspec.Struct, eq=False, kw_only=True):
+class WorkerConversation(msgspec.Struct, eq=False, kw_only=True):
     """The conversation with the worker of one attempt: handles what that says (SessionHandlers)."""
 
     __repr__ = object.__repr__  # the default shows the token
     leased: Leased
     services: AttemptServices
-    place: Place
+    place: WorkerPlace
     at: WorkPlace
     frame: StartFrame
-    worker: Worker
+    worker: WorkerProcess
     deltas: DeltaBatch
     path_warnings: PathWarnings
     deadline: PausableDeadline
@@ -94,7 +101,7 @@ class Conversation(msgspec.Struct, eq=False, kw_only=True):
     _untold: Beginning | None = None
     """Its worker runs, and the log does not know it yet."""
 
-    async def converse(self, resumed: HandedSession | None) -> Ending | None:
+    async def converse(self, resumed: HandedSession | None) -> AttemptOutcome | None:
         """Talk with the worker to the end, and write its reply. None where it left without a terminal frame.
 
         ``resumed``: an earlier program of this kernel has begun the conversation.
@@ -106,18 +113,18 @@ class Conversation(msgspec.Struct, eq=False, kw_only=True):
             except NotHome as error:
                 if (last := self.reply[1]) is not None:
                     await self.on_entry(last)
-                ending = Ending("failed", str(error), cause="spawn_permanent")
+                ending = AttemptOutcome("failed", str(error), cause="spawn_permanent")
             except Refused as refused:
-                ending = Ending("failed", refused.text, cause="protocol")
+                ending = AttemptOutcome("failed", refused.text, cause="protocol")
             except SpawnTransient as error:  # its node went, and what it did there with it
                 ending = not_started(self.at, error)
         await self.on_at_work()
         return ending
 
-    async def _converse(self, resumed: HandedSession | None) -> Ending | None:
+    async def _converse(self, resumed: HandedSession | None) -> AttemptOutcome | None:
         instruction = self.leased.instruction
         seconds_left = self.services.budgets.seconds_left(instruction)
-        ending: Ending | None = None
+        ending: AttemptOutcome | None = None
         try:
             session = self.session = WorkerSession(
                 link=self.worker.link,
@@ -135,7 +142,7 @@ class Conversation(msgspec.Struct, eq=False, kw_only=True):
                     with trio.move_on_after(max(0.0, seconds_left)) as budget:
                         ending = await session.run()
                     if budget.cancelled_caught:
-                        ending = Ending("incomplete", "its budget of time is spent", cause="budget")
+                        ending = AttemptOutcome("incomplete", "its budget of time is spent", cause="budget")
             finally:
                 self.session = None
             self.deltas.flush()
@@ -143,13 +150,13 @@ class Conversation(msgspec.Struct, eq=False, kw_only=True):
                 # A started workflow waits to be continued when its budget is spent.
                 left = self.services.budgets.allowance(instruction)
                 if isinstance(left, Exhausted) and left.scope == "workflow":
-                    return Ending("yielded", "")
+                    return AttemptOutcome("yielded", "")
             return ending
         except WorkerNotReading as error:
             gone = error.__cause__ is not None  # its input is closed: mostly it has died, and its exit says of what
-            return Ending("failed", str(error), cause="protocol", leaves=gone)
+            return AttemptOutcome("failed", str(error), cause="protocol", leaves=gone)
         except LineTooLong as error:
-            return Ending("failed", f"the prompt is too long: {error}", cause="invalid")
+            return AttemptOutcome("failed", f"the prompt is too long: {error}", cause="invalid")
         except QuotaReached as reached:
             # Told to all who watch, and to the worker.
             author = Author(self.leased.instruction, self.leased.epoch)
@@ -157,9 +164,9 @@ class Conversation(msgspec.Struct, eq=False, kw_only=True):
                 await self.services.writer.commit(tell_reached, author, reached.quota, reached.limit)
             with contextlib.suppress(WorkerNotReading):
                 await self.worker.link.send(Stop(reason=reached.text, deadline_seconds=LEAVE_SECONDS))
-            return Ending("incomplete", reached.text, cause="resource", leaves=True)
+            return AttemptOutcome("incomplete", reached.text, cause="resource", leaves=True)
         except Refused as refused:
-            return Ending("failed", refused.text, cause="protocol")
+            return AttemptOutcome("failed", refused.text, cause="protocol")
 
     async def on_ready(self, _ready: Ready, /) -> None:
         """Note that the worker runs. It is told with the first entry, or by ``on_at_work``."""
@@ -213,7 +220,7 @@ class Conversation(msgspec.Struct, eq=False, kw_only=True):
             await self.on_log(Log(level="warning", text=text))
         return answer
 
-    async def on_result(self, result: Result, last: Entry | None = None, /) -> Ending:
+    async def on_result(self, result: Result, last: Entry | None = None, /) -> AttemptOutcome:
         """Return the ending that the worker reports. A reply of our own loop is written next, with all that follows.
 
         Whoever waits for it is answered by that commit; that the worker leaves is booked behind it. Another program's
@@ -308,8 +315,8 @@ def publish(services: AttemptServices, leased: Leased, kind: str, data: LiveData
     )
 
 
-def not_started(at: WorkPlace, error: SpawnTransient) -> Ending:
+def not_started(at: WorkPlace, error: SpawnTransient) -> AttemptOutcome:
     """Return the ending of an attempt for which nothing could be started at ``at``."""
     if isinstance(error, NodeLost) or not at.connected():
         return of_lost(at.name)
-    return Ending("failed", f"the worker could not be started: {error}", cause="spawn_transient")
+    return AttemptOutcome("failed", f"the worker could not be started: {error}", cause="spawn_transient")

@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.policy.scheduling import HERE, Candidate, Limits, Load, Machine, choose, loads_of
+from kernel.policy.scheduling import HERE, Candidate, Load, Machine, WorkerLimits, choose, loads_of
 from kernel.rule.draft import Draft
 from kernel.services.attempts import Attempts
 from kernel.services.handover import HandedAttempt
-from kernel.services.kept_workers import Place
+from kernel.services.kept_workers import WorkerPlace
 from kernel.services.running_attempt import RunningAttempt
 from kernel.services.work_places import NodeSearch
 from kernel.store import instructions
@@ -60,13 +60,13 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
     reader: Reader
     wake: Wake
     attempts: Attempts
-    limits: Limits
+    limits: WorkerLimits
     pressed: Callable[[], bool]
     now_ms: Callable[[], int]
     asking: Callable[[], Set[str]] = frozenset
     search: NodeSearch | None = None
     project_fault: Callable[[], str | None] = lambda: None
-    _busy: dict[str, Place] = {}
+    _busy: dict[str, WorkerPlace] = {}
     """Agents with an attempt under way, from its choice until its tree is gone."""
     _less_busy: trio.Event = msgspec.field(default_factory=trio.Event)
     _nursery: trio.Nursery | None = None
@@ -76,7 +76,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
     _closed: bool = False
     _held_back: bool = False
     """Nothing is leased for now: the kernel's program is about to be replaced."""
-    _adopted: list[tuple[Place, RunningAttempt]] = []
+    _adopted: list[tuple[WorkerPlace, RunningAttempt]] = []
     """Attempts that an earlier program of this kernel has begun, until they are run."""
     _short_of_memory: bool = False
     running: bool = False
@@ -193,12 +193,12 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         here = self._working_here
         return here < self.limits.workers and not (here and self.pressed())
 
-    def _take(self, agent: AgentKey, pick: Candidate | None) -> Place:
+    def _take(self, agent: AgentKey, pick: Candidate | None) -> WorkerPlace:
         """Take the place of ``agent``, to begin when who has it now has left: for ``pick``, or for something here."""
-        place = self._busy[agent] = Place(agent, pick, self._busy.get(agent), self._on_left)
+        place = self._busy[agent] = WorkerPlace(agent, pick, self._busy.get(agent), self._on_left)
         return place
 
-    def _on_left(self, place: Place) -> None:
+    def _on_left(self, place: WorkerPlace) -> None:
         if self._busy[place.agent] is place:
             del self._busy[place.agent]
             left, self._less_busy = self._less_busy, trio.Event()
@@ -271,7 +271,7 @@ class Dispatcher(msgspec.Struct, eq=False, kw_only=True):
         while self._busy:
             await self._less_busy.wait()
 
-    async def _attempt(self, place: Place, what: str, run: Callable[[], Awaitable[None]]) -> None:
+    async def _attempt(self, place: WorkerPlace, what: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run one attempt in ``place``. Whatever goes wrong in it, the others do not notice (promise P9)."""
         try:
             await run()

@@ -100,7 +100,7 @@ class Asking(Protocol):
         ...
 
 
-class Embeddings(msgspec.Struct, eq=False, kw_only=True):
+class EmbeddingClient(msgspec.Struct, eq=False, kw_only=True):
     """Asks the endpoint of the project file, where there is one that is trusted."""
 
     files: TrustedFiles

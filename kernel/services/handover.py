@@ -13,10 +13,9 @@ import trio
 
 from kernel.procs.handle import HandedHandle
 from kernel.services.budgets import HandedBudget
-from kernel.services.preparation import Prepared
-from kernel.services.session_pause import HandedSession
+from kernel.services.preparation import PreparedAttempt
 from kernel.services.start_frame import StartFrame
-from kernel.services.worker_link import HandedLine
+from kernel.services.worker_link import HandedLine, HandedSession
 from kernel.store.transitions.lease import Leased
 from protocol.errors import Refused
 from protocol.placement import PlaceNeeds
@@ -34,7 +33,7 @@ class HandedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     session: HandedSession
     budget: HandedBudget
     line: HandedLine = HandedLine()
-    prepared: Prepared = Prepared()
+    prepared: PreparedAttempt = PreparedAttempt()
     provider: str = ""
     """Of the place of its agent: as limits count it."""
     needs: PlaceNeeds = PlaceNeeds()
@@ -84,7 +83,7 @@ class HandedUpgrade(msgspec.Struct, frozen=True, kw_only=True):
     """When attempts stopped, in seconds of CLOCK_BOOTTIME."""
 
 
-class Handover(msgspec.Struct, frozen=True, kw_only=True):
+class KernelHandover(msgspec.Struct, frozen=True, kw_only=True):
     """All of it. A field that is added has a default."""
 
     format: int = FORMAT
@@ -102,12 +101,12 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(fd for attempt in self.attempts for fd in attempt.descriptors)
 
 
-def encode(handover: Handover) -> bytes:
+def encode(handover: KernelHandover) -> bytes:
     """The table as bytes."""
     return encode_json(handover)
 
 
-def decode(table: bytes) -> Handover:
+def decode(table: bytes) -> KernelHandover:
     """Read it. Raises UnreadableHandover."""
     try:
         found = _any.decode(table).format
@@ -123,7 +122,7 @@ class _Format(msgspec.Struct):
 
 
 _any: Final = msgspec.json.Decoder(_Format)
-_decoder: Final = msgspec.json.Decoder(Handover)
+_decoder: Final = msgspec.json.Decoder(KernelHandover)
 
 
 def children_of(handed: Iterable[HandedAttempt], zygotes: Iterable[int]) -> tuple[int, ...]:
@@ -140,7 +139,7 @@ class TrialFailed(Exception):
     """The version cannot take over. The text says why, in its own words."""
 
 
-class Program(NamedTuple):
+class KernelProgram(NamedTuple):
     """An installed version: its interpreter, and the words that every start of it has."""
 
     python: str
@@ -172,7 +171,7 @@ def interpreter_at(path: str) -> str:
     return python
 
 
-async def try_version(program: Program, table: bytes, patience_seconds: float) -> str:
+async def try_version(program: KernelProgram, table: bytes, patience_seconds: float) -> str:
     """Return the version of ``program`` where it can take ``table`` over. Raises TrialFailed. Changes nothing."""
     with os.fdopen(os.memfd_create("agent-worker-trial", os.MFD_CLOEXEC), "r+b") as file:
         file.write(table)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kernel.rule.effects import Rule
-from kernel.rule.evaluate import CORE
-from kernel.rule.installed import Installed
+from kernel.rule.evaluate import CORE, Installed
 from protocol.message import MESSAGE_KINDS
 from protocol.names import NameRejected, check_name
 

@@ -19,7 +19,7 @@ from kernel.procs.handle import HandedHandle, Handle
 from kernel.procs.spec import Spec
 from kernel.services.start_frame import StartFrame
 from kernel.services.work_places import WorkPlace
-from kernel.services.worker_link import Link, WorkerNotReading
+from kernel.services.worker_link import WorkerLink, WorkerNotReading
 from kernel.store.transitions.lease import Leased
 from protocol.backends import EXEC
 from protocol.ipc import Stop
@@ -36,19 +36,19 @@ STAY_SECONDS: Final = 2.0
 """Time for a worker to see what is left in it, as long as one has to leave."""
 
 
-class Worker:
+class WorkerProcess:
     """A worker's process and the link to it. Close it (``async with``): it ends, unless it is kept."""
 
     def __init__(self, handle: Handle, identity: bytes) -> None:
         self.handle = handle
-        self.link = Link(handle)
+        self.link = WorkerLink(handle)
         self.identity = identity
         """A digest of all that has to be the same for the next attempt."""
         self.served = 0
         """Attempts before this one."""
         self.kept = False
 
-    async def __aenter__(self) -> "Worker":
+    async def __aenter__(self) -> "WorkerProcess":
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -71,7 +71,7 @@ class IdleWorker(msgspec.Struct, eq=False):
     ``of``: how many attempts it may serve.
     """
 
-    worker: Worker
+    worker: WorkerProcess
     leased: Leased
     """The last attempt it served."""
     of: int
@@ -85,21 +85,25 @@ class IdleWorker(msgspec.Struct, eq=False):
         """The activity that ``ps`` shows."""
         return f"kept for more work: {self.worker.served} of {self.of} done"
 
-    def take(self) -> Worker:
+    def take(self) -> WorkerProcess:
         """Have it for oneself: to use it, or to close it."""
         self.taken, self.worker.kept = True, False
         self.waits.cancel()
         return self.worker
 
 
-class Place:
+class WorkerPlace:
     """The place of an agent's one worker: taken when its work is chosen, left when none of its processes is there.
 
     Once a worker has replied, the next one may take its place, and begins when it has left.
     """
 
     def __init__(
-        self, agent: AgentKey, pick: Candidate | None, before: "Place | None", on_left: Callable[["Place"], None]
+        self,
+        agent: AgentKey,
+        pick: Candidate | None,
+        before: "WorkerPlace | None",
+        on_left: Callable[["WorkerPlace"], None],
     ) -> None:
         """``pick``: what it is for, where that was chosen; else something that may run here. ``before``: the one that
         has to be left first. ``on_left`` is called once.
@@ -138,7 +142,7 @@ class KeptWorkers(msgspec.Struct, eq=False):
     waiting: dict[AgentKey, IdleWorker] = {}
     _closed: bool = False
 
-    async def begin(self, leased: Leased, frame: StartFrame, place: WorkPlace) -> Worker:
+    async def begin(self, leased: Leased, frame: StartFrame, place: WorkPlace) -> WorkerProcess:
         """Return a worker for the attempt: the one that is kept for such at ``place``, or a new one.
 
         Raises SpawnTransient. With backend exec it is the program that the agent's file names.
@@ -156,15 +160,15 @@ class KeptWorkers(msgspec.Struct, eq=False):
         spec = Spec(attempt=start.attempt)
         if start.backend == EXEC:
             spec = Spec(attempt=start.attempt, argv=start.command, cwd=start.cwd, env=start.env)
-        return Worker(await place.launcher.spawn(spec), identity)
+        return WorkerProcess(await place.launcher.spawn(spec), identity)
 
-    def adopt(self, handed: HandedHandle, identity: bytes, served: int) -> Worker:
+    def adopt(self, handed: HandedHandle, identity: bytes, served: int) -> WorkerProcess:
         """Return the worker that an earlier program of this kernel has started."""
-        worker = Worker(Handle.adopted(handed, self.run_dir), identity)
+        worker = WorkerProcess(Handle.adopted(handed, self.run_dir), identity)
         worker.served = served
         return worker
 
-    def keep(self, worker: Worker, leased: Leased, of: int) -> IdleWorker | None:
+    def keep(self, worker: WorkerProcess, leased: Leased, of: int) -> IdleWorker | None:
         """Keep ``worker``, which stays, for ``of`` attempts in all: ``watch`` it. None where none is kept any more."""
         if self._closed or not worker.handle.is_quiet() or not worker.handle.is_bare():
             return None

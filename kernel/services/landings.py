@@ -76,7 +76,7 @@ _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 _numbers: Final = itertools.count(1)
 
 
-class Work(msgspec.Struct, frozen=True):
+class LandingWork(msgspec.Struct, frozen=True):
     """The work of one landing; ``boxes`` are the sandboxes of all confined agents of its run."""
 
     landing: Landing
@@ -195,7 +195,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
             for one in batch:
                 await self.log.writer.commit(landing_refused, one, obstacle or _no_branch(branch))
             return
-        sound: list[tuple[Work, Added]] = []
+        sound: list[tuple[LandingWork, Added]] = []
         tip = expected
         left = deque(batch)
         while left:
@@ -221,7 +221,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
             await self._move(merging, found)
 
     async def _add(
-        self, merging: Merging, one: Landing, expected: str, tip: str, sound: list[tuple[Work, Added]]
+        self, merging: Merging, one: Landing, expected: str, tip: str, sound: list[tuple[LandingWork, Added]]
     ) -> str:
         """Merge ``one`` into ``tip``, and put it behind those that are ``sound``, if it is. Returns the tip then."""
         work = await self._work(one)
@@ -289,7 +289,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
             else:
                 await self.log.writer.commit(landings_again, [one], MOVED)
 
-    async def _work(self, landing: Landing) -> Work:
+    async def _work(self, landing: Landing) -> LandingWork:
         """The branches of the run, in the order of the workflow's file. Raises Refused."""
         record, source = (
             self.log.reader.now(workflows.by_id, landing.run),
@@ -324,7 +324,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
                     sides[tree.branch] = Side(tree.name, tree.branch, tip, work, limits)
         env = {"AGENT_WORKFLOW": record.name, "AGENT_TAG": record.tag, "AGENT_RUN": run_id(record.id)}
         folder = trees[0].folder if trees else ""
-        return Work(
+        return LandingWork(
             landing,
             Wanted(record.id, record.place, tuple(sides.values()), landing.terms.squash),
             folder,
@@ -346,7 +346,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
             return MergeOutcome(why=str(error), files=error.files)
         return None
 
-    async def _claimed(self, merging: Merging, tip: str, work: Work) -> MergeOutcome | None:
+    async def _claimed(self, merging: Merging, tip: str, work: LandingWork) -> MergeOutcome | None:
         """The refusal of work that changes files which another agent holds for its task; None where none does."""
         claims = self.log.reader.now(tasks.claims, work.landing.space)
         if not claims:
@@ -360,7 +360,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
                     return MergeOutcome(why=f"{why}: merge once {met.id} is over", files=(path,))
         return None
 
-    async def _check(self, merging: Merging, commit: str, sound: Sequence[tuple[Work, Added]]) -> CheckOutcome:
+    async def _check(self, merging: Merging, commit: str, sound: Sequence[tuple[LandingWork, Added]]) -> CheckOutcome:
         """Check ``commit``, confined as soon as one of the agents is whose work is in it, within the limits of each."""
         work = sound[0][0]
         if work.landing.check is None:
@@ -379,7 +379,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         await self.log.writer.commit(landing_refused, landing, _conflict(met, landing.branch), returns)
 
     async def _refuse_red(
-        self, merging: Merging, expected: str, one: tuple[Work, Added], checked: CheckOutcome
+        self, merging: Merging, expected: str, one: tuple[LandingWork, Added], checked: CheckOutcome
     ) -> None:
         work, added = one
         landing = work.landing

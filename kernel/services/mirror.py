@@ -17,9 +17,9 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.policy.documents import Change, Mirrored, mirror_step
+from kernel.policy.documents import DocumentChange, Mirrored, mirror_step
 from kernel.rule.draft import Draft
-from kernel.services.mirror_files import CHANNEL, DOCUMENTS, DocumentFile, DocumentFiles, MirrorFiles, Target
+from kernel.services.mirror_files import CHANNEL, DOCUMENTS, DocumentFile, DocumentFiles, MirrorFiles, MirrorTarget
 from kernel.store import agents, documents, mirrors
 from kernel.store.feed import Wake
 from kernel.store.mirrors import Batch, DocumentFolder, Line, Place, redone, set_written
@@ -226,11 +226,11 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
             after: Mirrored | None
             try:
                 if found is None:
-                    asked = Change("delete", since=left.version)
+                    asked = DocumentChange("delete", since=left.version)
                 elif found.text is None:
                     raise Refused("bad_request", f"it is not UTF-8, or has more than {CONTENT_BYTES:,} bytes")
                 else:
-                    asked = Change("write", found.text, left.version)
+                    asked = DocumentChange("write", found.text, left.version)
                 taken = change(tx, one.space, file, asked, f"from {path}")
                 after = None if found is None else Mirrored(taken.version, found.digest)
             except Refused as refused:
@@ -371,11 +371,11 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
             return
         self._stored = reached
 
-    def _target(self, place: Place) -> Target:
+    def _target(self, place: Place) -> MirrorTarget:
         if place.folder is not None:
-            return Target(place.folder)
+            return MirrorTarget(place.folder)
         agent = place.agent or ""
         record = self.log.reader.now(agents.row, agent)
         own = None if record is None or record.definition is None else _homed.decode(record.definition).context.dir
         sound = own is not None and dir_fault(own, agent) is None
-        return Target(own if own is not None and sound else default_dir(agent), agent)
+        return MirrorTarget(own if own is not None and sound else default_dir(agent), agent)

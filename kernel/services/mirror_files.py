@@ -48,7 +48,7 @@ class _End(NamedTuple):
     seq: int
 
 
-class Target(NamedTuple):
+class MirrorTarget(NamedTuple):
     """A folder, as seen from the project's root: the personal one of ``agent``, or that of workspaces."""
 
     folder: str
@@ -63,7 +63,7 @@ class MirrorFiles(msgspec.Struct, eq=False):
     _ends: dict[str, _End] = {}
     _unsynced: set[tuple[str, str]] = set()
 
-    def append(self, target: Target, messages: Iterable[Message], *, begin: bool = False) -> tuple[str, ...]:
+    def append(self, target: MirrorTarget, messages: Iterable[Message], *, begin: bool = False) -> tuple[str, ...]:
         """Add those of ``messages``, which are in order, that are not there yet. Raises OSError; some may be there.
 
         Returns the parts whose files are not there, or shorter than they were left: then nothing is written, unless
@@ -97,7 +97,7 @@ class MirrorFiles(msgspec.Struct, eq=False):
                     os.close(descriptor)
         return ()
 
-    def lost(self, target: Target) -> tuple[str, ...]:
+    def lost(self, target: MirrorTarget) -> tuple[str, ...]:
         """The parts of ``target``, a workspace's, that are not there, or shorter than they were left: of the channel,
         and of the histories that were written in this life."""
         with self._turn:
@@ -114,7 +114,7 @@ class MirrorFiles(msgspec.Struct, eq=False):
         known = self._ends.get(path)
         return found.st_size < (1 if known is None else known.size)
 
-    def remove(self, target: Target, parts: Iterable[str]) -> None:
+    def remove(self, target: MirrorTarget, parts: Iterable[str]) -> None:
         """Remove the files of ``target``: its days, or the histories of these agents. Raises OSError."""
         with self._turn:
             for folder, name in [_file_of(target, part) for part in parts]:
@@ -301,7 +301,7 @@ def _restore(folder: int, old: str) -> None:
     os.unlink(old, dir_fd=folder)
 
 
-def _file_of(target: Target, part: str) -> tuple[str, str]:
+def _file_of(target: MirrorTarget, part: str) -> tuple[str, str]:
     if "/" in part:
         raise ValueError(f"{part[:100]!r} is no name")
     if target.agent is not None:

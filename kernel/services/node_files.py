@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 import trio
 
+from kernel.agents.environment import cannot_confine
 from kernel.agents.providers import CauseError
-from kernel.agents.sandbox import cannot_confine
 from kernel.git.node_clone import NodeGit
 from kernel.git.project_git import failed
 from kernel.procs.attempt_dir import LOCK_FILE

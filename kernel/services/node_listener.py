@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.agents.sections import Address
+from kernel.agents.sections import ListenAddress
 from osfiles.atomic_write import replacing
 from protocol.node import JOIN_LINE_BYTES, JoinWord
 
@@ -104,7 +104,7 @@ _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  (compared with, not listen
 class NodeListener(msgspec.Struct, eq=False, kw_only=True):
     """Lets nodes in that show their token."""
 
-    address: Address
+    address: ListenAddress
     folder: Path
     """In the state directory."""
     digests: Callable[[], Mapping[str, bytes]]

@@ -28,7 +28,7 @@ from kernel.procs.spec import SpawnTransient
 from kernel.services.completion import log_line
 from kernel.services.node_files import NodeFiles, NodePlace, private_bytes, relocate, skill_folders
 from kernel.services.nodes import Nodes
-from kernel.services.preparation import NotHome, Preparation, Prepared
+from kernel.services.preparation import NotHome, Preparation, PreparedAttempt
 from kernel.services.tree_work import Away, TreeWork
 from kernel.services.working_directory import folder_name
 from kernel.services.worktrees import Worktrees
@@ -38,7 +38,7 @@ from kernel.store.transitions import worktrees
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.worktrees import Worktree
 from kernel.store.writer import Writer
-from kernel.workflows.worktrees import WorktreeSetup, run_steps
+from kernel.workflows.setup import WorktreeSetup, run_steps
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS
 from protocol.discovery import RUN, SESSIONS
@@ -129,7 +129,7 @@ class NodePreparation(Preparation):
         if self._prepared.pop(leased.attempt, None) is not None:
             self.parts.work.away.pop(leased.instruction, None)
 
-    def export(self, leased: Leased) -> Prepared:
+    def export(self, leased: Leased) -> PreparedAttempt:
         """Raise CannotHandOver: the session with the node ends with this program."""
         raise CannotHandOver(f"{leased.attempt} runs on the node {self.name}")
 

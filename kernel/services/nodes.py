@@ -19,7 +19,7 @@ import trio
 from kernel.agents.engines import hello_seconds
 from kernel.agents.sections import LISTEN_DEFAULT, address_of, listen_unit, node_unit
 from kernel.agents.trust import TrustedFiles
-from kernel.policy.node_states import Demand, NodeState, wanted_nodes
+from kernel.policy.node_states import NodeDemand, NodeState, wanted_nodes
 from kernel.procs.command import CommandMissing
 from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeSession
@@ -60,7 +60,7 @@ class NodeScaling(msgspec.Struct, eq=False):
         ready = self.reader.now(instructions.ready, now_ms, LOOKED_AT)
         asks = [one.needs for one in (*ready, *self.reader.now(waiting_for_node))]
         work = sum(running.get(member, 0) for member in held)
-        demand = Demand(
+        demand = NodeDemand(
             waiting=sum(1 for needs in asks if needs and set(settings.labels).issuperset(needs.labels)),
             running=work,
             each=settings.workers,
@@ -84,7 +84,7 @@ SessionMaker = Callable[[str, str, float], NodeSession]
 """Makes a session with a node of this name, for the project of this id; in so many seconds it answers, if at all."""
 
 
-class Wanted(NamedTuple):
+class WantedNode(NamedTuple):
     """A node that there should be. ``why``: what keeps it from being tried."""
 
     settings: NodeSettings
@@ -109,7 +109,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
     listener: NodeListener | None = None
     """None where no node connects by itself."""
     _project: str = ""
-    _wanted: dict[str, Wanted] | None = None
+    _wanted: dict[str, WantedNode] | None = None
     _links: dict[str, NodeConnection] = {}
     _told: list[tuple[str, str, str | None]] = []
     _known_of: dict[str, tuple[str, str | None]] = {}
@@ -205,7 +205,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         await self.log.writer.commit(nodes.remove, name)
         self.look_again()
 
-    def _known(self) -> dict[str, Wanted]:
+    def _known(self) -> dict[str, WantedNode]:
         return self.wanted() if self._wanted is None else self._wanted
 
     def _check_known(self, name: str) -> None:
@@ -242,20 +242,20 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
                 with trio.move_on_after(LOOK_SECONDS):
                     await self._again.wait()
 
-    def wanted(self) -> dict[str, Wanted]:
+    def wanted(self) -> dict[str, WantedNode]:
         """The nodes there should be, by name: those of the file, then those that were added."""
         project = self.files.catalog.kept_project()
         kept = {one.name: one for one in self.log.reader.now(nodes.all_)}
-        single: dict[str, Wanted] = {}
+        single: dict[str, WantedNode] = {}
         for name, settings in project.nodes.items():
             why = self._fault(name, settings)
             if why is None and settings.via == "join" and not (name in kept and kept[name].joins):
                 why = f"it has no word yet: awk node add {name} --join prints the command to type there"
-            single[name] = Wanted(settings, name in kept and kept[name].draining, added=False, why=why)
+            single[name] = WantedNode(settings, name in kept and kept[name].draining, added=False, why=why)
         for one in kept.values():
             if one.settings is not None and one.name not in single:
-                single[one.name] = Wanted(one.settings, one.draining, added=True)
-        found: dict[str, Wanted] = {}
+                single[one.name] = WantedNode(one.settings, one.draining, added=True)
+        found: dict[str, WantedNode] = {}
         for name, wanted in single.items():
             if wanted.settings.most == 1 or wanted.why is not None:
                 found[name] = wanted
@@ -271,7 +271,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         except BadDefinition as error:
             return error.text
 
-    def _opened(self, name: str, wanted: Wanted) -> AbstractAsyncContextManager[Transport]:
+    def _opened(self, name: str, wanted: WantedNode) -> AbstractAsyncContextManager[Transport]:
         """A transport by the engine's program. Raises CommandMissing where it is not what was trusted any more."""
         fault = None if wanted.added else self._fault(wanted.group or name, wanted.settings)
         if fault is not None:
@@ -279,7 +279,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
         far = ("node", "--project-id", self._id_at(name))
         return engine_transport(wanted.settings, far, name, self.files.environ, str(self.files.catalog.root))
 
-    def _take_up(self, wanted: dict[str, Wanted], nursery: trio.Nursery) -> None:
+    def _take_up(self, wanted: dict[str, WantedNode], nursery: trio.Nursery) -> None:
         self._wanted = wanted
         for name, link in self._links.items():
             now = wanted.get(name)
@@ -305,7 +305,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
             logger.exception("nodes.listener_failed")
             self.listener = None
 
-    def _new_link(self, name: str, wanted: Wanted) -> NodeConnection:
+    def _new_link(self, name: str, wanted: WantedNode) -> NodeConnection:
         return NodeConnection(
             name=name,
             settings=wanted.settings,
@@ -354,7 +354,7 @@ class Nodes(msgspec.Struct, eq=False, kw_only=True):
             self._told.append((link.name, link.state.state, link.why))
         self.look_again()
 
-    def _state(self, name: str, wanted: Wanted) -> NodeState:
+    def _state(self, name: str, wanted: WantedNode) -> NodeState:
         kept = self._links.get(name)
         if kept is not None:
             return kept.state

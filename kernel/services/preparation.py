@@ -15,7 +15,7 @@ class HandedLogin(msgspec.Struct, frozen=True, kw_only=True):
     seen: tuple[int, int, int] | None = None
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+class PreparedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """Things made ready for an attempt that are only known in memory, for the next program of the kernel."""
 
     placeholders: tuple[str, ...] = ()
@@ -53,12 +53,12 @@ class Preparation(msgspec.Struct, eq=False):
     def release(self, leased: Leased) -> None:
         """Take it down, once nothing of the attempt is left, whether it was prepared or not."""
 
-    def export(self, leased: Leased) -> Prepared:
+    def export(self, leased: Leased) -> PreparedAttempt:
         """Return what the next program of the kernel has to know of it. Raises CannotHandOver."""
-        return Prepared()
+        return PreparedAttempt()
 
     def let_go(self, leased: Leased) -> None:
         """Take nothing down: the next program of the kernel does."""
 
-    def adopt(self, leased: Leased, prepared: Prepared) -> None:
+    def adopt(self, leased: Leased, prepared: PreparedAttempt) -> None:
         """Know what an earlier program of this kernel has made ready."""

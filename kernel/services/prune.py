@@ -21,7 +21,7 @@ import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
-from kernel.policy.retention import Leftover, kept_because
+from kernel.policy.timing import Leftover, kept_because
 from kernel.procs.attempt_dir import LOCK_FILE
 from kernel.services.worktrees import WorktreeSweep
 from kernel.source.restore_journal import ASIDE

@@ -15,8 +15,8 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 import msgspec
 import trio
 
-from kernel.policy.recall import RERANKED, Found, Ranked, asked_words, excerpt, fused, rank, remembered
-from kernel.services.embeddings import Embeddings, NoEndpoint, NoVectors, closeness_to, said_in
+from kernel.policy.recall import RERANKED, Ranked, RankedPlaces, asked_words, excerpt, fused, rank, remembered
+from kernel.services.embeddings import EmbeddingClient, NoEndpoint, NoVectors, closeness_to, said_in
 from kernel.store import history, recall_index, turn_index
 from kernel.store.database import Connection
 from kernel.store.feed import Wake
@@ -66,7 +66,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
     path: str
     log: Log
     wake: Wake
-    embeddings: Embeddings | None = None
+    embeddings: EmbeddingClient | None = None
     _index: Index | None = None
     _writing: trio.Lock = msgspec.field(default_factory=trio.Lock)
     _opening: trio.Lock = msgspec.field(default_factory=trio.Lock)
@@ -196,7 +196,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         limit: int,
         tiers: Iterable[Tier] = TIERS,
         counts: Callable[[Entry], bool] = lambda _entry: True,
-    ) -> Found:
+    ) -> RankedPlaces:
         """Of all that ``agent`` keeps, what of ``tiers`` answers ``query`` best and ``counts``. Raises Refused.
 
         The same memory is the same object: it is compared with what is in the index otherwise.
@@ -209,7 +209,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
         found = [place for place in places if counts(memory.kept[place].entry)]
         kept = [remembered(memory.kept[place].entry) for place in found]
         ranked = rank(kept, query, self.log.now_ms(), len(kept), corpus)
-        return Found(tuple(Ranked(found[one.place], one.score) for one in ranked[:limit]), len(ranked))
+        return RankedPlaces(tuple(Ranked(found[one.place], one.score) for one in ranked[:limit]), len(ranked))
 
     async def redo(self) -> None:
         """Remove from the index what was removed from the log: once this returns no byte of it is there."""

@@ -18,21 +18,27 @@ from kernel.agents.backends import check_trusted_files
 from kernel.agents.providers import CauseError
 from kernel.fault_injection import fault_point
 from kernel.policy.budget import Allowance
-from kernel.policy.circuit_breaker import Endpoint, keys_of
+from kernel.policy.circuit_breaker import ModelEndpoint, keys_of
 from kernel.policy.provenance import RECORDED
 from kernel.policy.scheduling import HERE
 from kernel.procs.handle import TERM_SECONDS, CannotHandOver, Handle, can_be_handed_over, stop
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import SpawnTransient
-from kernel.services.completion import AttemptResult, Ending, commit_with_retry, judged, of_bug
-from kernel.services.conversation import AttemptServices, Conversation, StopReason, not_started, publish
+from kernel.services.completion import AttemptOutcome, AttemptResult, commit_with_retry, judged, of_bug
+from kernel.services.conversation import AttemptServices, StopReason, WorkerConversation, not_started, publish
 from kernel.services.handover import HandedAttempt, without_prompt
-from kernel.services.kept_workers import LEAVE_SECONDS, KeptWorkers, Place, Worker
+from kernel.services.kept_workers import LEAVE_SECONDS, KeptWorkers, WorkerPlace, WorkerProcess
 from kernel.services.preparation import NotHome
-from kernel.services.session_pause import PausableDeadline, SessionPause
 from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.services.work_places import WorkPlace
-from kernel.services.worker_link import DeltaBatch, PathWarnings, StderrTail, WorkerNotReading
+from kernel.services.worker_link import (
+    DeltaBatch,
+    PathWarnings,
+    PausableDeadline,
+    SessionPause,
+    WorkerNotReading,
+    WorkerStderr,
+)
 from kernel.store.attempts import narrow
 from kernel.store.circuit_breakers import move_probe, probed_by
 from kernel.store.schema import StorageFailed
@@ -47,9 +53,7 @@ logger = logging.getLogger(__name__)
 STARTING: Final = "waiting for its worker to start"
 """The activity that ``ps`` shows of an attempt that is leased and has no process yet."""
 
-
-Begun = tuple[StartFrame, Worker]
-"""A worker that is there, and what it is told."""
+Begun = tuple[StartFrame, WorkerProcess]
 
 
 class RunningAttempt(msgspec.Struct, eq=False):
@@ -59,7 +63,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     leased: Leased
     token: str
     services: AttemptServices
-    place: Place
+    place: WorkerPlace
     kept: KeptWorkers
     at: WorkPlace
     stop_reason: StopReason | None = None
@@ -74,21 +78,16 @@ class RunningAttempt(msgspec.Struct, eq=False):
     reached_mcp: bool = False
     """Its token was shown at Daemon MCP."""
     pause: SessionPause = msgspec.field(default_factory=SessionPause)
-    """Of its conversation, while the kernel's program is replaced."""
-    _talk: Conversation | None = None
-    """The conversation with its worker, once that is spawned."""
+    _talk: WorkerConversation | None = None
     _handed: HandedAttempt | None = None
     """An earlier program of this kernel has begun it."""
     _starts: bool = False
     _ends: bool = False
-    """Its ending is being written, whatever its worker said."""
     _probing: tuple[str, ...] = ()
-    """Circuit breakers that its first reply may close."""
     _grace_seconds: float = 0.0
     _spawning: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
     _nursery: trio.Nursery | None = None
-    """Open while there is a worker that can be asked to leave."""
-    _stderr: StderrTail = msgspec.field(default_factory=StderrTail)
+    _stderr: WorkerStderr = msgspec.field(default_factory=WorkerStderr)
     _frame: StartFrame | None = None
     """What its agent's file says of failures, and whom it calls, once that was read."""
 
@@ -182,7 +181,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         )
 
     def let_go(self) -> None:
-        """Touch its worker no more: the next program of the kernel has it."""
+        """Release its worker: the next program of the kernel has it."""
         if self._talk is not None:
             self._talk.worker.handle.let_go()
         self.at.preparation.let_go(self.leased)
@@ -192,7 +191,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         self._handed = handed
         self.processes, self.cookie = frozenset(handed.handle.processes), handed.handle.cookie
         self.reached_mcp = handed.reached_mcp
-        self._stderr = StderrTail(kept=handed.stderr)
+        self._stderr = WorkerStderr(kept=handed.stderr)
         self._probing = handed.probing
         self.services.budgets.adopt(handed.leased, handed.frame.definition, handed.budget)
         self.at.preparation.adopt(handed.leased, handed.prepared)
@@ -217,19 +216,19 @@ class RunningAttempt(msgspec.Struct, eq=False):
 
     async def _run(self) -> None:
         services, leased = self.services, self.leased
-        ending: Ending
+        ending: AttemptOutcome
         exited: Exited | None = None
         try:
             begun = await self._begin() if self._handed is None else self._resumed(self._handed)
             if begun is None:
                 return
-            if isinstance(begun, Ending):
+            if isinstance(begun, AttemptOutcome):
                 ending = begun
             else:
                 async with begun[1]:
                     ending, exited = await self._supervise(*begun)
         except (CannotStart, CauseError) as error:
-            ending = Ending("failed", str(error), cause=error.cause)
+            ending = AttemptOutcome("failed", str(error), cause=error.cause)
         except SpawnTransient as error:
             ending = not_started(self.at, error)
         self._ends = True
@@ -255,16 +254,16 @@ class RunningAttempt(msgspec.Struct, eq=False):
                 await services.completer.complete(leased, ending, result)
         fault_point("attempt.settled")
 
-    async def _finished(self, ending: Ending) -> Ending:
+    async def _finished(self, ending: AttemptOutcome) -> AttemptOutcome:
         try:
             await self.at.preparation.finish(self.leased)
         except SpawnTransient as error:
             return not_started(self.at, error)
         except NotHome as error:
-            return Ending("failed", str(error), cause="spawn_permanent")
+            return AttemptOutcome("failed", str(error), cause="spawn_permanent")
         return ending
 
-    async def _begin(self) -> Begun | Ending | None:
+    async def _begin(self) -> Begun | AttemptOutcome | None:
         """Have a worker for it, where it may begin; None where it was put back. Raises as its steps do."""
         services, leased = self.services, self.leased
         if self.at.preparation.follows(leased):
@@ -278,14 +277,14 @@ class RunningAttempt(msgspec.Struct, eq=False):
             with contextlib.suppress(Refused):  # stale: somebody ended it meanwhile
                 await services.completer.put_back(leased, admitted)
             return None
-        if isinstance(admitted, Ending):
+        if isinstance(admitted, AttemptOutcome):
             return admitted
         await self._claim_probes(frame.endpoint)
         scopes = scopes_of(frame.definition.scopes)
         if scopes != SCOPES or frame.definition.backend not in RECORDED:  # else its first entry says what it has seen
             await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes, frame.seen)
         self.at.launcher.need(frame.sdks)
-        return await self._spawn(frame, admitted) or Ending("stopped", str(self.stop_reason))
+        return await self._spawn(frame, admitted) or AttemptOutcome("stopped", str(self.stop_reason))
 
     def _resumed(self, handed: HandedAttempt) -> Begun:
         self._frame = handed.frame
@@ -293,7 +292,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         worker.link.resume(handed.line)
         return handed.frame, worker
 
-    async def _claim_probes(self, endpoint: Endpoint) -> None:
+    async def _claim_probes(self, endpoint: ModelEndpoint) -> None:
         """Note which circuit breakers the first reply may close; leave to others what it was to probe and will not."""
         keys = keys_of(endpoint)
         probed = self.services.reader.now(probed_by, self.leased.agent)
@@ -307,7 +306,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         Raises SpawnTransient; CauseError where the working directory cannot be prepared.
         """
         start = frame.start
-        worker: Worker | None = None
+        worker: WorkerProcess | None = None
         with self._spawning:
             if self.stop_reason is None:
                 await self.place.free()
@@ -326,7 +325,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
         start = msgspec.structs.replace(frame.start, allowance=allowance.tokens, budget_usd=usd_left, reuse=reuse)
         return msgspec.structs.replace(frame, start=start), worker
 
-    async def _supervise(self, frame: StartFrame, worker: Worker) -> tuple[Ending, Exited | None]:
+    async def _supervise(self, frame: StartFrame, worker: WorkerProcess) -> tuple[AttemptOutcome, Exited | None]:
         """Talk with the worker to its end, and see it leave, unless it is kept: then nothing has exited.
 
         Cancellation kills its tree (the worker, as a context).
@@ -338,7 +337,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
             self.processes, self.cookie = handle.processes, handle.cookie
         worker.link.working = partial(self.services.in_flight, self.leased.instruction)
         async with trio.open_nursery() as nursery:
-            talk = self._talk = Conversation(
+            talk = self._talk = WorkerConversation(
                 leased=self.leased,
                 services=self.services,
                 place=self.place,
@@ -385,7 +384,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
                 await self._stderr.ended.wait()
         return exited
 
-    async def _end_worker(self, worker: Worker) -> None:
+    async def _end_worker(self, worker: WorkerProcess) -> None:
         """Ask the worker to leave, and kill its tree when its grace is over.
 
         One that never said ``ready`` may not speak frames at all: it is asked by SIGTERM too, so that the grace is not

@@ -23,7 +23,7 @@ class Unreached(Exception):
     """There was no answer. The text says why."""
 
 
-class Asked(NamedTuple):
+class PostRequest(NamedTuple):
     """A request."""
 
     url: str
@@ -31,11 +31,11 @@ class Asked(NamedTuple):
     body: bytes
 
 
-Post = Callable[[Asked, Callable[[str], bool]], Awaitable[int]]
+Post = Callable[[PostRequest, Callable[[str], bool]], Awaitable[int]]
 """``post``, or what a test has in its place."""
 
 
-async def post(asked: Asked, allowed: Callable[[str], bool]) -> int:
+async def post(asked: PostRequest, allowed: Callable[[str], bool]) -> int:
     """The status of the answer. ``allowed`` judges each address that the name stands for. Raises Unreached."""
     try:
         with trio.fail_after(PATIENCE_SECONDS):
@@ -49,7 +49,7 @@ async def post(asked: Asked, allowed: Callable[[str], bool]) -> int:
         raise Unreached("the answer is not HTTP") from None
 
 
-async def _post(asked: Asked, allowed: Callable[[str], bool]) -> int:
+async def _post(asked: PostRequest, allowed: Callable[[str], bool]) -> int:
     parts = urlsplit(asked.url)
     host, secure = parts.hostname or "", parts.scheme == "https"
     found = await trio.socket.getaddrinfo(host, parts.port or (443 if secure else 80), type=trio.socket.SOCK_STREAM)

@@ -24,15 +24,14 @@ from kernel.agents.backends import command_of
 from kernel.agents.cli_extras import Extras, extras_of
 from kernel.agents.environment import worker_environment
 from kernel.agents.mcp_servers import filled
-from kernel.agents.memory_prompt import NOTHING_KNOWN, Known
-from kernel.agents.memory_search import Memories
-from kernel.agents.prompt import Prompt, prior_work
+from kernel.agents.memory_prompt import NOTHING_KNOWN, Known, Memories
+from kernel.agents.prompt import AssembledPrompt, prior_work
 from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve, sdks_for
 from kernel.agents.resources import NOTHING, AgentResources, has_resources, resources_of
 from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import TrustedFiles, agent_units, demands_text, missing_grants
-from kernel.policy.circuit_breaker import Endpoint
-from kernel.policy.prompt_budget import tokens
+from kernel.policy.budget import tokens
+from kernel.policy.circuit_breaker import ModelEndpoint
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
 from kernel.store import approvals, entries, messages
 from kernel.store.database import Reader
@@ -105,7 +104,7 @@ class FirstPrompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_prompt(
-    leased: Leased, backend: str, resolved: Resolved, reader: Reader, assemble: Callable[[], Prompt]
+    leased: Leased, backend: str, resolved: Resolved, reader: Reader, assemble: Callable[[], AssembledPrompt]
 ) -> FirstPrompt:
     """Return the saved prompt, or one made today. ``assemble`` makes it, and is called only where it is needed."""
     dialect = resolved.provider.dialect if resolved.provider else ""
@@ -179,7 +178,7 @@ class StartFrame(msgspec.Struct, frozen=True):
     manifest: tuple[str, ...]
     sdks: frozenset[str]
     """Model SDKs that the worker will import."""
-    endpoint: Endpoint
+    endpoint: ModelEndpoint
     """The provider of its model calls, as circuit breakers know it."""
     snapshot: PromptSnapshot | None = None
     """The prompt, where it is to be saved with its first entry."""
@@ -337,10 +336,10 @@ class StartFrameBuilder(msgspec.Struct, eq=False, kw_only=True):
             raise CannotStart("untrusted", f"the files {said}: {demands_text(wants)[:500]}")
 
 
-def _endpoint(leased: Leased, resolved: Resolved) -> Endpoint:
+def _endpoint(leased: Leased, resolved: Resolved) -> ModelEndpoint:
     """Return whom model calls go to. A mock shares it with nobody: a failure that a script plays is its agent's."""
     provider = resolved.provider
     if provider is None or provider.dialect == MOCK:
-        return Endpoint(f"mock-{leased.agent}", "none", resolved.model)
+        return ModelEndpoint(f"mock-{leased.agent}", "none", resolved.model)
     credential = hashlib.sha256(provider.api_key.encode()).hexdigest()[:8] if provider.api_key else "none"
-    return Endpoint(provider.name, credential, resolved.model)
+    return ModelEndpoint(provider.name, credential, resolved.model)

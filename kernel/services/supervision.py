@@ -3,18 +3,27 @@
 A service that fails is started again, after a pause and within a budget: one watcher ends neither the kernel nor
 anybody's work. A service that goes on failing ends the kernel in order: its workers are asked to leave, and the log
 says which service it was and why.
+
+``InFlight`` records in one file the instructions that the kernel itself is processing, should it die of one: while a
+frame of its worker is read and answered, while its prompt is built and while its end is written. An instruction whose
+worker waits for a model or a tool is not recorded: a kernel that dies then dies of something else. The record is memory
+pages that the system keeps when a process is killed; after a power failure it may be empty, which charges nobody.
 """
 
 import logging
+import os
 import signal
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
+from struct import Struct
+from types import TracebackType
 from typing import Final
 
 import msgspec
 import trio
 
-from kernel.policy.retry import HOUR_MS, OF_SERVICES, Backoff, CrashRecord, Stop, after_crash
+from kernel.policy.retry import HOUR_MS, OF_SERVICES, Backoff, CrashRecord, StopAgent, after_crash
 from kernel.source.safe_paths import root_fault
 from kernel.store.checkup import kept_by, outstanding
 from kernel.store.database import Reader
@@ -22,6 +31,7 @@ from kernel.store.schema import StorageFailed
 from kernel.store.transaction import emit_log
 from kernel.store.writer import Writer
 from protocol.errors import Refused
+from protocol.names import InstructionId, instruction_id, number_of
 from protocol.project import ProjectDefinition
 from protocol.text import shown_name
 
@@ -31,7 +41,7 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 GRACE_SECONDS: Final = 10.0
 
 
-class ShutdownRequest(msgspec.Struct, eq=False):
+class ShutdownSignal(msgspec.Struct, eq=False):
     """The request to stop: nothing new is taken from then on. ``closing`` is set once the attempts are gone."""
 
     closing: trio.Event = msgspec.field(default_factory=trio.Event)
@@ -66,7 +76,7 @@ class ShutdownRequest(msgspec.Struct, eq=False):
         await self._hurry.wait()
 
 
-async def stop_on_signals(shutdown: ShutdownRequest, early: Iterable[int] = ()) -> None:
+async def stop_on_signals(shutdown: ShutdownSignal, early: Iterable[int] = ()) -> None:
     """SIGTERM and SIGINT ask to stop; SIGHUP (a closed terminal) is none of our business (fault PF19).
 
     ``early``: those that came before anybody could act on them.
@@ -93,7 +103,7 @@ class IdleExit(msgspec.Struct, eq=False):
     """
 
     reader: Reader
-    shutdown: ShutdownRequest
+    shutdown: ShutdownSignal
     project: Callable[[], ProjectDefinition]
     requests: Callable[[], tuple[int, int]]
     now: Callable[[], float]
@@ -144,7 +154,7 @@ class Boundary(msgspec.Struct, eq=False, kw_only=True):
     """Runs services. ``gave_up`` says why the kernel has to end, once a service has used up its budget."""
 
     writer: Writer
-    shutdown: ShutdownRequest
+    shutdown: ShutdownSignal
     now_ms: Callable[[], int]
     sleep: Callable[[float], Awaitable[object]] = trio.sleep
     gave_up: str | None = None
@@ -182,7 +192,7 @@ class Boundary(msgspec.Struct, eq=False, kw_only=True):
                 with suppress(Refused):
                     data = {"service": name, "error": _one_line(error), "again_seconds": again}
                     await self.writer.commit(emit_log, "kernel.service_failed", data=data)
-                if isinstance(after, Stop):
+                if isinstance(after, StopAgent):
                     told.started()
                     self.gave_up = f"{name}: {after.reason}, the last: {_one_line(error)}"
                     logger.critical("kernel.service_gave_up %s; the kernel ends", self.gave_up)
@@ -226,3 +236,82 @@ async def watch_root(root: str) -> None:
             logger.warning("project.%s %s", "back" if fault is None else "lost", fault or root)
             told = fault
         await trio.sleep(LOOK_SECONDS)
+
+
+PLACES: Final = 512
+"""The most instructions that are written down at once; what is beyond is not charged."""
+_PLACE: Final = Struct("<q")
+_NOBODY: Final = 0
+
+
+class InFlight:
+    """The record of one kernel. Made before recovery, which reads what the last one left; then ``begin`` clears it."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd: int | None = None
+        self.left: frozenset[InstructionId] | None = None
+        """The instructions that the last kernel was at work for when it ended; None where nobody knows."""
+        self._free = list(range(PLACES - 1, -1, -1))
+        self._at_work: dict[str, _Work] = {}
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            data = os.pread(self._fd, PLACES * _PLACE.size, 0)
+            whole = data[: len(data) // _PLACE.size * _PLACE.size]
+            self.left = frozenset(instruction_id(number) for (number,) in _PLACE.iter_unpack(whole) if number > _NOBODY)
+        except OSError as error:
+            logger.warning("in_flight.off %s: %s", path, error.strerror)
+
+    def begin(self) -> None:
+        """Clear what the last kernel left, once it has been seen to."""
+        if self._fd is not None:
+            os.ftruncate(self._fd, 0)
+
+    def working(self, instruction: str) -> "_Work":
+        """While the block lasts, the kernel is at work for ``instruction``. Blocks of one instruction may be nested."""
+        return self._at_work.get(instruction) or _Work(self, instruction)
+
+    def enter(self, work: "_Work") -> None:
+        """Write down ``work``, if there is a place."""
+        self._at_work[work.instruction] = work
+        if self._free:
+            work.place = self._free.pop()
+            self._write(work.place, number_of(work.instruction, "i") or _NOBODY)
+
+    def leave(self, work: "_Work") -> None:
+        """Take ``work`` out again."""
+        del self._at_work[work.instruction]
+        if work.place is not None:
+            self._write(work.place, _NOBODY)
+            self._free.append(work.place)
+            work.place = None
+
+    def _write(self, place: int, number: int) -> None:
+        if self._fd is None:
+            return
+        try:
+            os.pwrite(self._fd, _PLACE.pack(number), place * _PLACE.size)
+        except OSError as error:  # a full disk: from now on nothing is known
+            logger.warning("in_flight.off %s", error.strerror)
+            os.close(self._fd)
+            self._fd = None
+
+
+class _Work(msgspec.Struct, eq=False):
+    """One instruction while the kernel is at work for it. Made by ``InFlight.working``."""
+
+    record: InFlight
+    instruction: str
+    _depth: int = 0
+    place: int | None = None
+
+    def __enter__(self) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self.record.enter(self)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self.record.leave(self)

@@ -14,7 +14,7 @@ import trio
 from kernel.agents.registration import Known, refresh, take_over
 from kernel.agents.schedule import DEFAULT_PROMPT, Every, ScheduleRejected, parse_wakeup
 from kernel.agents.trust import TrustedFiles
-from kernel.policy.wakeup_schedule import rearmed_ms, sought_from_ms
+from kernel.policy.timing import rearmed_ms, sought_from_ms
 from kernel.services.reload import MOVED, CannotWatch, watch_directories
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import timers

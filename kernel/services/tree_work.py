@@ -23,7 +23,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.completion import commit_with_retry, log_line
 from kernel.services.logins import Logins
-from kernel.services.preparation import Preparation, Prepared
+from kernel.services.preparation import Preparation, PreparedAttempt
 from kernel.services.working_directory import Confinement
 from kernel.services.worktrees import Worktrees
 from kernel.store.attempts import Identity
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 _BUSY: Final = "try again"
 
 
-class Place(NamedTuple):
+class TreePlace(NamedTuple):
     """An agent's tree, and those of its colleagues."""
 
     tree: Worktree
@@ -115,14 +115,14 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
             logger.warning("worktree.uncommitted %s: %s", tree.path, error)
             await log_line(self.writer, leased, "warning", text[:2000])
 
-    def place(self, identity: Identity) -> Place:
+    def place(self, identity: Identity) -> TreePlace:
         """The tree that the author of a call works in. Raises Refused where there is none."""
         trees = self.reader.now(worktrees.in_space, identity.space)
         own = next((tree for tree in trees if tree.agent in (identity.agent, "") and tree.state == "made"), None)
         if own is None:
             text = "you have no working tree: you work in the project itself"
             raise Refused("not_found", text, "trees are there where a workflow says workspace: {git: worktree}")
-        return Place(own, tuple(tree for tree in trees if tree is not own))
+        return TreePlace(own, tuple(tree for tree in trees if tree is not own))
 
     async def standing(self, identity: Identity) -> tuple[Worktree, Standing]:
         """Return the tree of the caller as it is now. Raises Refused."""
@@ -306,17 +306,17 @@ class AttemptPreparation(Preparation, kw_only=True):
         self.logins.give_back(leased.attempt)
         self.confinement.release(leased.attempt)
 
-    def export(self, leased: Leased) -> Prepared:
+    def export(self, leased: Leased) -> PreparedAttempt:
         """Return the placeholders and the login that it has."""
         placeholders = self.confinement.placeholders.held_by(leased.attempt)
-        return Prepared(placeholders=placeholders, login=self.logins.export(leased.attempt))
+        return PreparedAttempt(placeholders=placeholders, login=self.logins.export(leased.attempt))
 
     def let_go(self, leased: Leased) -> None:
         """Take nothing down: the next program of the kernel does."""
         self.logins.let_go(leased.attempt)
         self.confinement.placeholders.let_go(leased.attempt)
 
-    def adopt(self, leased: Leased, prepared: Prepared) -> None:
+    def adopt(self, leased: Leased, prepared: PreparedAttempt) -> None:
         """Know what an earlier program of this kernel has made ready."""
         if prepared.placeholders:
             self.confinement.placeholders.hold(leased.attempt, prepared.placeholders)

@@ -25,8 +25,8 @@ from kernel.services.dispatcher import Dispatcher
 from kernel.services.handover import (
     HandedAttempt,
     HandedUpgrade,
-    Handover,
-    Program,
+    KernelHandover,
+    KernelProgram,
     TrialFailed,
     children_of,
     encode,
@@ -48,7 +48,7 @@ PAUSE_SECONDS: Final = 2.0
 """For commits under way, until all conversations stand still."""
 _LOOK_SECONDS: Final = 0.005
 
-Try = Callable[[Program, bytes], Awaitable[str]]
+Try = Callable[[KernelProgram, bytes], Awaitable[str]]
 """Have a program say whether it can take this over. Returns its version; raises TrialFailed."""
 
 
@@ -71,9 +71,9 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
     version: str
     safe_mode: trio.Event
     trial: Try
-    installed: Program
+    installed: KernelProgram
     """The program that runs where nobody names another one."""
-    program: Program = Program("", ())
+    program: KernelProgram = KernelProgram("", ())
     """The one that is asked for: what is to be executed, once it leaves."""
     report: UpgradeReport = UpgradeReport(id="", state="none", before="", to="")
     leaving: trio.Event = msgspec.field(default_factory=trio.Event)
@@ -216,7 +216,7 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
         self._children += (*children, *await self.spawns.hand_over())
         self.attempts.kept.close()
 
-    def hand_over(self, signals: tuple[int, ...]) -> Handover:
+    def hand_over(self, signals: tuple[int, ...]) -> KernelHandover:
         """Return the table, and touch no worker any more. Cancel everything then, without another turn of the loop."""
         attempts: list[HandedAttempt] = []
         for attempt in self.attempts.running.values():
@@ -228,8 +228,8 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
             attempt.let_go()
         return self._table(tuple(attempts), signals)
 
-    def _table(self, attempts: tuple[HandedAttempt, ...], signals: tuple[int, ...]) -> Handover:
-        return Handover(
+    def _table(self, attempts: tuple[HandedAttempt, ...], signals: tuple[int, ...]) -> KernelHandover:
+        return KernelHandover(
             upgrade=HandedUpgrade(id=self.report.id, before=self.version, to=self.report.to, began=self._began),
             attempts=attempts,
             children=children_of(attempts, self._children),
@@ -263,7 +263,7 @@ class Upgrade(msgspec.Struct, eq=False, kw_only=True):
                 )
         return waited_seconds
 
-    def take_over(self, handover: Handover) -> None:
+    def take_over(self, handover: KernelHandover) -> None:
         """Know what an earlier program has begun, and what it is to be told of in the end."""
         told = handover.upgrade
         self.report = UpgradeReport(id=told.id, state="replacing", before=told.before, to=told.to)

@@ -16,8 +16,8 @@ import trio
 
 from kernel.agents.sections import EVERY, host_of, outgoing_unit, signing_key
 from kernel.agents.trust import TrustedFiles
-from kernel.policy.webhooks import Verdict, is_public, payload, signature_of, verdict_of
-from kernel.services.signed_post import Asked, Post, Unreached, post
+from kernel.policy.webhooks import DeliveryVerdict, is_public, payload, signature_of, verdict_of
+from kernel.services.signed_post import Post, PostRequest, Unreached, post
 from kernel.store import feed, webhooks
 from kernel.store.feed import EVERYTHING, EventFilter, Wake
 from kernel.store.webhooks import Due, Outcome, Standing
@@ -120,7 +120,7 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
             if found and found[0].seq == due.event:
                 outcome = await self._try(hook, key, found[0], due)
             else:  # it is kept no longer
-                outcome = Outcome(due.event, due.tries, Verdict("given_up"), "the event is gone")
+                outcome = Outcome(due.event, due.tries, DeliveryVerdict("given_up"), "the event is gone")
             if not await self._settle(digest, hook, outcome, standing.cursor):
                 return False
         cursor, events, more = await self._new(digest, hook, standing)
@@ -165,7 +165,7 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
         status: int | None = None
         try:
             status = await self.deliver(
-                Asked(hook.url, headers, body), lambda address: hook.allow_private or is_public(address)
+                PostRequest(hook.url, headers, body), lambda address: hook.allow_private or is_public(address)
             )
             why = f"status {status}"
         except Unreached as unreached:

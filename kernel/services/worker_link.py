@@ -1,13 +1,17 @@
 """The kernel's end of a worker's stdio: frames in, frames out, a bounded tail of stderr, live text, warnings of paths.
 
 No queue between pipe and store: a slow commit throttles the worker. What is not a frame is noise for the log.
+
+Time limits pause while a person is waited for; the whole conversation pauses while the kernel's program is replaced,
+and ``HandedSession`` is what the next program needs to continue it.
 """
 
+import math
 import re
 import signal
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
 import msgspec
@@ -16,6 +20,120 @@ import trio
 from kernel.procs.handle import Handle
 from protocol.ipc import COUNTS, Delta, Entry, KernelFrame, Pong, Progress, Ready, Result, WorkerFrame
 from protocol.ndjson import FrameReader, Noise, encode
+
+
+class PausableDeadline(msgspec.Struct, eq=False):
+    """A deadline that stands still while calls of the worker are kept waiting for a person. Uses Trio's clock."""
+
+    _calls: int = 0
+    _ended_at: float = -math.inf
+    _deadline: trio.CancelScope = msgspec.field(default_factory=trio.CancelScope)
+    _left_seconds: float = math.inf
+
+    @property
+    def lasts(self) -> bool:
+        """True while a call is kept waiting."""
+        return self._calls > 0
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        """Count one more call that is kept waiting, while the block lasts."""
+        self._calls += 1
+        if self._calls == 1:
+            self._stop_clock()
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._ended_at = trio.current_time()
+                self._deadline.deadline = self._ended_at + self._left_seconds
+
+    @property
+    def left_seconds(self) -> float | None:
+        """The time that is left; None where there is no end to it."""
+        left = self._left_seconds if self.lasts else self._deadline.deadline - trio.current_time()
+        return None if left == math.inf else max(0.0, left)
+
+    def excused_at(self) -> float:
+        """Return the time, by Trio's clock, until which silence is no fault of the worker's."""
+        return trio.current_time() if self.lasts else self._ended_at
+
+    @contextmanager
+    def move_on_after(self, seconds: float) -> Generator[trio.CancelScope]:
+        """Open a scope that is cancelled after ``seconds`` in which no call was kept waiting. One at a time."""
+        with trio.move_on_after(seconds) as self._deadline:
+            if self.lasts:
+                self._stop_clock()
+            yield self._deadline
+
+    def _stop_clock(self) -> None:
+        self._left_seconds = self._deadline.deadline - trio.current_time()
+        self._deadline.deadline = math.inf
+
+
+class SessionPause(msgspec.Struct, eq=False):
+    """A conversation that may be asked to stand still: between two frames, where nothing is half done, until released.
+
+    What its worker says meanwhile waits in the pipe.
+    """
+
+    stands: bool = False
+    _released: trio.Event | None = None
+    """Set once it may go on; None where it was not asked to stand still."""
+    _nap: trio.CancelScope | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Return whether it is to stand still."""
+        return self._released is not None
+
+    def ask(self) -> None:
+        """Have it stand still from its next such point on."""
+        self._released = self._released or trio.Event()
+        if self._nap is not None:
+            self._nap.cancel()
+
+    def release(self) -> None:
+        """Let it go on."""
+        if self._released is not None:
+            self._released.set()
+            self._released = None
+
+    @contextmanager
+    def may_interrupt(self, nap: trio.CancelScope) -> Generator[None]:
+        """While the block lasts, only the next frame is waited for, in ``nap``."""
+        self._nap = nap
+        try:
+            yield
+        finally:
+            self._nap = None
+
+    async def wait(self) -> None:
+        """Stand still until released."""
+        self.stands = True
+        try:
+            if self._released is not None:
+                await self._released.wait()
+        finally:
+            self.stands = False
+
+
+class HandedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation as the next program of the kernel goes on with it. Its clocks of silence begin anew there.
+
+    ``left_seconds`` is what is left of the total limit; None: all of it.
+    """
+
+    ready: bool = False
+    left_seconds: float | None = None
+    pings: int = 0
+    tool_runs: bool = False
+    doing: str = ""
+    log_lines: int = 0
+    noise_lines: int = 0
+    noise_in_a_row: int = 0
+
 
 WRITE_DEADLINE_SECONDS: Final = 30.0
 """A worker that does not read its input for this long is hung (fault IF10)."""
@@ -35,7 +153,7 @@ class HandedLine(msgspec.Struct, frozen=True):
     dropping: bool = False
 
 
-class Link(msgspec.Struct, eq=False):
+class WorkerLink(msgspec.Struct, eq=False):
     """Frames to and from one worker.
 
     ``working``: a block of it is around whatever the kernel does with what the worker said.
@@ -125,7 +243,7 @@ class Link(msgspec.Struct, eq=False):
         await self.handle.signal(signal.SIGUSR1)
 
 
-class StderrTail:
+class WorkerStderr:
     """The last bytes of a stream that is always drained: an unread pipe would block the worker for ever."""
 
     def __init__(self, limit_bytes: int = STDERR_TAIL_BYTES, kept: bytes = b"") -> None:

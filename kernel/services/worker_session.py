@@ -22,9 +22,8 @@ from typing import Final, Protocol, assert_never
 import msgspec
 import trio
 
-from kernel.services.completion import Ending, of_error
-from kernel.services.session_pause import HandedSession, PausableDeadline, SessionPause
-from kernel.services.worker_link import Link
+from kernel.services.completion import AttemptOutcome, of_error
+from kernel.services.worker_link import HandedSession, PausableDeadline, SessionPause, WorkerLink
 from protocol.agent import Timeouts
 from protocol.errors import Cause
 from protocol.ipc import (
@@ -164,7 +163,7 @@ class SessionHandlers(Protocol):
         """Commit ``entry`` and return what its worker may do next. May raise Refused."""
         ...
 
-    async def on_result(self, result: Result, last: Entry | None = None, /) -> Ending:
+    async def on_result(self, result: Result, last: Entry | None = None, /) -> AttemptOutcome:
         """Return the ending that the worker reports. ``last`` came with it and is not committed. May raise Refused."""
         ...
 
@@ -181,7 +180,7 @@ class SessionHandlers(Protocol):
 class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
     """One conversation. ``run`` returns the ending, or None where the worker left without a terminal frame."""
 
-    link: Link
+    link: WorkerLink
     start: Start
     timeouts: Timeouts
     handlers: SessionHandlers
@@ -222,17 +221,17 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             noise_in_a_row=self._noise_in_a_row,
         )
 
-    async def run(self) -> Ending | None:
+    async def run(self) -> AttemptOutcome | None:
         """Talk until the worker's terminal frame, its end of output, or a time limit."""
-        ending: Ending | None = None
+        ending: AttemptOutcome | None = None
         left_seconds = self.resumed.left_seconds
         with self.deadline.move_on_after(self.timeouts.total if left_seconds is None else left_seconds) as total:
             ending = await self._talk()
         if total.cancelled_caught:
-            return Ending("incomplete", f"still running after {self.timeouts.total:g} s", cause="total_timeout")
+            return AttemptOutcome("incomplete", f"still running after {self.timeouts.total:g} s", cause="total_timeout")
         return ending
 
-    async def _talk(self) -> Ending | None:
+    async def _talk(self) -> AttemptOutcome | None:
         self._progress_at = trio.current_time()
         if self._ready:
             self.heartbeat.begin(self._progress_at, self.resumed.pings)
@@ -248,7 +247,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
                 if frame is None and self.pause.asked and silent:
                     continue
             now = trio.current_time()
-            ending: Ending | None = None
+            ending: AttemptOutcome | None = None
             if frame is not None:
                 self._note_life(frame, now)
                 with self.link.working():
@@ -288,7 +287,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             self._tool_runs = isinstance(frame, Progress) and frame.tool
             self._doing = frame.what if isinstance(frame, Progress) else ""
 
-    async def _on_frame(self, frame: WorkerFrame | Noise) -> Ending | None:
+    async def _on_frame(self, frame: WorkerFrame | Noise) -> AttemptOutcome | None:
         """Have ``frame`` handled and answered. Returns the ending where it is the last one that counts."""
         match frame:
             case Result():
@@ -316,11 +315,11 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
                 assert_never(frame)
         return None
 
-    async def _on_ready(self, ready: Ready) -> Ending | None:
+    async def _on_ready(self, ready: Ready) -> AttemptOutcome | None:
         """Send its start to a worker that speaks our protocol. Another ``ready`` of the same worker changes nothing."""
         if ready.protocol[0] != PROTOCOL[0]:
             text = f"the worker speaks protocol {ready.protocol[0]}, this kernel {PROTOCOL[0]}"
-            return Ending("failed", text, cause="spawn_permanent")
+            return AttemptOutcome("failed", text, cause="spawn_permanent")
         if not self._ready:
             self._ready = True
             for part in split_start(self.start):
@@ -331,7 +330,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             self._notice_at = now + NOTICE_SECONDS
         return None
 
-    async def _on_entry(self, entry: Entry) -> Ending | None:
+    async def _on_entry(self, entry: Entry) -> AttemptOutcome | None:
         """Have ``entry`` committed and answered; the last, which is not answered, with the result if that has come."""
         result = self.link.result_at_hand() if entry.last else None
         if result is not None:
@@ -341,11 +340,11 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             await self.link.send(answer)
         return None
 
-    async def _on_noise(self, noise: Noise) -> Ending | None:
+    async def _on_noise(self, noise: Noise) -> AttemptOutcome | None:
         """Log a line that is no frame. Noise without end is an ending; so is a frame that counts and does not parse."""
         if noise.meant is not None:
             what = f"the worker sent a frame of kind {noise.meant} that does not parse: {noise.why}"
-            return Ending("failed", f"{what}; it was {noise.text[:200]!r}", cause="protocol")
+            return AttemptOutcome("failed", f"{what}; it was {noise.text[:200]!r}", cause="protocol")
         self._noise_lines += 1
         self._noise_in_a_row += 1
         if self._noise_lines <= NOISE_LINES:
@@ -353,9 +352,9 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
         if self._noise_in_a_row <= NOISE_LIMIT:
             return None
         text = f"the worker prints lines that are no frames: over {NOISE_LIMIT} in a row, the last {noise.text[:80]!r}"
-        return Ending("failed", text, cause="protocol")
+        return AttemptOutcome("failed", text, cause="protocol")
 
-    async def _on_silence(self, now: float, wake_at: float) -> Ending | None:
+    async def _on_silence(self, now: float, wake_at: float) -> AttemptOutcome | None:
         """Judge a worker that said nothing until ``wake_at``: ping it, or end it. None: it still has time."""
         if now - wake_at > LATE_SECONDS and not self._forgiven:
             self._forgiven = True
@@ -369,7 +368,9 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
                 return None
             cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
             last = f"; the last it told: {self._doing[:200]}" if self._doing else ""
-            return Ending("failed", f"the worker made no progress for {patience_seconds:g} s{last}", cause=cause)
+            return AttemptOutcome(
+                "failed", f"the worker made no progress for {patience_seconds:g} s{last}", cause=cause
+            )
         if self.deadline.lasts:
             self.heartbeat.put_off(now)
             return None
@@ -378,7 +379,7 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
             await self.link.ask_for_dump()
             await trio.sleep(DUMP_SECONDS)
             text = f"the worker did not answer a ping for {self.heartbeat.within_seconds:g} s"
-            return Ending("failed", text, cause="unresponsive")
+            return AttemptOutcome("failed", text, cause="unresponsive")
         await self.link.send(ping)
         return None
 

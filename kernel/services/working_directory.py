@@ -24,9 +24,9 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import AGENTS
+from kernel.agents.environment import RUN_OUTSIDE, cannot_confine, home_fault, link_fault, need_bubblewrap
 from kernel.agents.project import PROJECT_FILES
 from kernel.agents.providers import CauseError
-from kernel.agents.sandbox import RUN_OUTSIDE, cannot_confine, home_fault, link_fault, need_bubblewrap
 from kernel.git.clone import clone_of, link_of, shared_objects
 from kernel.procs.attempt_dir import LOCK_FILE
 from kernel.procs.command import run_command

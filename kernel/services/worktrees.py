@@ -37,7 +37,7 @@ from kernel.store.transitions.worktrees import (
     worktree_made,
 )
 from kernel.store.writer import Log
-from kernel.workflows.worktrees import WorktreeSetup, copy_included, run_steps
+from kernel.workflows.setup import WorktreeSetup, copy_included, run_steps
 from protocol.api.runs import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
 from protocol.events import Event

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.policy.approvals import Decision, Rule, covering
+from kernel.policy.tools import ApprovalRule, Decision, covering
 from kernel.store import rows, waits, workflows
 from kernel.store.attempts import Held
 from kernel.store.entries import store_body
@@ -169,7 +169,7 @@ VALUES (:instruction, :epoch, :agent, :name, :space, :call_key, :tool, :input, :
 
 def put_request(tx: Transaction, asker: Held, epoch: int, call: Call, expires_ms: int) -> None:
     """Store a request; what a standing rule grants is decided at once, and waits for nobody."""
-    known = rows.each(tx.conn.execute(APPROVAL_RULES, (call.tool, asker.agent)), APPROVAL_RULES, Rule)
+    known = rows.each(tx.conn.execute(APPROVAL_RULES, (call.tool, asker.agent)), APPROVAL_RULES, ApprovalRule)
     rule = covering(known, call.input.decode())
     by = None if rule is None else rule_id(rule.number)
     workspace = workflows.workspace(tx.conn, asker.space)

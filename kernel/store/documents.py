@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import apsw
 import msgspec
 
-from kernel.policy.documents import EVERYTHING, Owner, owner_of
+from kernel.policy.documents import EVERYTHING, DocumentOwner, owner_of
 from kernel.policy.text_diff import Hunk, applied, blame, lines_of, unified, visible
 from kernel.store import rows
 from kernel.store.rows import Page, Sql
@@ -68,7 +68,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     entry: str
     named: tuple[str, ...]
-    owners: tuple[Owner, ...]
+    owners: tuple[DocumentOwner, ...]
     election: str | None
     """The proposal that elects an owner, while it is open."""
 
@@ -97,7 +97,7 @@ def settings(conn: apsw.Connection, space: str) -> Settings:
     workspace = _shaped.decode(row[1]).workspace
     own = workspace if isinstance(workspace, _Workspace) else _Workspace()
     entry = own.document or ENTRY
-    owners = tuple(rows.each(conn.execute(OWNERS, (space,)), OWNERS, Owner))
+    owners = tuple(rows.each(conn.execute(OWNERS, (space,)), OWNERS, DocumentOwner))
     return Settings(entry, (entry, *own.documents), owners, None if is_below(space) else row[2])
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 import msgspec
 
-from kernel.policy.grants import Book, Grant, authority, stands, uses_left
+from kernel.policy.grants import Book, ScopeGrant, authority, stands, uses_left
 from kernel.store import rows
 from kernel.store.attempts import Identity, scopes_in
 from kernel.store.rows import Page
@@ -44,7 +44,7 @@ FROM line CROSS JOIN grants AS g ON g.id = line.id WHERE g.scope IS NOT NULL
 def book(conn: apsw.Connection, agent: AgentKey, space: str, run: int | None) -> Book:
     """Grants to ``agent`` in a run, with all that it derives from."""
     found = conn.execute(BOOK, {"agent": agent, "space": space, "run": run})
-    return {one.number: one for one in rows.each(found, BOOK, Grant, revoked=bool)}
+    return {one.number: one for one in rows.each(found, BOOK, ScopeGrant, revoked=bool)}
 
 
 ATTEMPT: Final = """
@@ -88,7 +88,7 @@ def count_use(tx: Transaction, line: Collection[int]) -> None:
     tx.conn.executemany(COUNT_USE, [(number,) for number in line])
 
 
-class GrantRecord(Grant, frozen=True, kw_only=True):
+class GrantRecord(ScopeGrant, frozen=True, kw_only=True):
     """A grant as its row has it."""
 
     space: str

@@ -14,8 +14,8 @@ import apsw
 import msgspec
 
 from kernel.policy.guard import Evidence, Purpose
-from kernel.policy.open_items import Proposed
-from kernel.policy.provenance import GivenMessage, Shown
+from kernel.policy.open_items import ProposedMemory
+from kernel.policy.provenance import GivenMessage, ShownMessages
 from kernel.rule.draft import Author
 from kernel.store import entries, rows, trust
 from kernel.store.attempts import held, use
@@ -80,7 +80,7 @@ WHERE m.seq IN (SELECT value FROM json_each(:own))
 class Given(msgspec.Struct, frozen=True):
     """Possible sources of an item: what the instruction was shown, and the messages that it was given, by id."""
 
-    shown: Shown
+    shown: ShownMessages
     messages: dict[str, GivenMessage]
 
 
@@ -95,7 +95,7 @@ def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[s
     trusts = trust_of_messages(conn, said)
     prompt = entries.prompt_of(conn, instruction)
     thread = () if prompt is None else prompt.doubted
-    shown = Shown(tuple(map(message_id, own)), thread, trust.of_work(conn, number))
+    shown = ShownMessages(tuple(map(message_id, own)), thread, trust.of_work(conn, number))
     messages = (GivenMessage(message_id(one.seq), one.text, trusts[one.seq]) for one in said)
     return Given(shown, {one.id: one for one in messages})
 
@@ -215,5 +215,5 @@ def check_open(one: TrayRow, *, approved: bool) -> TrayRow:
 open_everywhere = Sql("""
 SELECT id, agent AS name, space, run, at_ms AS since, key, value FROM tray INDEXED BY tray_open
 WHERE state = 'open' AND voted IS NULL ORDER BY id
-""").rows(Proposed, id=_MADE["id"], space=place_of, since=rfc3339)
+""").rows(ProposedMemory, id=_MADE["id"], space=place_of, since=rfc3339)
 """The proposals that nobody decided about."""

@@ -16,12 +16,12 @@ from kernel.policy.open_items import (
     ErrorAgent,
     LimitedRun,
     PendingProposal,
-    Question,
+    PersonQuestion,
     Request,
     Snapshot,
     StuckTask,
     StuckWebhook,
-    Untrusted,
+    UntrustedSchedules,
 )
 from kernel.store import memory, rows, souls, task_views, traces, voting, webhooks
 from kernel.store.circuit_breakers import breakers
@@ -37,7 +37,7 @@ from protocol.names import approval_id, base_space, instruction_id, place_of, we
 def snapshot(
     conn: apsw.Connection,
     now_ms: int,
-    untrusted: Iterable[Untrusted] = (),
+    untrusted: Iterable[UntrustedSchedules] = (),
     hosts: Mapping[str, str] = MappingProxyType({}),
 ) -> Snapshot:
     """Return everything that may need a person; of what is dead only the number. Ask in a thread.
@@ -53,7 +53,7 @@ def snapshot(
         questions=tuple(
             rows.each(
                 conn.execute(QUESTIONS, (PERSONS, TEXT_CHARACTERS)),
-                QUESTIONS, Question, id=instruction_id, space=place_of, since=rfc3339,
+                QUESTIONS, PersonQuestion, id=instruction_id, space=place_of, since=rfc3339,
             )
         ),
         votes=tuple(_vote(conn, one, now_ms) for one in voting.open_everywhere(conn)),

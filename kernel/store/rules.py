@@ -12,8 +12,7 @@ import msgspec
 from kernel.policy.grants import authority
 from kernel.policy.rule_trigger import trigger_of
 from kernel.policy.rules import ActiveRule, Occasion, decide, described
-from kernel.rule.effects import HoldRule
-from kernel.rule.view import EndedInstruction, HeldRule, Membership, Workspace
+from kernel.rule.effects import EndedInstruction, HeldRule, HoldRule, Membership, RunningWorkspace
 from kernel.store import grants, rows, voting, workflows
 from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
@@ -223,7 +222,7 @@ def trial(conn: apsw.Connection, space: str, run: int, spec: RuleSpec) -> tuple[
 
 
 class TransactionView:
-    """Implements kernel.rule.view.View. Every question is one indexed, limited statement."""
+    """Implements kernel.rule.effects.RuleView. Every question is one indexed, limited statement."""
 
     __slots__ = ("_conn",)
 
@@ -234,7 +233,7 @@ class TransactionView:
         """See View."""
         return self._conn.execute(AGENT_EXISTS, (key,)).fetchone() is not None
 
-    def workspace(self, space: str) -> Workspace | None:
+    def workspace(self, space: str) -> RunningWorkspace | None:
         """See View."""
         return workflows.workspace(self._conn, space)
 

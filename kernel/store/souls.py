@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
+from kernel.policy.guard import MOST_SUGGESTIONS, OBSERVATION_CHARACTERS, TRAIT_CHARACTERS, evolved, one_line
 from kernel.policy.open_items import SuggestedSoul
-from kernel.policy.soul import MOST_OPEN, OBSERVATION_CHARACTERS, VALUE_CHARACTERS, evolved, one_line
 from kernel.policy.text_diff import lines_of, unified
 from kernel.rule.draft import Author
 from kernel.store import rows
@@ -168,20 +168,20 @@ def suggest(
 ) -> SoulProposal:
     """Keep what the author's agent suggests, or (``at_once``) take it. Said again, it is the same suggestion.
 
-    Raises Refused: stale_attempt, quota_reached, and those of kernel.policy.soul.
+    Raises Refused: stale_attempt, quota_reached, and those of kernel.policy.guard.
     """
     holder = held(tx.conn, author.instruction, author.epoch)
     if "@" in holder.agent:
         hint = "write it into the file of the workflow, or give the agent a file of its own"
         raise Refused("forbidden", f"{holder.name} lives in its workflow alone, and ends with it", hint)
     observation = one_line(said.observation, OBSERVATION_CHARACTERS, "observation")
-    value = one_line(said.value, VALUE_CHARACTERS, "value")
+    value = one_line(said.value, TRAIT_CHARACTERS, "value")
     known = tx.conn.execute(SAME, (holder.agent, said.trait, value)).fetchone()
     if known is not None:
         return find(tx.conn, holder.agent, f"{LETTER}{known[0]}")
     changed = evolved(standing.traits, said.trait, value)
-    if int(tx.conn.execute(COUNT_OPEN, (holder.agent,)).get) >= MOST_OPEN:
-        text = f"{MOST_OPEN} of your suggestions wait for a person already"
+    if int(tx.conn.execute(COUNT_OPEN, (holder.agent,)).get) >= MOST_SUGGESTIONS:
+        text = f"{MOST_SUGGESTIONS} of your suggestions wait for a person already"
         raise Refused("conflict", text, "go on without it; awk needs shows them")
     use(tx, holder, messages=1, text=f"{observation}{value}")
     row = (holder.agent, said.trait, value, observation, holder.space, holder.number, holder.number, tx.now_ms)

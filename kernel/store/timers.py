@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import apsw
 import msgspec
 
-from kernel.policy.wakeup_schedule import Decision, Wakeup, decide
+from kernel.policy.timing import Decision, Wakeup, decide
 from kernel.rule.draft import Draft, WakeupDue
 from kernel.store import rows
 from kernel.store.rows import Sql, select

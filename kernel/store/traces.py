@@ -13,7 +13,7 @@ from kernel.policy.traces import (
     RunDone,
     Span,
     StepDone,
-    Work,
+    TracedInstruction,
     WorkDone,
     attempt_span,
     run_span,
@@ -141,7 +141,7 @@ def batch(conn: apsw.Connection, log: str, cursor: int, limit: int, content: boo
     """The spans behind ``cursor``, ``limit`` at most. What is kept no longer has none. Ask in a thread."""
     newest = event_range(conn).newest
     found = cast("list[_Happened]", conn.execute(NEXT, (cursor, limit)).fetchall())
-    known: dict[int, tuple[Work, Origin] | None] = {}
+    known: dict[int, tuple[TracedInstruction, Origin] | None] = {}
     spans: list[tuple[int, Span]] = []
     for seq, type_, at_ms, space, number, body in found:
         span: Span | None = None
@@ -178,8 +178,8 @@ SELECT id, run FROM chain ORDER BY depth
 """
 
 
-def _of_instruction(conn: apsw.Connection, log: str, number: int) -> tuple[Work, Origin] | None:
-    work = rows.one(conn.execute(WORK, (number,)), WORK, Work)
+def _of_instruction(conn: apsw.Connection, log: str, number: int) -> tuple[TracedInstruction, Origin] | None:
+    work = rows.one(conn.execute(WORK, (number,)), WORK, TracedInstruction)
     if work is None:
         return None
     chain = cast("list[tuple[int, int | None]]", conn.execute(CHAIN, (number,)).fetchall())
@@ -189,7 +189,7 @@ def _of_instruction(conn: apsw.Connection, log: str, number: int) -> tuple[Work,
 
 
 def _of_end(
-    conn: apsw.Connection, work: Work, origin: Origin, at_ms: int, data: dict[str, Any], _content: bool
+    conn: apsw.Connection, work: TracedInstruction, origin: Origin, at_ms: int, data: dict[str, Any], _content: bool
 ) -> Span:
     done = WorkDone(
         at_ms=at_ms,
@@ -203,7 +203,7 @@ def _of_end(
 
 
 def _of_attempt(
-    conn: apsw.Connection, work: Work, origin: Origin, _at_ms: int, data: dict[str, Any], _content: bool
+    conn: apsw.Connection, work: TracedInstruction, origin: Origin, _at_ms: int, data: dict[str, Any], _content: bool
 ) -> Span | None:
     epoch = int(str(data["attempt"]).rpartition("-")[2])
     attempt = rows.one(conn.execute(ATTEMPT, (work.number, epoch)), ATTEMPT, AttemptDone)
@@ -224,7 +224,7 @@ WHERE e.instruction = ? AND e.k = ? AND e.at_ms = ? AND e.kind IN ('reply', 'too
 
 
 def _of_step(
-    conn: apsw.Connection, work: Work, origin: Origin, at_ms: int, data: dict[str, Any], content: bool
+    conn: apsw.Connection, work: TracedInstruction, origin: Origin, at_ms: int, data: dict[str, Any], content: bool
 ) -> Span | None:
     k = int(data["k"])
     row = cast("tuple[int, bytes, int] | None", conn.execute(STEP, (work.number, k, at_ms)).fetchone())
@@ -282,7 +282,7 @@ def _of_run(conn: apsw.Connection, log: str, at_ms: int, space: str | None, data
     return run_span(log, done)
 
 
-_OF: Final[Mapping[str, Callable[[apsw.Connection, Work, Origin, int, dict[str, Any], bool], Span | None]]] = (
-    MappingProxyType({"instruction.step": _of_step, "attempt.ended": _of_attempt, "instruction.ended": _of_end})
-)
+_OF: Final[
+    Mapping[str, Callable[[apsw.Connection, TracedInstruction, Origin, int, dict[str, Any], bool], Span | None]]
+] = MappingProxyType({"instruction.step": _of_step, "attempt.ended": _of_attempt, "instruction.ended": _of_end})
 """What is told of an event, by its type."""

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import apsw
 
-from kernel.policy.webhooks import Verdict, keeps_failing
+from kernel.policy.webhooks import DeliveryVerdict, keeps_failing
 from kernel.store.feed import event_range
 from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction
@@ -117,7 +117,7 @@ class Outcome(NamedTuple):
 
     event: int
     tries: int
-    verdict: Verdict
+    verdict: DeliveryVerdict
     why: str
 
 

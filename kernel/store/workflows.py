@@ -6,9 +6,8 @@ import apsw
 import msgspec
 
 from kernel.policy.agent_status import Readiness, Reason
-from kernel.policy.run_completion import RunProgress, RunWaits
-from kernel.rule.effects import StartRun
-from kernel.rule.view import Workspace
+from kernel.policy.run_completion import RunSnapshot, RunWaits
+from kernel.rule.effects import RunningWorkspace, StartRun
 from kernel.store import rows, spaces, voting
 from kernel.store.instructions import Waiting
 from kernel.store.rows import Sql, select
@@ -119,7 +118,7 @@ FROM workflows WHERE space = ? AND state = 'running'
 """
 
 
-def workspace(conn: apsw.Connection, space: str) -> Workspace | None:
+def workspace(conn: apsw.Connection, space: str) -> RunningWorkspace | None:
     """The workspace of the run that is running in ``space``, as rules see it; so too of an open space below that."""
     if is_below(space) and not spaces.is_open(conn, space):
         return None
@@ -134,9 +133,9 @@ def _workspace(
     approval: Approval | None,
     attended: int,
     **columns: Any,
-) -> Workspace:
+) -> RunningWorkspace:
     options = _options(budget_tokens, budget_usd, exit_from, approval, attended)
-    return Workspace(**columns, options=options)
+    return RunningWorkspace(**columns, options=options)
 
 
 RECORDS: Final = select(WorkflowRecord, "workflows")
@@ -182,7 +181,7 @@ WHERE i.space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s
 """
 
 
-def running_runs(conn: apsw.Connection, now_ms: int, run: int | None = None) -> tuple[RunProgress, ...]:
+def running_runs(conn: apsw.Connection, now_ms: int, run: int | None = None) -> tuple[RunSnapshot, ...]:
     """Return the progress of runs that end by themselves: all, or the one ``run``. A verdict needs one transaction."""
     return tuple(_progress(conn, now_ms, *row) for row in conn.execute(RUNS_UNDER_WAY, {"run": run}))
 
@@ -198,10 +197,10 @@ def _progress(
     incomplete: int,
     used_up: int | None,
     *options: Any,
-) -> RunProgress:
+) -> RunSnapshot:
     waits = _waits(conn, space, now_ms)
     over = waits is not None and failed
-    return RunProgress(
+    return RunSnapshot(
         run=number,
         space=space,
         waits=waits,

@@ -12,13 +12,12 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.memory_prompt import NOTHING_KNOWN, Known, memory_parts
-from kernel.agents.memory_search import Memories
-from kernel.agents.project_rules import RulesFile
-from kernel.agents.prompt import WAITING, Prompt, assemble
+from kernel.agents.memory_prompt import NOTHING_KNOWN, Known, Memories, memory_parts
+from kernel.agents.prompt import WAITING, AssembledPrompt, assemble
+from kernel.agents.skills import RulesFile
 from kernel.agents.soul import read_soul, soul_path, traits_of
 from kernel.agents.workspace_prompt import UNCLAIMED, PromptContext, TreeContext
-from kernel.policy.offered_tools import Situation, offered_tools
+from kernel.policy.tools import Situation, offered_tools
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import (
     agents,
@@ -96,7 +95,7 @@ def instruction_prompt(
     reader: Reader,
     rules: Sequence[RulesFile] = (),
     known: Known = NOTHING_KNOWN,
-) -> Prompt:
+) -> AssembledPrompt:
     """The prompt that an attempt would begin with now. Raises BadDefinition where a ``system_file`` cannot be read."""
     message, *joined = reader.now(messages.these, (source.message_seq, *source.joined))
     thread = reader.now(messages.thread, source.space, source.message_seq, definition.context.thin_thread)

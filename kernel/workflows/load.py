@@ -30,9 +30,8 @@ from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import BadDefinition, Diagnostics, Location
 from kernel.source.files import folder_errors
 from kernel.source.yaml_tree import MapNode, Node, ScalarNode
-from kernel.workflows.checkouts import Checkout
-from kernel.workflows.find import SUFFIXES, WORKFLOWS, Found, find_workflow, workflow_names
-from kernel.workflows.members import Member, effective
+from kernel.workflows.find import SUFFIXES, WORKFLOWS, Checkout, WorkflowFile, find_workflow, workflow_names
+from kernel.workflows.members import WorkflowMember, effective
 from kernel.workflows.output_schema import check_output
 from kernel.workflows.variables import check_params, check_texts, text_defaults
 from kernel.workflows.workspace import check_deliver, check_rules, check_tasks, check_workspace
@@ -139,7 +138,7 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
 
     definition: WorkflowDefinition
     path: str
-    members: tuple[Member, ...]
+    members: tuple[WorkflowMember, ...]
     project: ProjectDefinition
     root: Path
     kickoff_place: Location
@@ -168,7 +167,7 @@ def load_workflow(
 class _Reading:
     """One file being read, and what is wrong with it and with the agents it refers to."""
 
-    def __init__(self, catalog: Catalog, project: ProjectDefinition, found: Found) -> None:
+    def __init__(self, catalog: Catalog, project: ProjectDefinition, found: WorkflowFile) -> None:
         self._catalog = catalog
         self._project = project
         self._found = found
@@ -179,7 +178,7 @@ class _Reading:
     def load(self) -> LoadedWorkflow:
         node = self._found.node
         entries: dict[str, Ref | AgentDefinition] = {}
-        members: list[Member] = []
+        members: list[WorkflowMember] = []
         if isinstance(node, MapNode):
             agents = self._agents(node)
             entries = {key.text: entry for key, entry, _ in agents}
@@ -291,7 +290,7 @@ class _Reading:
             check_partial(node, named, self._project, self._problems, where)
         return definition
 
-    def _member(self, name: str, entry: Ref | AgentDefinition, node: Node) -> Member | None:
+    def _member(self, name: str, entry: Ref | AgentDefinition, node: Node) -> WorkflowMember | None:
         where = f"agents.{name}"
         if isinstance(entry, Ref):
             try:
@@ -302,7 +301,7 @@ class _Reading:
             except Refused as error:
                 self._problems.add(_ref_place(node), f"{where}.ref", error.text, error.hint)
                 return None
-            member = Member(name, effective(base, entry), entry, base)
+            member = WorkflowMember(name, effective(base, entry), entry, base)
         else:
             if self._catalog.defines(name):
                 message = f"{name} is defined twice: here in {self._found.shown} and in {self._catalog.file_of(name)}"
@@ -325,7 +324,7 @@ class _Reading:
                     entry.prompt, system=texts.system_text(entry, self._found.shown), system_file=None
                 )
                 own = msgspec.structs.replace(entry, prompt=prompt)
-            member = Member(name, own)
+            member = WorkflowMember(name, own)
         check_agent(member.definition, node, self._project, self._problems, where)
         if not isinstance(entry, Ref):
             self._elsewhere += self._catalog.check_resources(entry, node, self._project, self._problems, where)

@@ -26,7 +26,7 @@ _OVERRIDES = (
 )
 
 
-class Member(msgspec.Struct, frozen=True):
+class WorkflowMember(msgspec.Struct, frozen=True):
     """One member with its definition as it is now: overrides applied.
 
     ``ref`` and ``base``, what the agent's own file says, are None for an inline agent.
@@ -46,7 +46,7 @@ def effective(definition: AgentDefinition, ref: Ref) -> AgentDefinition:
     return msgspec.structs.replace(definition, **changes)
 
 
-def specs(members: tuple[Member, ...], space: str) -> tuple[MemberSpec, ...]:
+def specs(members: tuple[WorkflowMember, ...], space: str) -> tuple[MemberSpec, ...]:
     """The facts that the rule needs of ``members`` in ``space``. An inline agent's definition goes with it."""
     found: list[MemberSpec] = []
     for one in members:

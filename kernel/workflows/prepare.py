@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
-from kernel.agents.acp import NO_COUNT, NO_COUNT_HINT, counts_tokens
 from kernel.agents.catalog import Catalog
+from kernel.agents.cli_extras import NO_COUNT, NO_COUNT_HINT, counts_tokens
 from kernel.agents.prices import NO_PRICE_HINT, has_price, has_token_limit, has_usd_limit
 from kernel.agents.providers import CauseError, resolve
 from kernel.agents.resources import resources_of
@@ -19,7 +19,7 @@ from kernel.agents.trust import GrantSource, TrustRequest, agent_units, require_
 from kernel.policy.guard import guard_agent
 from kernel.rule.draft import RunSpec
 from kernel.source.diagnostics import BadDefinition, suggest
-from kernel.workflows.checkouts import Checkout
+from kernel.workflows.find import Checkout
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import specs
 from kernel.workflows.variables import FOLDER, Value, environment_names, parse_params, start_values
@@ -37,7 +37,7 @@ from protocol.workflow import RUN_SECONDS, WorkflowDefinition
 T = TypeVar("T", int, float)
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedWorkflow(msgspec.Struct, frozen=True):
     """A workflow that can start: nothing in its files, parameters or credentials stands against it."""
 
     loaded: LoadedWorkflow
@@ -66,7 +66,7 @@ def prepare(
     running: frozenset[str] = frozenset(),
     kept: GrantSource = tuple,
     confined: bool = False,
-) -> Prepared:
+) -> PreparedWorkflow:
     """Check all that can be checked before anything starts. Reads files (blocks); writes and runs nothing.
 
     ``run`` None: the workflow is started, and does not end by itself. ``checkout`` is what a remote workflow was
@@ -115,7 +115,7 @@ def prepare(
         mirror=place.folder if place.mirror else None,
         bound=place.bound,
     )
-    return Prepared(
+    return PreparedWorkflow(
         loaded=loaded,
         spec=spec,
         values=values,

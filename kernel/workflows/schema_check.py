@@ -1,21 +1,41 @@
 """Checks whether an answer fits a JSON Schema: a process of its own, ``python -I -m kernel.workflows.schema_check``.
 
-It reads ``{schema, text}`` from standard input and prints ``{"why": null}``, or why the text does not fit. It fetches
-nothing, and ends after so much processor time however the schema is made.
+The answer is JSON: all of the text, or all of one fence. The process reads ``{schema, text}`` from standard input and
+prints ``{"why": null}``, or why the text does not fit. It fetches nothing, and ends after so much processor time
+however the schema is made.
 """
 
 import json
+import re
 import resource
 import sys
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import EMPTY_REGISTRY
 
-from kernel.workflows.final_answer import NotJson, read_output
+_FENCED: Final = re.compile(r"\s*(?P<marks>`{3,})[a-zA-Z]*[ ]*\n(?P<body>.*?)\n(?P=marks)\s*", re.DOTALL)
+
+
+class NotJson(ValueError):
+    """A text that is not one JSON value. The text of the error says where."""
+
+
+def read_output(text: str) -> Any:
+    """The JSON value that ``text`` is, by itself or as one fenced block. Raises NotJson."""
+    match = _FENCED.fullmatch(text)
+    try:
+        return json.loads(match["body"] if match else text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise NotJson(str(error)[:200] if isinstance(error, ValueError) else "it is nested too deeply") from error
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
 
 CPU_SECONDS: Final = 5
 MOST_FAULTS: Final = 5

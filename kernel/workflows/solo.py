@@ -30,7 +30,7 @@ _CODE: Final = re.compile(r"(```.*?```|~~~.*?~~~|`[^`\n]*`)", re.DOTALL)
 _MENTION: Final = re.compile(r"(?<![\w.@/`+-])@([A-Za-z][A-Za-z0-9_-]{0,31}+)(?![\w@/])", re.ASCII)
 
 
-class Part(msgspec.Struct, frozen=True):
+class SoloMember(msgspec.Struct, frozen=True):
     """One member, as far as the union needs it: ``system`` is its prompt's text, ``soul`` its traits."""
 
     name: str
@@ -47,7 +47,7 @@ class Solo(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def solo_of(definition: WorkflowDefinition, parts: Sequence[Part], taken: Iterable[str] = ()) -> Solo:
+def solo_of(definition: WorkflowDefinition, parts: Sequence[SoloMember], taken: Iterable[str] = ()) -> Solo:
     """``definition`` with one agent, called by a name that is not ``taken``. Raises Refused where there is no union."""
     people = [part.name for part in parts if part.definition.backend == "human"]
     if people:
@@ -97,7 +97,7 @@ def addressed(text: str, members: Iterable[str], name: str) -> str:
     return "".join(pieces)
 
 
-def prompt_of(parts: Sequence[Part]) -> str:
+def prompt_of(parts: Sequence[SoloMember]) -> str:
     """The prompts of all, in the order of the file, each under its member's name; the same text stands there once."""
     texts: dict[str, list[str]] = {}
     for part in parts:
@@ -113,7 +113,7 @@ def prompt_of(parts: Sequence[Part]) -> str:
     return "\n\n".join([opening, *told])
 
 
-def _union(name: str, parts: Sequence[Part], notes: list[str]) -> AgentDefinition:
+def _union(name: str, parts: Sequence[SoloMember], notes: list[str]) -> AgentDefinition:
     definitions = [part.definition for part in parts]
     engines = [(one.backend, one.model, one.provider, one.login, one.command) for one in definitions]
     engine = max(engines, key=engines.count)
@@ -187,7 +187,7 @@ def _engine(definition: AgentDefinition) -> str:
 
 
 def _tell(
-    notes: list[str], key: str, parts: Sequence[Part], value: Callable[[AgentDefinition], object], chosen: object
+    notes: list[str], key: str, parts: Sequence[SoloMember], value: Callable[[AgentDefinition], object], chosen: object
 ) -> None:
     others = [part.name for part in parts if value(part.definition) != chosen]
     if others:
@@ -198,7 +198,7 @@ def _distinct(lists: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(item for one in lists for item in one))
 
 
-def _servers(parts: Sequence[Part]) -> dict[str, McpServer]:
+def _servers(parts: Sequence[SoloMember]) -> dict[str, McpServer]:
     found: dict[str, McpServer] = {}
     whose: dict[str, str] = {}
     for part in parts:

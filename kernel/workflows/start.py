@@ -18,12 +18,11 @@ from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.runs import StartedRun, start_run
 from kernel.store.transitions.worktrees import SHARED, TreePlan
 from kernel.store.writer import CommitWriter
-from kernel.workflows.prepare import Prepared, kickoff_names
-from kernel.workflows.setup import run_setup
+from kernel.workflows.prepare import PreparedWorkflow, kickoff_names
+from kernel.workflows.setup import plan_trees, run_setup
 from kernel.workflows.templates import write_kickoff
 from kernel.workflows.variables import needs_folder
 from kernel.workflows.workspace import followed, wants_worktrees
-from kernel.workflows.worktrees import plan_trees
 from protocol.errors import Refused
 from protocol.message import SYSTEM
 from protocol.target import find_mentions
@@ -33,7 +32,7 @@ KICKOFF_CHARACTERS: Final = 400_000
 
 
 async def start(
-    prepared: Prepared,
+    prepared: PreparedWorkflow,
     *,
     launcher: Launcher,
     writer: CommitWriter,
@@ -120,7 +119,7 @@ class _Trees:
         )
 
 
-def _make_folder(prepared: Prepared) -> None:
+def _make_folder(prepared: PreparedWorkflow) -> None:
     folder = prepared.folder
     assert folder is not None, "workspace.dir is no variable without a workspace"
     try:

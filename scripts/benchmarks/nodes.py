@@ -13,7 +13,7 @@ from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher
 from kernel.procs.node.session import NodeSession
 from kernel.procs.spec import Spec
-from kernel.services.worker_link import Link
+from kernel.services.worker_link import WorkerLink
 from protocol.ipc import Ping
 from scripts.benchmarks.figure import Figure, p50
 from scripts.benchmarks.workers import MIB, launching
@@ -46,7 +46,7 @@ async def _answers(launcher: Launcher, name: str) -> list[float]:
     """Milliseconds from a frame to its answer: the way of an entry and its go, the other way round."""
     taken: list[float] = []
     async with await launcher.spawn(Spec(attempt=name)) as handle:
-        link = Link(handle)
+        link = WorkerLink(handle)
         await link.receive()
         for number in range(TIMES):
             begin = trio.current_time()

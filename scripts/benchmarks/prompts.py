@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.memory_search import Memories
+from kernel.agents.memory_prompt import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.workspace_prompt import PromptContext, TreeContext, workspace_sections
-from kernel.policy.prompt_budget import tokens
+from kernel.policy.budget import tokens
 from kernel.rule.draft import Draft
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import Reader, open_database

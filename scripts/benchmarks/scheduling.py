@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import trio
 
-from kernel.policy.scheduling import Limits, choose
+from kernel.policy.scheduling import WorkerLimits, choose
 from kernel.rule.draft import Draft
 from kernel.store import instructions
 from kernel.store.agents import AgentSpec, put_agents
@@ -169,7 +169,7 @@ def _decisions() -> Iterator[Figure]:
 
         def decide(reader: Reader = reader) -> None:
             ready = reader.now(instructions.ready, START_MS, 32)
-            assert choose(ready, {}, Limits(32), frozenset())
+            assert choose(ready, {}, WorkerLimits(32), frozenset())
             reader.now(instructions.next_due_ms, START_MS)
             reader.now(next_due_ms, 300_000)
 

@@ -16,7 +16,7 @@ import trio
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.spec import Spec
-from kernel.services.worker_link import Link
+from kernel.services.worker_link import WorkerLink
 from protocol.ipc import Ready
 from scripts.benchmarks.figure import Figure, p50
 
@@ -48,7 +48,7 @@ async def _ready(launcher: Launcher, stack: AsyncExitStack, name: str) -> Handle
     """Start one worker and wait for its first frame."""
     handle = await stack.enter_async_context(await launcher.spawn(Spec(attempt=name)))
     with trio.fail_after(60):
-        while not isinstance(frame := await Link(handle).receive(), Ready):
+        while not isinstance(frame := await WorkerLink(handle).receive(), Ready):
             assert frame is not None, "the worker ended before it was ready"
     return handle
 

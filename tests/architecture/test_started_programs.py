@@ -81,7 +81,7 @@ PROGRAMS: Final[dict[str, Control]] = {
     "kernel/workflows/setup.py::run_check run_command": Control(
         "worker_environment", "the tree", "CHECK_SECONDS", "the trusted check's own"
     ),
-    "kernel/workflows/worktrees.py::run_steps run_command": Control(
+    "kernel/workflows/setup.py::run_steps run_command": Control(
         "worker_environment", "the tree", "the step's timeout", "the trusted step's own"
     ),
     "kernel/services/working_directory.py::Confinement.check run_command": Control(

@@ -14,7 +14,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.memory_search import Memories
+from kernel.agents.memory_prompt import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
 from kernel.agents.trust import ProjectTrust, TrustedFiles
@@ -46,17 +46,16 @@ from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import ExecLauncher
 from kernel.procs.peer import Wire, caller
 from kernel.procs.procfs import ProcessId
-from kernel.rule.installed import InstalledRules
-from kernel.services.embeddings import EmbeddingProcess, Embeddings
-from kernel.services.guard import ANSWER_SECONDS, WAKING, Guard
+from kernel.rule.evaluate import InstalledRules
+from kernel.services.embeddings import EmbeddingClient, EmbeddingProcess
+from kernel.services.guard import ANSWER_SECONDS, WAKING, MemoryGuard, Souls
 from kernel.services.landings import Landings
-from kernel.services.metrics import EventCounters
 from kernel.services.mirror import Mirror
 from kernel.services.nodes import Nodes
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
-from kernel.services.souls import Souls
-from kernel.services.supervision import ShutdownRequest
+from kernel.services.supervision import ShutdownSignal
+from kernel.services.telemetry import EventCounters
 from kernel.services.tree_work import TreeWork, WorkChecks
 from kernel.services.upgrade import Upgrade
 from kernel.services.working_directory import CliHomes
@@ -72,8 +71,8 @@ from kernel.store.transitions.lease import Leased, lease
 from kernel.store.transitions.worktrees import Worktree
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.writer import Log, Writer
+from kernel.workflows.find import Remotes
 from kernel.workflows.instruction_prompt import settings_of
-from kernel.workflows.remote import Remotes
 from kernel.workflows.setup import CheckOutcome
 from protocol.agent import AgentLimits
 from protocol.api.kernel import PruneReport, PruneRequest, UpgradeReport
@@ -362,7 +361,7 @@ async def serve_kernel(
     project = root / "project"
     log = Log(reader, writer, lambda: 1_700_000_000_000)
     recall = Recall(path=str(root / "recall-index.db"), log=log, wake=Wake())
-    guard = Guard(
+    guard = MemoryGuard(
         contexts=contexts,
         log=log,
         wake=feed.new_wake(WAKING),
@@ -429,13 +428,13 @@ async def serve_kernel(
                 retention_seconds=lambda: 60.0,
                 free_bytes=lambda: 0,
             ),
-            shutdown=cast(ShutdownRequest, shutdown),
+            shutdown=cast(ShutdownSignal, shutdown),
             upgrade=cast(Upgrade, NoUpgrade()),
         ),
         nodes=NodeAccess(cast(Nodes, NoNodes()), NodeDoor()),
         memory=MemoryAccess(
             history=recall,
-            vectors=Embeddings(
+            vectors=EmbeddingClient(
                 files=TrustedFiles(catalog, environ or {}, ProjectTrust(kept=lambda: kept(built.grants))),
                 asking=EmbeddingProcess(launcher, dict),
                 state_dir=root / "state",

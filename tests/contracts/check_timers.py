@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kernel.policy.wakeup_schedule import Decision
+from kernel.policy.timing import Decision
 from kernel.store import feed, instructions, messages, timers
 from kernel.store.agents import remove_agent, set_agent_state
 from kernel.store.feed import EventFilter

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from kernel.agents.engines import command_line, node_faults
-from kernel.agents.project import ProjectFile, parse_project
+from kernel.agents.project import ProjectFileContent, parse_project
 from tests.builders.git import IDENTITY
 from tests.e2e.far_machines import AGENT_WORKER, Ray, Slurm, Sshd, end_node_processes, program
 from tests.e2e.processes import wait_until
@@ -108,10 +108,12 @@ def test_every_file_of_the_page_is_right() -> None:
     projects = [one.text for one in files if one.path == "moniro.yaml"]
     assert len(projects) == 5
     for one in projects:
-        definition = parse_project(ProjectFile("moniro.yaml", one.encode())).definition
+        definition = parse_project(ProjectFileContent("moniro.yaml", one.encode())).definition
         assert not [fault for settings in definition.nodes.values() for fault in node_faults(settings)]
     (pod,) = (
-        parse_project(ProjectFile("moniro.yaml", one.encode())).definition.nodes for one in projects if "pod" in one
+        parse_project(ProjectFileContent("moniro.yaml", one.encode())).definition.nodes
+        for one in projects
+        if "pod" in one
     )
     line = " ".join(command_line(pod["pod"], ("node",), "fresh"))
     assert line == (

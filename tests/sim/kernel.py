@@ -13,15 +13,14 @@ import trio
 from kernel.agents.registration import register
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.operations.context import Services
-from kernel.policy.scheduling import STARVATION_MS, Limits
+from kernel.policy.scheduling import STARVATION_MS, WorkerLimits
 from kernel.procs.launcher import Launcher
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
-from kernel.services.retention import Retention
-from kernel.services.runs import Runs, concerns_no_run
+from kernel.services.runs import Retention, Runs, concerns_no_run
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import WAKING, Deadlines, Schedules
 from kernel.services.work_places import WorkPlace, WorkPlaces
@@ -94,7 +93,7 @@ class Kernel:
             reader=self.reader,
             wake=feed.new_wake(unless=leads_to_nothing),
             attempts=self.attempts,
-            limits=Limits(world.plan.workers),
+            limits=WorkerLimits(world.plan.workers),
             pressed=lambda: False,
             now_ms=self.now_ms,
         )

@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from kernel.agents.sections import hook_units, outgoing_unit
-from kernel.policy.webhooks import Verdict, key_of, signature_of
-from kernel.services.guard import Guard
+from kernel.policy.webhooks import DeliveryVerdict, key_of, signature_of
+from kernel.services.guard import MemoryGuard
 from kernel.store import webhooks
 from kernel.store.webhooks import Outcome
 from tests.builders.api import ServedKernel
@@ -29,7 +29,7 @@ async def _trust_hooks(kernel: ServedKernel) -> None:
     kernel.grants.extend(hook_units(kernel.services.files.catalog.project()))
 
 
-async def _fail_webhook(kernel: ServedKernel, verdict: Verdict) -> None:
+async def _fail_webhook(kernel: ServedKernel, verdict: DeliveryVerdict) -> None:
     writer = kernel.services.store.writer
     digests = [outgoing_unit(hook).digest for hook in kernel.services.files.catalog.project().webhooks]
     await writer.commit(webhooks.keep, digests)
@@ -39,14 +39,14 @@ async def _fail_webhook(kernel: ServedKernel, verdict: Verdict) -> None:
 
 async def _guard(kernel: ServedKernel) -> None:
     guard = kernel.services.memory.trays
-    assert isinstance(guard, Guard)
+    assert isinstance(guard, MemoryGuard)
     await guard.run_once()
 
 
 HOOKS: Final[Mapping[str, Callable[[ServedKernel], Awaitable[None]]]] = {
     "trees": ServedKernel.plan_trees,
     "trust-hooks": _trust_hooks,
-    "end-webhook": partial(_fail_webhook, verdict=Verdict("disabled")),
-    "fail-webhook": partial(_fail_webhook, verdict=Verdict("again", 5)),
+    "end-webhook": partial(_fail_webhook, verdict=DeliveryVerdict("disabled")),
+    "fail-webhook": partial(_fail_webhook, verdict=DeliveryVerdict("again", 5)),
     "guard": _guard,
 }

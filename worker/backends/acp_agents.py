@@ -2,7 +2,7 @@
 
 Any other program is started as its agent's file says, with a home of its own and nothing else. A row says what a known
 one needs to have neither the user's nor the project's settings, and to ask about all that changes something.
-Settings of the project that a program may load all the same need trust (``kernel.agents.acp``).
+Settings of the project that a program may load all the same need trust (``kernel.agents.cli_extras``).
 """
 
 import os

@@ -20,7 +20,7 @@ from kernel.operations.answer import Response, Stream
 from kernel.operations.context import Services
 from kernel.operations.operation import Actor
 from kernel.policy.access import Access
-from kernel.policy.offered_tools import offered_tools
+from kernel.policy.tools import offered_tools
 from kernel.source.diagnostics import BadDefinition
 from kernel.store.attempts import Identity
 from kernel.workflows.instruction_prompt import definition_for, situation_of

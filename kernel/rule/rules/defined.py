@@ -12,37 +12,18 @@ from typing import Final
 
 from kernel.policy import rules as policy
 from kernel.policy.rule_trigger import Trigger, trigger_of
-from kernel.policy.rules import (
-    FUEL,
-    NEEDED,
-    VERBS,
-    Done,
-    Occasion,
-    Step,
-    described,
-    terms_of,
-)
+from kernel.policy.rules import FUEL, NEEDED, VERBS, Done, Occasion, RuleStep, described, terms_of
 from kernel.policy.vote_texts import announced
 from kernel.policy.voting import ProposalOpened, with_defaults
-from kernel.rule.draft import (
-    Draft,
-    Fact,
-    InstructionOutcome,
-    Payload,
-    ProposalEnded,
-    RuleChain,
-    RuleInvoked,
-    Wakes,
-)
-from kernel.rule.effects import Append, CountFirings, Effect, HoldRule, PlanTask, Rule, WriteRow
-from kernel.rule.view import View
+from kernel.rule.draft import Draft, Fact, InstructionOutcome, Payload, ProposalEnded, RuleChain, RuleInvoked, Wakes
+from kernel.rule.effects import Append, CountFirings, Effect, HoldRule, PlanTask, Rule, RuleView, WriteRow
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, is_personal
 from protocol.text import encode_json, one_line
 from protocol.voting import YES, ProposalTerms
 
 
-def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
+def decide(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     """Do what the rules of the fact's space say about it."""
     space, payload = fact.draft.space, fact.draft.payload
     if is_personal(space):
@@ -84,7 +65,7 @@ def _trigger(fact: Fact) -> Trigger | None:
             return trigger_of(draft.kind, draft.sender, text, fact.hops)
 
 
-def _effects(fact: Fact, done: Done, view: View) -> tuple[Effect, ...]:
+def _effects(fact: Fact, done: Done, view: RuleView) -> tuple[Effect, ...]:
     """The decided steps as effects; what is left of the fuel is shared out to the messages that it makes."""
     chain = fact.draft.chain
     depth, fuel = (0, FUEL) if chain is None else (chain.depth, chain.fuel)
@@ -107,7 +88,7 @@ def _effects(fact: Fact, done: Done, view: View) -> tuple[Effect, ...]:
     return (*effects, *(_note(fact, name, f"{why}{more}") for name, why in list(notes.items())[:1]))
 
 
-def may(step: Step, fact: Fact, view: View) -> str | None:
+def may(step: RuleStep, fact: Fact, view: RuleView) -> str | None:
     """Return why the author of the rule may not do ``step`` any more; None where it may.
 
     A rule that was defined by a grant derives from that: it counts while its author has one of ``rules``.
@@ -130,7 +111,7 @@ def _note(fact: Fact, rule: str, why: str) -> Effect:
     return Append(Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text, hops=fact.hops))
 
 
-def _done(fact: Fact, step: Step, link: RuleChain, view: View) -> Iterable[Effect]:
+def _done(fact: Fact, step: RuleStep, link: RuleChain, view: RuleView) -> Iterable[Effect]:
     action, author = step.action, step.stranger or (SYSTEM if step.rule.author_key is None else step.rule.author)
     if action is None:
         would = policy.invoke((step.rule,), step.rule, step.occasion, granted=True).steps
@@ -181,7 +162,7 @@ def _say(
     return Append(draft)
 
 
-def _gate(fact: Fact, step: Step, would: Sequence[Step]) -> ProposalOpened:
+def _gate(fact: Fact, step: RuleStep, would: Sequence[RuleStep]) -> ProposalOpened:
     rule, requires = step.rule, step.rule.spec.requires
     assert requires is not None, rule.spec.name
     electors = tuple(dict.fromkeys(requires.from_))
@@ -201,7 +182,7 @@ def _gate(fact: Fact, step: Step, would: Sequence[Step]) -> ProposalOpened:
     )
 
 
-def _unique(fact: Fact, step: Step, what: str) -> str:
+def _unique(fact: Fact, step: RuleStep, what: str) -> str:
     trigger, rule = step.occasion.trigger, step.rule
     words = (
         rule.number, rule.version, rule.fired, fact.hops, trigger.watched, trigger.sender, trigger.text,

@@ -1,4 +1,5 @@
-"""Routing: who hears a message and who is woken by it; the reply that work leaves, and the notice of its failure.
+"""Routing: who hears a message and who is woken by it; the reply that work leaves, and the notice of its failure; the
+start of a workflow, and wakeups by a schedule. Pure.
 
 A message without a direct addressee and without a mention wakes nobody. Nobody wakes itself. Where a limit of the
 workflow holds, whoever would be woken gets the work all the same, but it waits until somebody continues the workflow.
@@ -10,10 +11,16 @@ shared of a memory nobody: whom it is shared with finds it in the inbox.
 
 Members are woken by a proposal as by a mention. Its creator is woken by the result unless its own call brought that
 about: then the answer to the call says so.
+
+A schedule wakes its agent in the background, in the workspace it names if that runs, else at home: its personal space,
+or the workspace of the workflow whose file has the schedule. A workspace that a limit holds is left alone: work that no
+person requested must not pile up there.
 """
 
 from collections.abc import Mapping
 from typing import Final
+
+import msgspec
 
 from kernel.policy.voting import ProposalOpened, check_terms
 from kernel.rule.assignment import (
@@ -28,14 +35,27 @@ from kernel.rule.assignment import (
     no_channel,
     not_running,
 )
-from kernel.rule.draft import Draft, Fact, InstructionOutcome, ProposalEnded, Wakes
-from kernel.rule.effects import Append, Deliver, Effect, OpenProposal, Rule, WriteRow
-from kernel.rule.view import View, Workspace
+from kernel.rule.draft import Draft, Fact, GuardAsked, InstructionOutcome, ProposalEnded, RunSpec, Wakes, WakeupDue
+from kernel.rule.effects import (
+    Append,
+    Assign,
+    Effect,
+    InboxDelivery,
+    LimitRun,
+    OpenProposal,
+    Rule,
+    RuleView,
+    RunningWorkspace,
+    SetMembers,
+    StartRun,
+    WriteRow,
+)
 from protocol.errors import Refused
-from protocol.instruction import Status, WaitReason
+from protocol.instruction import Lane, Status, WaitReason
 from protocol.message import HOOK, SYSTEM, TEXT_LIMIT_BYTES, TOO_LARGE_HINT, USER
-from protocol.names import AgentKey, AgentName, is_below, is_personal, place_of, split_space
+from protocol.names import AgentKey, AgentName, is_below, is_personal, name_of, place_of, split_space, workflow_space
 from protocol.target import find_mentions, limit_mentions
+from protocol.workflow import RunLimits
 
 NOTICES: Final[Mapping[Status, str]] = {
     "failed": "failed and is not tried again",
@@ -45,7 +65,7 @@ NOTICES: Final[Mapping[Status, str]] = {
 """How each end reads. One that is not listed is not announced."""
 
 
-def decide_failure(fact: Fact, view: View) -> tuple[Effect, ...]:
+def decide_failure(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     """Append the notice: who, which instruction, class and cause."""
     outcome = fact.draft.payload
     if not isinstance(outcome, InstructionOutcome) or outcome.status not in NOTICES or _told(fact, outcome, view):
@@ -55,7 +75,7 @@ def decide_failure(fact: Fact, view: View) -> tuple[Effect, ...]:
     return (Append(Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text)),)
 
 
-def _told(fact: Fact, outcome: InstructionOutcome, view: View) -> bool:
+def _told(fact: Fact, outcome: InstructionOutcome, view: RuleView) -> bool:
     if fact.cause is None or outcome.cause is None:
         return False
     before = view.wakeup_before(fact.cause)
@@ -65,7 +85,7 @@ def _told(fact: Fact, outcome: InstructionOutcome, view: View) -> bool:
 FAILURE: Final = Rule(name="failure", kinds=frozenset({"done", "failed"}), decide=decide_failure)
 
 
-def decide_reply(fact: Fact, _view: View) -> tuple[Effect, ...]:
+def decide_reply(fact: Fact, _view: RuleView) -> tuple[Effect, ...]:
     """Append the reply, unless the agent had nothing to say."""
     if not isinstance(fact.draft.payload, InstructionOutcome) or not fact.draft.payload.text.strip():
         return ()
@@ -77,7 +97,7 @@ def decide_reply(fact: Fact, _view: View) -> tuple[Effect, ...]:
 REPLY: Final = Rule(name="reply", kinds=frozenset({"done"}), decide=decide_reply)
 
 
-def decide_mentions(fact: Fact, view: View) -> tuple[Effect, ...]:
+def decide_mentions(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     """Deliver and assign the message. Raises Refused."""
     if fact.draft.kind == "said" and len(fact.draft.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
         raise Refused("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", TOO_LARGE_HINT)
@@ -89,7 +109,7 @@ def decide_mentions(fact: Fact, view: View) -> tuple[Effect, ...]:
     return _workspace(fact, workspace, view)
 
 
-def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
+def _personal(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     if fact.draft.asks:
         raise check_recipient(fact.draft.space)
     if fact.draft.sender != USER and not fact.draft.sender.startswith(HOOK):
@@ -101,7 +121,7 @@ def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
     return assign(key, name, "immediate", fact.hops, continues=continues(fact, key, view))
 
 
-def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ...]:
+def _workspace(fact: Fact, workspace: RunningWorkspace, view: RuleView) -> tuple[Effect, ...]:
     if fact.speaker is not None and not workspace.has_channel:
         if fact.draft.kind == "reply":
             return ()
@@ -129,20 +149,20 @@ def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ..
         effects.extend(_address(fact, key, name, view, waits_for))
     for key, name in named.items():
         effects.extend(
-            (Deliver(key, AgentName(name)),)
+            (InboxDelivery(key, AgentName(name)),)
             if name in over
             else assign(key, name, "immediate", fact.hops, joins=True, waits_for=waits_for)
         )
     return (*effects, *(() if limit is None else limited(fact.draft.space, workspace, limit)))
 
 
-def _address(fact: Fact, key: AgentKey, name: str, view: View, waits_for: WaitReason | None) -> tuple[Effect, ...]:
+def _address(fact: Fact, key: AgentKey, name: str, view: RuleView, waits_for: WaitReason | None) -> tuple[Effect, ...]:
     if fact.draft.asks:
         return assign(key, name, "immediate", fact.hops, waits_for=waits_for, asked_by=fact.cause)
     return assign(key, name, "normal", fact.hops, waits_for=waits_for, continues=continues(fact, key, view))
 
 
-def _mentioned(fact: Fact, view: View) -> dict[AgentKey, str]:
+def _mentioned(fact: Fact, view: RuleView) -> dict[AgentKey, str]:
     """Members mentioned, in order; not the speaker, nor, by its final reply, whom it addressed before or who asked."""
     names = find_mentions(fact.draft.text) if fact.draft.mentions is None else fact.draft.mentions
     if not names:
@@ -161,17 +181,17 @@ def _mentioned(fact: Fact, view: View) -> dict[AgentKey, str]:
 ROUTING: Final = Rule(name="routing", kinds=frozenset({"kickoff", "said", "reply"}), decide=decide_mentions)
 
 
-def decide_document(fact: Fact, view: View) -> tuple[Effect, ...]:
+def decide_document(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     """Wake those that a suggestion is for, as a mention does; who is only named finds it in the inbox."""
     workspace = view.workspace(fact.draft.space)
     if workspace is None:
         return ()
     told = _members(fact, fact.draft.mentions or (), view)
     woken = assign_mentioned(fact, workspace, _members(fact, fact.draft.to, view))
-    return (*(Deliver(key, AgentName(name)) for key, name in told), *woken)
+    return (*(InboxDelivery(key, AgentName(name)) for key, name in told), *woken)
 
 
-def _members(fact: Fact, names: tuple[str, ...], view: View) -> tuple[tuple[AgentKey, str], ...]:
+def _members(fact: Fact, names: tuple[str, ...], view: RuleView) -> tuple[tuple[AgentKey, str], ...]:
     keys = ((view.member(fact.draft.space, name), name) for name in names)
     return tuple((key, name) for key, name in keys if key is not None and key != fact.speaker)
 
@@ -183,7 +203,7 @@ MOST_OPEN: Final = 16
 """In one space: each wakes all members."""
 
 
-def decide_proposal(fact: Fact, view: View) -> tuple[Effect, ...]:
+def decide_proposal(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
     """Open a proposal, or wake the creator of one. Raises Refused."""
     match fact.draft.payload:
         case ProposalOpened() as opened:
@@ -196,7 +216,7 @@ def decide_proposal(fact: Fact, view: View) -> tuple[Effect, ...]:
             return ()
 
 
-def _open(fact: Fact, opened: ProposalOpened, view: View) -> tuple[Effect, ...]:
+def _open(fact: Fact, opened: ProposalOpened, view: RuleView) -> tuple[Effect, ...]:
     space = fact.draft.space
     if is_personal(space):
         text = f"nobody votes in {space}: it is between {split_space(space)[1]} and the user"
@@ -223,7 +243,7 @@ def _open(fact: Fact, opened: ProposalOpened, view: View) -> tuple[Effect, ...]:
     return (WriteRow(row), *assign_mentioned(fact, workspace, others))
 
 
-def _call_creator(fact: Fact, creator: Wakes, view: View) -> tuple[Effect, ...]:
+def _call_creator(fact: Fact, creator: Wakes, view: RuleView) -> tuple[Effect, ...]:
     workspace = view.workspace(fact.draft.space)
     if workspace is None:
         return ()
@@ -235,3 +255,93 @@ def _call_creator(fact: Fact, creator: Wakes, view: View) -> tuple[Effect, ...]:
 
 
 PROPOSAL: Final = Rule(name="ballot", kinds=frozenset({"proposal", "resolved"}), decide=decide_proposal)
+
+
+def decide_wakeup(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
+    """Wake the agent here, or where it would rather be; a guard here, in its own space; whose space is closed here."""
+    due = fact.draft.payload
+    if isinstance(due, GuardAsked):
+        return _wake(due.agent, name_of(due.agent), fact.hops, "immediate" if due.waited_for else "background")
+    if isinstance(due, Wakes):
+        workspace = view.workspace(fact.draft.space)
+        return () if workspace is None else assign_mentioned(fact, workspace, ((due.agent, due.name),))
+    if not isinstance(due, WakeupDue):
+        return ()
+    elsewhere = None if due.workspace is None else _running(due.agent, due.workspace, view)
+    if elsewhere is not None and elsewhere != fact.draft.space:
+        there = WakeupDue(agent=due.agent)
+        return (
+            Append(Draft(kind="due", space=elsewhere, sender=fact.draft.sender, text=fact.draft.text, payload=there)),
+        )
+    if is_personal(fact.draft.space):
+        return _wake(due.agent, split_space(fact.draft.space)[1], fact.hops) if view.agent_exists(due.agent) else ()
+    return _in_workspace(fact, due.agent, view)
+
+
+def _running(agent: AgentKey, wanted: str, view: RuleView) -> str | None:
+    """The space that ``wanted`` means: without a tag any that runs with the agent in it, ``main`` first."""
+    workflow, _, tag = wanted.partition(":")
+    spaces = [seat.space for seat in view.seats(agent, workflow)]
+    return next((space for space in spaces if not tag or place_of(space) == workflow_space(workflow, tag)), None)
+
+
+def _in_workspace(fact: Fact, agent: AgentKey, view: RuleView) -> tuple[Effect, ...]:
+    workspace = view.workspace(fact.draft.space)
+    if workspace is None or workspace.limited:
+        return ()
+    name = next((seat.name for seat in view.seats(agent, workspace.name) if seat.space == fact.draft.space), None)
+    if name is None:
+        return ()
+    if workspace.assigned >= workspace.instructions_limit:
+        target = f"@{workspace.name}:{workspace.tag}"
+        text = (
+            f"the limit of {workspace.instructions_limit} instructions is reached: schedules wake nobody until "
+            f"somebody continues it (awk continue {target})"
+        )
+        notice = Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text)
+        return (WriteRow(LimitRun(space=fact.draft.space, by="instructions")), Append(notice))
+    return _wake(agent, name, fact.hops)
+
+
+def _wake(agent: AgentKey, name: str, hops: int, lane: Lane = "background") -> tuple[Effect, ...]:
+    return (Assign(agent, AgentName(name), lane, hops), InboxDelivery(agent, AgentName(name)))
+
+
+WAKEUP: Final = Rule(name="wakeup", kinds=frozenset({"due"}), decide=decide_wakeup)
+
+
+class _Limited(msgspec.Struct, frozen=True):
+    limits: RunLimits = RunLimits()
+
+
+_definition: Final = msgspec.json.Decoder(_Limited)
+
+
+def decide_workflow(fact: Fact, view: RuleView) -> tuple[Effect, ...]:
+    """Start the workflow of the fact's space; other status messages change nothing. Raises Refused."""
+    match fact.draft.payload:
+        case RunSpec() as started:
+            if view.workspace(fact.draft.space) is not None:
+                hint = f"stop it first: awk stop @{started.name}:{started.tag}"
+                raise Refused("already_running", f"{place_of(fact.draft.space)} is already running", hint)
+            limits = _definition.decode(started.definition).limits
+            begin = StartRun(space=fact.draft.space, spec=started, limits=limits)
+            kickoff: tuple[Effect, ...]
+            if not started.kickoff:
+                kickoff = ()
+            else:
+                draft = Draft(
+                    kind="kickoff",
+                    space=fact.draft.space,
+                    sender=SYSTEM,
+                    text=started.kickoff,
+                    to=started.kickoff_to,
+                    mentions=started.kickoff_mentions,
+                )
+                kickoff = (Append(draft),)
+            return (WriteRow(begin), WriteRow(SetMembers(space=fact.draft.space, members=started.members)), *kickoff)
+        case _:
+            return ()
+
+
+WORKFLOW: Final = Rule(name="workflow", kinds=frozenset({"status"}), decide=decide_workflow)

@@ -8,8 +8,8 @@ from kernel.rule.draft import Draft, Fact, TaskGiven
 from kernel.rule.effects import (
     Assign,
     CountFirings,
-    Deliver,
     HoldRule,
+    InboxDelivery,
     LimitRun,
     OpenProposal,
     PlanTask,
@@ -60,13 +60,13 @@ class EffectWriter:
         self.not_woken: list[str] = []
         self._tx = tx
 
-    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> list[Draft]:
+    def record(self, fact: Fact, effects: tuple[InboxDelivery | Assign | WriteRow, ...]) -> list[Draft]:
         """One message, its effects, and the events that tell of them. Returns what is to be said of the effects."""
-        deliveries: list[Deliver] = []
+        deliveries: list[InboxDelivery] = []
         assigns: list[Assign] = []
         said: list[Draft] = []
         for effect in effects:
-            if type(effect) is Deliver:
+            if type(effect) is InboxDelivery:
                 deliveries.append(effect)
             elif type(effect) is Assign:
                 assigns.append(effect)

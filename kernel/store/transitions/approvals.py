@@ -4,7 +4,7 @@ from typing import Final, cast
 
 import msgspec
 
-from kernel.policy.approvals import Decision, State, matches
+from kernel.policy.tools import Decision, State, matches
 from kernel.rule.draft import Author, Draft, Fact
 from kernel.store.approvals import Call, Named, put_decision, put_request, put_rule, tell_request, update_wait
 from kernel.store.attempts import Held, held, use

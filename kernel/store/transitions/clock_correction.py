@@ -3,14 +3,14 @@
 Where the machine has not been booted since, it is known by how much: every time that still matters moves along, so a
 clock that was set while no kernel ran changes no wait, no floor and no window (promises P2, P12, P21). Otherwise only
 a clock that was put back can be noticed: what waits keeps its wait (fault TF14) but begins it anew (fault TF01).
-What has ended keeps its stamps, for they are shown; ``skipped`` says how they are to be read (kernel.policy.retention).
+What has ended keeps its stamps, for they are shown; ``skipped`` says how they are to be read (kernel.policy.timing).
 """
 
 from typing import Final
 
 import msgspec
 
-from kernel.policy.retention import unseen
+from kernel.policy.timing import unseen
 from kernel.store.transaction import Transaction
 
 LONGEST_BACKOFF_MS: Final = 30_000

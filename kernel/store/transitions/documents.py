@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from kernel.policy.documents import (
-    Change,
+    DocumentChange,
+    DocumentState,
     NextVersion,
-    Standing,
     check_file,
     check_judge,
     check_writer,
@@ -46,7 +46,7 @@ def change(
     tx: Transaction,
     space: str,
     file: str | None,
-    asked: Change,
+    asked: DocumentChange,
     reason: str = "",
     *,
     author: Author | None = None,
@@ -97,14 +97,14 @@ _VERBS: Final = {
 
 
 def _following(
-    tx: Transaction, space: str, file: str, document: StoredDocument | None, asked: Change
+    tx: Transaction, space: str, file: str, document: StoredDocument | None, asked: DocumentChange
 ) -> NextVersion | None:
     """Return what follows. Raises Refused, also where there is no room for one more document."""
 
     def text_of(version: int) -> str:
         return "" if document is None else "\n".join(documents.lines_at(tx.conn, document, version))
 
-    now = Standing(0, None) if document is None else Standing(document.version, document.text)
+    now = DocumentState(0, None) if document is None else DocumentState(document.version, document.text)
     following = next_version(file, asked, now, text_of)
     if following is not None and now.text is None:
         there = documents.files(tx.conn, space)
@@ -278,8 +278,8 @@ def suggest(
     base = version if since is None else since
     old = [] if document is None else documents.lines_at(tx.conn, document, base)
     # As it would be, if nothing happened meanwhile: it has to fit, and to change something.
-    standing = Standing(base, "\n".join(old) if old else None)
-    if next_version(name, Change("write", content, base), standing, lambda _: "") is None:
+    standing = DocumentState(base, "\n".join(old) if old else None)
+    if next_version(name, DocumentChange("write", content, base), standing, lambda _: "") is None:
         raise Refused("bad_request", f"that is the text of {name} already", "suggest what should be different")
     identifier = add_suggestion(tx, space, name, base, content, who.name, who.number, reason)
     owner = here.owner(name)
@@ -326,7 +326,7 @@ def accept(
 
 def _accepted(tx: Transaction, space: str, name: str, row: SuggestionInfo, by: Speaker, reason: str) -> SuggestionMade:
     document = documents.find(tx.conn, space, row.file)
-    following = _following(tx, space, row.file, document, Change("write", row.content, row.since))
+    following = _following(tx, space, row.file, document, DocumentChange("write", row.content, row.since))
     if following is None:
         assert document is not None, "nothing is no document"
         version, said = document.version, _say(tx, space, by, f"[DOC_SUGGEST] {name} is in {row.file} already", row)

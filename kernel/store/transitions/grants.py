@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from kernel.policy.grants import Authority, Refusal, Terms, Wanted, authority, delegation
+from kernel.policy.grants import Authority, GrantTerms, WantedGrant, authority, delegation
 from kernel.rule.draft import Author, Draft
 from kernel.store import agents, grants, workflows
 from kernel.store.attempts import held
@@ -86,7 +86,7 @@ def no_authority(name: str, scope: str) -> Refused:
 def give(
     tx: Transaction,
     space: str,
-    wanted: Wanted,
+    wanted: WantedGrant,
     to: str,
     *,
     author: Author | None = None,
@@ -104,16 +104,13 @@ def give(
         raise Refused("bad_request", f"it would end at {rfc3339(wanted.until_ms)}, which is over")
     if who.held is None or author is None:
         record = None if is_personal(space) else workflows.latest(tx.conn, space)
-        run, terms = None if record is None else record.id, Terms(None, None, wanted.until_ms)
+        run, terms = None if record is None else record.id, GrantTerms(None, None, wanted.until_ms)
     else:
         if receiver.key == who.held.agent:
             raise Refused("bad_request", "what you give to yourself you have already", "name a colleague")
         own = grants.standing(tx.conn, who.held.number, author.epoch)
         run, book = own.run, grants.book(tx.conn, who.held.agent, space, own.run)
-        decided = delegation(book, who.held.agent, own.scopes, wanted, tx.now_ms)
-        if isinstance(decided, Refusal):
-            raise Refused("forbidden", *decided)
-        terms = decided
+        terms = delegation(book, who.held.agent, own.scopes, wanted, tx.now_ms)
     if grants.is_full(tx.conn, space):
         raise Refused("conflict", f"{grants.LIMIT} grants stand in {place_of(space)}", "revoke some of them")
     row = _row(who, space, run, receiver, wanted.scope, terms)
@@ -150,7 +147,7 @@ def answer(tx: Transaction, space: str, request: str, *, author: Author, call_ke
         raise Refused("forbidden", "nobody approves its own call", "a person can: awk pending lists it to them")
     approvals.expire(tx)
     approvals.decide(tx, number, "granted", who.name)
-    terms = Terms(None, None if warrant is None else warrant.line[0], None)
+    terms = GrantTerms(None, None if warrant is None else warrant.line[0], None)
     kept = _row(who, space, own.run, receiver, None, terms)
     grant = grant_id(grants.insert(tx, msgspec.structs.replace(kept, approval=number, uses=1, used=1)))
     text = f"[GRANT] {grant}: the call that {receiver.name} asked for with {approval_id(number)} may be made"
@@ -196,7 +193,7 @@ def _member(tx: Transaction, space: str, name: str) -> Receiver:
 
 
 def _row(
-    who: Speaker, space: str, run: int | None, receiver: Receiver, scope: Scope | None, terms: Terms
+    who: Speaker, space: str, run: int | None, receiver: Receiver, scope: Scope | None, terms: GrantTerms
 ) -> GrantRecord:
     return GrantRecord(
         number=0,

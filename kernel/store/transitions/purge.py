@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, cast
 
 import apsw
 
-from kernel.policy.provenance import Traces
+from kernel.policy.provenance import ProvenanceMarks
 from kernel.store import agents
 from kernel.store.holdings import HOLDINGS
 from kernel.store.mirrors import mark_redo
@@ -176,7 +176,7 @@ class Wiped(NamedTuple):
     paused: bool
 
 
-def purge(tx: Transaction, key: AgentKey, traces: Traces) -> Wiped:
+def purge(tx: Transaction, key: AgentKey, traces: ProvenanceMarks) -> Wiped:
     """Remove what holds items of the agent ``key``. Once it is committed no byte of them is left but in what is told.
 
     Raises Refused (conflict) while the agent is at work, or somebody has them before its eyes.

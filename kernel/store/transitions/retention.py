@@ -11,7 +11,7 @@ from typing import Final, cast
 
 import apsw
 
-from kernel.policy.retention import ClockJump
+from kernel.policy.timing import ClockJump
 from kernel.store.holdings import OF_INSTRUCTION
 from kernel.store.mirrors import mark_redo
 from kernel.store.rows import Sql

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
 from kernel.policy import spaces as policy
-from kernel.policy.spaces import Refusal, RunSpaces
+from kernel.policy.spaces import RunSpaces
 from kernel.rule.assignment import channel_of, not_running
 from kernel.rule.draft import Author, Draft
 from kernel.store import spaces, workflows
@@ -50,8 +50,6 @@ def open_space(
         opened=spaces.opened_in(tx.conn, space, run),
     )
     members = policy.members_of_new(who.name, wanted.name, wanted.members, known)
-    if isinstance(members, Refusal):
-        raise Refused(*members)
     assert who.held is not None, "an author holds an instruction"
     opened = spaces.insert(tx, space, wanted.name, run, who.name, who.held.agent, who.held.number)
     spaces.add_members(tx, opened, space, members)
@@ -63,7 +61,7 @@ def change_members(
     tx: Transaction,
     space: str,
     name: str,
-    change: policy.Change,
+    change: policy.MembershipChange,
     *,
     author: Author | None = None,
     call_key: str | None = None,
@@ -80,10 +78,7 @@ def change_members(
         raise missing(name)
     there = spaces.members(tx.conn, row.space)
     caller = None if who.held is None else who.name
-    decided = policy.change_of_members(caller, row.opener, there, change, spaces.members(tx.conn, row.base))
-    if isinstance(decided, Refusal):
-        raise Refused(*decided)
-    added, removed = decided
+    added, removed = policy.change_of_members(caller, row.opener, there, change, spaces.members(tx.conn, row.base))
     if not added and not removed:
         return who.keep(tx, SpaceInfo(space=place_of(row.space), name=name, members=there, message_id=None))
     spaces.add_members(tx, row.space, row.base, added)

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from kernel.agents import memory_prompt
 from kernel.agents.memory_prompt import LISTED, TRIED, Known, memory_parts
-from kernel.agents.prompt import Prompt, assemble, joined_text
+from kernel.agents.prompt import AssembledPrompt, assemble, joined_text
 from kernel.agents.workspace_prompt import PromptContext
-from kernel.policy.prompt_budget import tokens
+from kernel.policy.budget import tokens
 from protocol.agent import AgentDefinition, Memory
 from protocol.agent_memory import CLASSES, Entry, Item, Note, Source, SourceClass
 from protocol.memory_files import StoredEntry
@@ -24,7 +24,7 @@ def item(
     return StoredEntry(Entry(key, value, source=Source(messages, kind, by)), "working.yaml", 1, written)
 
 
-def told(known: Known, budget: int = 2000) -> Prompt:
+def told(known: Known, budget: int = 2000) -> AssembledPrompt:
     """The prompt of somebody who knows that."""
     definition = AgentDefinition(name="alice", memory=Memory(budget=budget), soul={"role": "reviewer"})
     memory = memory_parts(definition.memory, known, TOOLS)

@@ -7,8 +7,7 @@ import pytest
 
 from kernel.agents import context_files
 from kernel.agents.catalog import Catalog
-from kernel.agents.memory_prompt import NOTES, Known
-from kernel.agents.memory_search import FOUND, ITEMS, Memories
+from kernel.agents.memory_prompt import ITEMS, MOST_FOUND, NOTES, Known, Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.source import safe_paths
 from protocol.agent import Memory
@@ -98,7 +97,7 @@ def test_what_is_new_comes_before_what_is_old(house: House) -> None:
 def test_a_search_looks_at_so_many_items_however_many_there_are(house: House) -> None:
     lines = [f"k{number}: deploy number {number} of the host\n" for number in range(2 * ITEMS)]
     house.write("memory/working.yaml", "".join([*lines, "rare: a host with a zebra\n"]))
-    assert len(house.found("deploy")) <= FOUND
+    assert len(house.found("deploy")) <= MOST_FOUND
     assert house.found("deploy the zebra")[0] == "rare"
 
 

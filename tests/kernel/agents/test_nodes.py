@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.agents.engines import ENGINES, RAY_RELAY, command_line, engine_environment, engine_of, node_faults
-from kernel.agents.project import ProjectFile, parse_project
+from kernel.agents.project import ProjectFileContent, parse_project
 from kernel.agents.sections import address_of, node_units
 from kernel.source.diagnostics import BadDefinition
 from protocol.project import NodeSettings, ProjectDefinition
@@ -30,7 +30,7 @@ def made(via: str, **more: object) -> NodeSettings:
 
 
 def parsed(text: str) -> ProjectDefinition:
-    return parse_project(ProjectFile("moniro.yaml", text.encode())).definition
+    return parse_project(ProjectFileContent("moniro.yaml", text.encode())).definition
 
 
 @pytest.mark.parametrize("via", SOUND)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kernel.agents.project_rules import FOLDERS, MAX_RULES_BYTES, nested_rules, rules_of
 from kernel.agents.prompt import assemble
 from kernel.agents.resources import resources_of
+from kernel.agents.skills import FOLDERS, MAX_RULES_BYTES, nested_rules, rules_of
 from kernel.agents.trust import agent_units
 from kernel.agents.workspace_prompt import PromptContext
 from kernel.source.diagnostics import BadDefinition

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.agents.prompt import THREAD_CHARACTERS, Prompt, assemble
+from kernel.agents.prompt import THREAD_CHARACTERS, AssembledPrompt, assemble
 from kernel.agents.workspace_prompt import PromptContext, TreeContext
 from kernel.store.entries import INLINE_BYTES
 from protocol.agent import AgentDefinition, Context
@@ -28,7 +28,7 @@ def said(seq: int, sender: str, text: str, kind: MessageKind = "said") -> Messag
 
 def prompt(
     scene: PromptContext, *thread: Message, message: Message, definition: AgentDefinition | None = None
-) -> Prompt:
+) -> AssembledPrompt:
     return assemble(definition or AgentDefinition(name="alice"), "You are Alice.", scene, thread, message)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec import inspect as mi
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.project import ProjectFile, parse_project
+from kernel.agents.project import ProjectFileContent, parse_project
 from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import load_workflow
 from protocol import yaml_writer
@@ -214,7 +214,7 @@ def _load_workflow(catalog: Catalog, data: bytes) -> msgspec.Struct:
 
 
 def _load_project(catalog: Catalog, data: bytes) -> msgspec.Struct:
-    parsed = parse_project(ProjectFile("moniro.yaml", data))
+    parsed = parse_project(ProjectFileContent("moniro.yaml", data))
     for errors in parsed.broken.values():
         raise BadDefinition(errors)
     return parsed.definition

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.agents.project import ProjectFile, parse_project
+from kernel.agents.project import ProjectFileContent, parse_project
 from kernel.agents.sections import header_fields, may_reach, otel_units, traces_url
 from kernel.source.diagnostics import BadDefinition
 from protocol.project import OtelSettings
@@ -23,7 +23,7 @@ SOUND = "otel: {endpoint: 'https://otel.example', headers: {authorization: $AUTH
 )
 def test_every_choice_is_a_demand_of_its_own(old: str, new: str) -> None:
     sound, changed = (
-        otel_units(parse_project(ProjectFile("moniro.yaml", text.encode())).definition)
+        otel_units(parse_project(ProjectFileContent("moniro.yaml", text.encode())).definition)
         for text in (SOUND, SOUND.replace(old, new))
     )
     assert sound[0].digest != changed[0].digest
@@ -44,7 +44,7 @@ def test_every_choice_is_a_demand_of_its_own(old: str, new: str) -> None:
 )
 def test_mistakes_are_told_at_their_place(old: str, new: str, where: str) -> None:
     with pytest.raises(BadDefinition) as told:
-        parse_project(ProjectFile("moniro.yaml", SOUND.replace(old, new).encode()))
+        parse_project(ProjectFileContent("moniro.yaml", SOUND.replace(old, new).encode()))
     assert [error.where for error in told.value.errors] == [where]
 
 

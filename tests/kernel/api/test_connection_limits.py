@@ -13,7 +13,7 @@ import trio.testing
 
 from kernel.api import requests
 from kernel.api.server import HttpServer
-from kernel.policy import connections
+from kernel.policy import access
 from protocol.discovery import BODY_LIMIT_BYTES
 from tests.builders.api import TOKEN, ServedKernel, serve_kernel
 from tests.kernel.api.client import Wire, connected
@@ -26,8 +26,8 @@ LIMIT = 8
 @pytest.fixture
 async def crowded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[ServedKernel]:
     """A kernel with room for few."""
-    monkeypatch.setattr(connections, "STRANGERS_LIMIT", LIMIT)
-    monkeypatch.setattr(connections, "EACH_ATTEMPT_LIMIT", LIMIT)
+    monkeypatch.setattr(access, "STRANGERS_LIMIT", LIMIT)
+    monkeypatch.setattr(access, "EACH_ATTEMPT_LIMIT", LIMIT)
     async with serve_kernel(tmp_path) as built:
         yield built
 
@@ -125,7 +125,7 @@ async def test_without_descriptors_we_wait_and_accept_again(
             raise AssertionError
 
     ours, theirs = socket.socketpair()
-    server = HttpServer(cast("object", None), connections.shares(1024))  # type: ignore[arg-type]
+    server = HttpServer(cast("object", None), access.shares(1024))  # type: ignore[arg-type]
     served = trio.Event()
 
     async def serve(stream: trio.SocketStream, begun: bytes = b"", node: str = "") -> None:

@@ -8,7 +8,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from kernel.policy.metrics import BOUNDS_SECONDS, COUNTED, LABEL_CHARACTERS, OTHER, SERIES, CounterKey, Durations, count
-from kernel.services.metrics import EventCounters
+from kernel.services.telemetry import EventCounters
 from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal

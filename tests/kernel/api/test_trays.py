@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kernel.services.guard import Guard
+from kernel.services.guard import MemoryGuard
 from tests.builders.api import REVIEW, ServedKernel
 from tests.kernel.api.mcp.rpc import call
 
@@ -36,7 +36,7 @@ async def ended_run(kernel: ServedKernel, tmp_path: Path, text: str) -> str:
 
 async def settle(kernel: ServedKernel) -> None:
     guard = kernel.services.memory.trays
-    assert isinstance(guard, Guard)
+    assert isinstance(guard, MemoryGuard)
     await guard.run_once()
 
 

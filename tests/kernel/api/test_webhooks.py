@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import force_setattr, replace
 
 from kernel.agents.sections import outgoing_unit
-from kernel.policy.webhooks import LASTING_TRIES, PAUSES_SECONDS, Verdict
+from kernel.policy.webhooks import LASTING_TRIES, PAUSES_SECONDS, DeliveryVerdict
 from kernel.store import webhooks
 from kernel.store.webhooks import Outcome
 from protocol.names import webhook_id
@@ -32,7 +32,7 @@ async def digests(kernel: ServedKernel) -> list[str]:
     return found
 
 
-async def fail(kernel: ServedKernel, digest: str, tries: int, verdict: Verdict) -> None:
+async def fail(kernel: ServedKernel, digest: str, tries: int, verdict: DeliveryVerdict) -> None:
     """Have a delivery fail, which had failed so often before."""
     outcome = Outcome(1, tries, verdict, "status 500")
     await kernel.services.store.writer.commit(webhooks.settle, digest, "https://one.example", [outcome], 1)
@@ -46,7 +46,7 @@ async def standing(kernel: ServedKernel) -> list[tuple[str, int]]:
 
 async def test_webhooks_are_listed_as_they_stand(kernel: ServedKernel) -> None:
     found = await digests(kernel)
-    await fail(kernel, found[0], 0, Verdict("again", 5))
+    await fail(kernel, found[0], 0, DeliveryVerdict("again", 5))
     listed = (await kernel.ask("GET", "/webhooks")).json["webhooks"]
     assert [(row["host"], row["state"], row["waiting"]) for row in listed] == [
         ("https://one.example", "told", 1), ("https://two.example", "told", 0), ("https://new.example", "unused", 0),
@@ -68,7 +68,7 @@ async def test_in_safe_mode_none_is_listed_as_told(kernel: ServedKernel) -> None
 async def test_one_that_ended_needs_a_person_and_goes_on_when_it_is_tried_again(kernel: ServedKernel) -> None:
     """410: the need names the server, and its command settles it."""
     found = await digests(kernel)
-    await fail(kernel, found[0], 0, Verdict("disabled"))
+    await fail(kernel, found[0], 0, DeliveryVerdict("disabled"))
     (need,) = (await kernel.ask("GET", "/needs")).json["items"]
     assert (need["kind"], need["id"]) == ("webhook", webhook_id(found[0]))
     assert need["text"].startswith("https://one.example wants to be told nothing")
@@ -84,7 +84,7 @@ async def test_one_that_fails_for_most_of_a_day_needs_a_person(kernel: ServedKer
     found = await digests(kernel)
     for tries in range(LASTING_TRIES):
         assert (await kernel.ask("GET", "/needs")).json["total"] == 0
-        await fail(kernel, found[1], tries, Verdict("again", PAUSES_SECONDS[tries]))
+        await fail(kernel, found[1], tries, DeliveryVerdict("again", PAUSES_SECONDS[tries]))
     (need,) = (await kernel.ask("GET", "/needs")).json["items"]
     assert "failed 8 times" in need["text"]
     assert (await standing(kernel))[1] == ("failing", 1)

@@ -11,7 +11,7 @@ from kernel.git.project_git import ProjectGit, uncommitted
 from kernel.git.repository import INCLUDE, Changed, Repository
 from kernel.git.view import View
 from kernel.store.transitions.worktrees import Worktree
-from kernel.workflows.worktrees import copy_included
+from kernel.workflows.setup import copy_included
 from protocol.errors import Refused
 from tests.kernel.git.git_project import GitProject, at, ground_in, launched, made, planned, repository
 

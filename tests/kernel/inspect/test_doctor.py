@@ -15,7 +15,7 @@ import pytest
 from kernel.agents.sections import otel_unit
 from kernel.inspect import doctor
 from kernel.inspect.collector import collector_rows
-from kernel.inspect.doctor import Findings, Program, examine
+from kernel.inspect.doctor import Findings, ProgramOnPath, examine
 from kernel.inspect.validate import validate
 from kernel.store.checkup import Checkup, check_database
 from kernel.store.database import Database
@@ -43,8 +43,8 @@ def found(tmp_path: Path, **changes: Any) -> Findings:
         used=frozenset({"sdk"}),
         confined=(),
         backends=(),
-        git=Program("/usr/bin/git", "git version 2.39.5"),
-        bubblewrap=Program("/usr/bin/bwrap", "bubblewrap 0.8.0"),
+        git=ProgramOnPath("/usr/bin/git", "git version 2.39.5"),
+        bubblewrap=ProgramOnPath("/usr/bin/bwrap", "bubblewrap 0.8.0"),
         database=None,
     )
     return msgspec.structs.replace(sound, **changes)
@@ -120,17 +120,17 @@ FAULTS: Final[dict[str, tuple[str, str, Callable[[Path], Mapping[str, Any]]]]] =
     "half an address": ("environment", "AGENT_WORKER_TOKEN is not", environ(AGENT_WORKER_URL="http://127.0.0.1:1")),
     "no home": ("environment", "HOME is not set", environ(HOME="")),
     "home is gone": ("environment", "HOME is /nowhere", environ(HOME="/nowhere")),
-    "no git": ("git", "git is not on PATH", lambda _: {"git": Program(None)}),
-    "old git": ("git", "git version 2.30.2", lambda _: {"git": Program("/usr/bin/git", "git version 2.30.2")}),
-    "dead git": ("git", "does not run: exit code 127", lambda _: {"git": Program("/g", "", "exit code 127")}),
+    "no git": ("git", "git is not on PATH", lambda _: {"git": ProgramOnPath(None)}),
+    "old git": ("git", "git version 2.30.2", lambda _: {"git": ProgramOnPath("/usr/bin/git", "git version 2.30.2")}),
+    "dead git": ("git", "does not run: exit code 127", lambda _: {"git": ProgramOnPath("/g", "", "exit code 127")}),
     "git's lock": ("git", "index.lock is old", in_git(old_lock)),
-    "no bwrap": ("sandbox", "alice asks for it", lambda _: {"confined": ("alice",), "bubblewrap": Program(None)}),
+    "no bwrap": ("sandbox", "alice asks for it", lambda _: {"confined": ("alice",), "bubblewrap": ProgramOnPath(None)}),
     "old bwrap": (
         "sandbox", "bubblewrap 0.4.1",
-        lambda _: {"confined": ("alice",), "bubblewrap": Program("/usr/bin/bwrap", "bubblewrap 0.4.1")},
+        lambda _: {"confined": ("alice",), "bubblewrap": ProgramOnPath("/usr/bin/bwrap", "bubblewrap 0.4.1")},
     ),
     "dead bwrap": (
-        "sandbox", "signal 9", lambda _: {"confined": ("alice",), "bubblewrap": Program("/bwrap", "", "signal 9")}
+        "sandbox", "signal 9", lambda _: {"confined": ("alice",), "bubblewrap": ProgramOnPath("/bwrap", "", "signal 9")}
     ),
     "home in the project": (
         "sandbox", "is the project's folder",

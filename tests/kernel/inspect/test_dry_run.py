@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.inspect.dry_run import dry_run
+from kernel.inspect.preview import dry_run
 from protocol.errors import Refused
 from tests.kernel.inspect.files import review, write
 

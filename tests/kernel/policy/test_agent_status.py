@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from kernel.policy.agent_status import AgentStatus, AgentWork, agent_status
+from kernel.policy.agent_status import AgentWork, DerivedStatus, agent_status
 
 NOW = 1_000_000
 IDLE = AgentWork(
@@ -25,21 +25,21 @@ IDLE = AgentWork(
 @pytest.mark.parametrize(
     ("work", "shown"),
     [
-        ({}, AgentStatus("idle")),
-        ({"due_ms": 0}, AgentStatus("idle")),
-        ({"live": True, "state": "paused"}, AgentStatus("running")),
-        ({"state": "error", "reason": "5 crashes in 60 s"}, AgentStatus("error", "5 crashes in 60 s")),
-        ({"state": "stopped", "resume_at_ms": NOW + 5}, AgentStatus("stopped")),
-        ({"due_ms": NOW + 5}, AgentStatus("backoff", None, NOW + 5)),
-        ({"due_ms": 0, "resume_at_ms": NOW + 5}, AgentStatus("backoff", None, NOW + 5)),
-        ({"hold_reason": "credentials", "due_ms": 0}, AgentStatus("waiting", "credentials")),
-        ({"hold_reason": "provider", "hold_until_ms": NOW + 5}, AgentStatus("waiting", "provider", NOW + 5)),
-        ({"parked_for": "budget"}, AgentStatus("waiting", "budget")),
-        ({"parked_for": "budget", "due_ms": 0}, AgentStatus("idle")),
-        ({"parked_for": "budget", "due_ms": NOW + 5}, AgentStatus("waiting", "budget")),
-        ({"parked_for": "quota", "parked_until_ms": NOW + 5}, AgentStatus("waiting", "quota", NOW + 5)),
+        ({}, DerivedStatus("idle")),
+        ({"due_ms": 0}, DerivedStatus("idle")),
+        ({"live": True, "state": "paused"}, DerivedStatus("running")),
+        ({"state": "error", "reason": "5 crashes in 60 s"}, DerivedStatus("error", "5 crashes in 60 s")),
+        ({"state": "stopped", "resume_at_ms": NOW + 5}, DerivedStatus("stopped")),
+        ({"due_ms": NOW + 5}, DerivedStatus("backoff", None, NOW + 5)),
+        ({"due_ms": 0, "resume_at_ms": NOW + 5}, DerivedStatus("backoff", None, NOW + 5)),
+        ({"hold_reason": "credentials", "due_ms": 0}, DerivedStatus("waiting", "credentials")),
+        ({"hold_reason": "provider", "hold_until_ms": NOW + 5}, DerivedStatus("waiting", "provider", NOW + 5)),
+        ({"parked_for": "budget"}, DerivedStatus("waiting", "budget")),
+        ({"parked_for": "budget", "due_ms": 0}, DerivedStatus("idle")),
+        ({"parked_for": "budget", "due_ms": NOW + 5}, DerivedStatus("waiting", "budget")),
+        ({"parked_for": "quota", "parked_until_ms": NOW + 5}, DerivedStatus("waiting", "quota", NOW + 5)),
     ],
     ids=str,
 )
-def test_the_state_of_an_agent(work: dict[str, Any], shown: AgentStatus) -> None:
+def test_the_state_of_an_agent(work: dict[str, Any], shown: DerivedStatus) -> None:
     assert agent_status(replace(IDLE, **work), NOW) == shown

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from kernel.policy.approvals import Rule, covering, matches
+from kernel.policy.tools import ApprovalRule, covering, matches
 
 COMMAND = '{"command":"git status"}'
 
@@ -40,6 +40,6 @@ def test_an_input_that_an_agent_chooses_cannot_make_it_slow() -> None:
 
 def test_the_first_rule_that_fits_counts() -> None:
     """So that the decision names one rule, the same each time."""
-    rules = (Rule(1, "x"), Rule(2, '{"command":"git *"}'), Rule(3, "*"))
+    rules = (ApprovalRule(1, "x"), ApprovalRule(2, '{"command":"git *"}'), ApprovalRule(3, "*"))
     assert covering(rules, COMMAND) == rules[1]
     assert covering(rules[:1], COMMAND) is None

@@ -14,7 +14,7 @@ from kernel.policy.circuit_breaker import (
     TRIGGERS,
     WINDOW_MS,
     Breaker,
-    Endpoint,
+    ModelEndpoint,
     abandoned,
     failed,
     hold_until_ms,
@@ -25,7 +25,7 @@ from kernel.policy.circuit_breaker import (
 )
 from protocol.errors import Cause
 
-ENDPOINT = Endpoint("anthropic", "0badcafe", "claude")
+ENDPOINT = ModelEndpoint("anthropic", "0badcafe", "claude")
 KEY = "anthropic#0badcafe"
 NOW = 1_000_000
 

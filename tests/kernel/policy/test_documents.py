@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.policy.documents import (
-    Change,
     Clashing,
+    DocumentChange,
+    DocumentOwner,
+    DocumentState,
     NextVersion,
-    Owner,
-    Standing,
     check_file,
     check_judge,
     check_writer,
@@ -62,7 +62,7 @@ def test_patterns_name_files_and_what_is_below_folders() -> None:
     ):
         assert all(covers(pattern, file) for file in yes), pattern
         assert not any(covers(pattern, file) for file in no), pattern
-    owners = (Owner("**", "scribe"), Owner("findings", "reviewer"))
+    owners = (DocumentOwner("**", "scribe"), DocumentOwner("findings", "reviewer"))
     assert [owner_of(file, owners) for file in ("notes.md", "findings/a")] == ["scribe", "reviewer"]
     assert owner_of("notes.md", owners[1:]) is None
 
@@ -90,28 +90,32 @@ def test_who_does_not_own_a_document_suggests() -> None:
         assert refused.value.code == "forbidden"
 
 
-NOW = Standing(3, BASE)
+NOW = DocumentState(3, BASE)
 
 
 @pytest.mark.promise("P37")
 @pytest.mark.parametrize(
     ("asked", "now", "becomes"),
     [
-        (Change("write", "new"), NOW, NextVersion("write", "new")),
-        (Change("write", "new", 3), NOW, NextVersion("write", "new")),
-        (Change("write", BASE, 3), NOW, None),
-        (Change("write", "new"), Standing(0, None), NextVersion("create", "new")),
-        (Change("write", "new", 4), Standing(4, None), NextVersion("create", "new")),
-        (Change("create", "new"), Standing(4, None), NextVersion("create", "new")),
-        (Change("append", "six"), NOW, NextVersion("append", f"{BASE}six")),
-        (Change("append", "six"), Standing(1, "five"), NextVersion("append", "five\nsix")),
-        (Change("append", ""), NOW, None),
-        (Change("append", "six"), Standing(0, None), NextVersion("create", "six")),
-        (Change("delete", since=3), NOW, NextVersion("delete", None)),
-        (Change("write", "zero\ntwo\nthree\nfour\n5\n", 1), NOW, NextVersion("merge", "one\ntwo\nthree\nfour\n5\n")),
+        (DocumentChange("write", "new"), NOW, NextVersion("write", "new")),
+        (DocumentChange("write", "new", 3), NOW, NextVersion("write", "new")),
+        (DocumentChange("write", BASE, 3), NOW, None),
+        (DocumentChange("write", "new"), DocumentState(0, None), NextVersion("create", "new")),
+        (DocumentChange("write", "new", 4), DocumentState(4, None), NextVersion("create", "new")),
+        (DocumentChange("create", "new"), DocumentState(4, None), NextVersion("create", "new")),
+        (DocumentChange("append", "six"), NOW, NextVersion("append", f"{BASE}six")),
+        (DocumentChange("append", "six"), DocumentState(1, "five"), NextVersion("append", "five\nsix")),
+        (DocumentChange("append", ""), NOW, None),
+        (DocumentChange("append", "six"), DocumentState(0, None), NextVersion("create", "six")),
+        (DocumentChange("delete", since=3), NOW, NextVersion("delete", None)),
+        (
+            DocumentChange("write", "zero\ntwo\nthree\nfour\n5\n", 1),
+            NOW,
+            NextVersion("merge", "one\ntwo\nthree\nfour\n5\n"),
+        ),
     ],
 )
-def test_what_follows_from_a_change(asked: Change, now: Standing, becomes: NextVersion | None) -> None:
+def test_what_follows_from_a_change(asked: DocumentChange, now: DocumentState, becomes: NextVersion | None) -> None:
     """Version 1 had another first line."""
     assert next_version("a", asked, now, lambda _: BASE.replace("one", "zero")) == becomes
 
@@ -120,18 +124,18 @@ def test_what_follows_from_a_change(asked: Change, now: Standing, becomes: NextV
 @pytest.mark.parametrize(
     ("asked", "now", "code"),
     [
-        (Change("create", "new"), NOW, "already_exists"),
-        (Change("write", "new", 9), NOW, "bad_request"),
-        (Change("write", "new", 2, strict=True), NOW, "version_conflict"),
-        (Change("write", "new", 2), NOW, "version_conflict"),
-        (Change("write", "new", 2), Standing(3, None), "version_conflict"),
-        (Change("delete", since=2), NOW, "version_conflict"),
-        (Change("delete", since=0), Standing(0, None), "not_found"),
-        (Change("write", "x" * 300_000), NOW, "too_large"),
-        (Change("append", "\n" * 19_995), NOW, "too_large"),
+        (DocumentChange("create", "new"), NOW, "already_exists"),
+        (DocumentChange("write", "new", 9), NOW, "bad_request"),
+        (DocumentChange("write", "new", 2, strict=True), NOW, "version_conflict"),
+        (DocumentChange("write", "new", 2), NOW, "version_conflict"),
+        (DocumentChange("write", "new", 2), DocumentState(3, None), "version_conflict"),
+        (DocumentChange("delete", since=2), NOW, "version_conflict"),
+        (DocumentChange("delete", since=0), DocumentState(0, None), "not_found"),
+        (DocumentChange("write", "x" * 300_000), NOW, "too_large"),
+        (DocumentChange("append", "\n" * 19_995), NOW, "too_large"),
     ],
 )
-def test_what_a_change_is_refused_for(asked: Change, now: Standing, code: str) -> None:
+def test_what_a_change_is_refused_for(asked: DocumentChange, now: DocumentState, code: str) -> None:
     with pytest.raises(Refused) as refused:
         next_version("a", asked, now, lambda _: "base\n")
     assert refused.value.code == code
@@ -144,6 +148,6 @@ def test_of_long_texts_the_places_that_clash_are_told() -> None:
     lines = [f"line {number}" for number in range(5000)]
     texts = ["\n".join([*lines[:9], word, *lines[10:]]) for word in ("base", "now", "mine")]
     with pytest.raises(Clashing) as refused:
-        next_version("a", Change("write", texts[2], 1), Standing(2, texts[1]), lambda _: texts[0])
+        next_version("a", DocumentChange("write", texts[2], 1), DocumentState(2, texts[1]), lambda _: texts[0])
     told = refused.value.conflict
     assert (told.whole, told.lines, told.base, told.current, told.yours) == (False, (10,), "base", "now", "mine")

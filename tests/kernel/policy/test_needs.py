@@ -23,7 +23,7 @@ from kernel.policy.open_items import (
     Request,
     Snapshot,
     StuckWebhook,
-    Untrusted,
+    UntrustedSchedules,
 )
 from kernel.policy.voting import Ballot
 from protocol.api.needs import Need
@@ -151,7 +151,7 @@ def every_need() -> Iterator[Need]:
             limited=(LimitedRun(run=4, space="other:pr-1", by="budget"),),
             dead=(dead, changed(dead, retriable=False)),
             dead_total=2,
-            untrusted=(Untrusted(file=".workflows/a file; rm -rf ~.yaml", count=2),),
+            untrusted=(UntrustedSchedules(file=".workflows/a file; rm -rf ~.yaml", count=2),),
             webhooks=(
                 StuckWebhook(id="w1a2b3c4d5e6f", host="https://ci.example", ended=True, tries=0),
                 StuckWebhook(id="w000000000000", host="", ended=False, tries=8),

@@ -11,7 +11,7 @@ from kernel.policy.node_states import (
     SHRINK_SECONDS,
     STEADY_SECONDS,
     TRANSITIONS,
-    Demand,
+    NodeDemand,
     NodeEvent,
     Reach,
     after,
@@ -67,7 +67,7 @@ def test_a_connection_that_held_was_no_failure(failures: int, held: float) -> No
 
 
 DEMANDS = st.builds(
-    Demand,
+    NodeDemand,
     waiting=st.integers(0, 500),
     running=st.integers(0, 500),
     each=st.integers(1, 50),
@@ -79,7 +79,7 @@ DEMANDS = st.builds(
 
 
 @given(demand=DEMANDS)
-def test_there_are_as_many_nodes_as_work_fills_within_bounds(demand: Demand) -> None:
+def test_there_are_as_many_nodes_as_work_fills_within_bounds(demand: NodeDemand) -> None:
     """Never fewer than what runs needs, as far as the bound lets it; never more than is allowed."""
     wanted = wanted_nodes(demand)
     assert demand.least <= wanted <= demand.most
@@ -87,6 +87,6 @@ def test_there_are_as_many_nodes_as_work_fills_within_bounds(demand: Demand) -> 
 
 
 @given(demand=DEMANDS)
-def test_nodes_are_given_back_only_after_a_while(demand: Demand) -> None:
+def test_nodes_are_given_back_only_after_a_while(demand: NodeDemand) -> None:
     if demand.idle_seconds < SHRINK_SECONDS and demand.nodes <= demand.most:
         assert wanted_nodes(demand) >= demand.nodes

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy.offered_tools import GUARDED, LONE, TEAM, Situation, offered_tools
+from kernel.policy.tools import GUARDED, LONE, TEAM, Situation, offered_tools
 from protocol.agent import NAMED_ONLY, SCOPES, Scope
 from protocol.tools import CONTEXT_SCOPES, CONTEXT_TOOLS, ToolScope
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kernel.policy.provenance import (
     GivenMessage,
-    Shown,
+    ShownMessages,
     ToolResult,
     chosen,
     class_of_message,
@@ -103,9 +103,9 @@ def test_a_result_is_its_tools_unless_it_says_that_it_is_less(name: str, text: s
     assert class_of_result(ToolResult(name, text)) == is_from
 
 
-def seen(trust: SourceClass, *instruction: str, thread: tuple[str, ...] = ()) -> Shown:
+def seen(trust: SourceClass, *instruction: str, thread: tuple[str, ...] = ()) -> ShownMessages:
     """What an agent was shown."""
-    return Shown(instruction, thread, trust)
+    return ShownMessages(instruction, thread, trust)
 
 
 def test_without_a_source_it_is_the_messages_of_the_instruction() -> None:

@@ -16,7 +16,7 @@ from kernel.policy.retry import (
     BootFailures,
     CrashRecord,
     PastBoot,
-    Stop,
+    StopAgent,
     after_crash,
     budget,
     in_boot_loop,
@@ -30,14 +30,14 @@ NOW = 10_000_000
 jitters = st.floats(min_value=0, max_value=1, exclude_max=True)
 
 
-def crashing(lifetimes_ms: Iterator[int], jitter: float, *, steps: bool = False) -> tuple[int, int, Stop | None]:
+def crashing(lifetimes_ms: Iterator[int], jitter: float, *, steps: bool = False) -> tuple[int, int, StopAgent | None]:
     """Let an agent crash after each of ``lifetimes_ms``: starts, when it was last alive, and what stopped it."""
     record, now, starts = CrashRecord(), NOW, 0
     for lifetime in lifetimes_ms:
         starts += 1
         now += lifetime
         decision = after_crash(record, now, jitter)
-        if isinstance(decision, Stop):
+        if isinstance(decision, StopAgent):
             return starts, now, decision
         recent = tuple(at for at in (*record.recent_ms, now) if at > now - HOUR_MS)
         record = CrashRecord(decision.streak, now, steps, recent)
@@ -77,7 +77,7 @@ def test_whatever_a_file_says_a_crash_loop_stops(jitter: float, attempts: int, w
     for starts in range(1, max(20, attempts) + 1):
         now += 1
         decision = after_crash(record, now, jitter, restart)
-        if isinstance(decision, Stop):
+        if isinstance(decision, StopAgent):
             assert starts >= min(attempts, 20)
             return
         record = CrashRecord(decision.streak, now, False, (*record.recent_ms, now))
@@ -89,7 +89,7 @@ def test_whatever_a_file_says_a_crash_loop_stops(jitter: float, attempts: int, w
 @given(jitters)
 def test_an_agent_that_always_crashes_is_started_exactly_as_often_as_its_budget_says(jitter: float) -> None:
     starts, stopped_at, stop = crashing(iter([1] * 100), jitter)
-    assert starts == 5 and stop == Stop("5 crashes within 60 s", 5)
+    assert starts == 5 and stop == StopAgent("5 crashes within 60 s", 5)
     assert stopped_at - NOW < 60_000
 
 
@@ -127,7 +127,7 @@ def test_the_budget_is_exact_for_every_pattern_of_crashes(gaps: list[int], jitte
         verdict = after_crash(CrashRecord(recent_ms=tuple(at for at in times if at > now - HOUR_MS)), now, jitter)
         times.append(now)
         over = any(sum(now - at <= window for at in times if at > now - HOUR_MS) >= most for most, window in BUDGET)
-        assert isinstance(verdict, Stop) == over
+        assert isinstance(verdict, StopAgent) == over
         if over:
             return
 
@@ -135,7 +135,7 @@ def test_the_budget_is_exact_for_every_pattern_of_crashes(gaps: list[int], jitte
 @pytest.mark.promise("P13")
 @pytest.mark.parametrize(("crashes", "window_ms"), BUDGET)
 def test_the_last_millisecond_of_a_window_counts(crashes: int, window_ms: int) -> None:
-    assert isinstance(after_crash(CrashRecord(recent_ms=(NOW - window_ms,) * (crashes - 1)), NOW, 0.0), Stop)
+    assert isinstance(after_crash(CrashRecord(recent_ms=(NOW - window_ms,) * (crashes - 1)), NOW, 0.0), StopAgent)
     before = (NOW - window_ms - 1, *((NOW - window_ms,) * (crashes - 2)))
     assert isinstance(after_crash(CrashRecord(recent_ms=before), NOW, 0.0), Backoff)
 

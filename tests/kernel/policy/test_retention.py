@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy.retention import (
+from kernel.policy.timing import (
     BUSY_BYTES,
     UNSEEN_MS,
     WORTH_BYTES,

@@ -12,8 +12,8 @@ from kernel.policy.retry import (
     MOST_CRASHES,
     TABLE,
     Again,
-    Failure,
-    GiveUp,
+    AttemptFailure,
+    EndInstruction,
     History,
     Wait,
     decide,
@@ -50,7 +50,7 @@ def test_the_table_has_a_row_for_every_cause_and_no_other() -> None:
 )
 def test_what_a_provider_says_is_taken_for_a_week_at_the_most(said: float, seconds: float | None) -> None:
     assert sensible_seconds(said) == seconds
-    again = decide(Failure("network", said), History(1, 0, 0.0), PATIENT, 0.0)
+    again = decide(AttemptFailure("network", said), History(1, 0, 0.0), PATIENT, 0.0)
     assert isinstance(again, Again)
     assert again.delay_seconds == max(seconds or 0.0, 0.5)
 
@@ -62,7 +62,7 @@ def test_every_retry_obeys_the_provider_and_the_table(
     cause: Cause, said: float | None, history: History, retry: Retry, jitter: float
 ) -> None:
     """Retry-After is a floor, nonsense apart; permanent is never retried; at most the table's attempts."""
-    match decide(Failure(cause, said), history, retry, jitter):
+    match decide(AttemptFailure(cause, said), history, retry, jitter):
         case Again(delay_seconds=delay) as again:
             assert (sensible_seconds(said) or 0) <= delay <= LONGEST_SECONDS
             _may_be_tried_again(again, cause, history, retry)
@@ -72,7 +72,7 @@ def test_every_retry_obeys_the_provider_and_the_table(
         case Wait(delay_seconds=float(delay)):
             assert cause in {"rate_limited", "quota"}
             assert (sensible_seconds(said) or 0) <= delay <= LONGEST_SECONDS
-        case GiveUp(status=status):
+        case EndInstruction(status=status):
             resource = CLASS_OF_CAUSE[cause] == "resource"
             assert status == "incomplete" if resource else status in {"failed", "dead"}
             assert status != "failed" or history.attempts + history.crashes <= 1
@@ -98,11 +98,11 @@ def _may_be_tried_again(again: Again, cause: Cause, history: History, retry: Ret
 @given(causes, histories, retries)
 def test_what_is_permanent_or_ran_into_a_limit_is_not_tried_again(cause: Cause, history: History, retry: Retry) -> None:
     """Permanent errors have 0 retries; a limit keeps the thread (incomplete)."""
-    decision = decide(Failure(cause), history, retry, 0.5)
+    decision = decide(AttemptFailure(cause), history, retry, 0.5)
     if CLASS_OF_CAUSE[cause] == "permanent" and cause not in {"quota", "auth"}:
-        assert decision == GiveUp("failed" if history.attempts + history.crashes <= 1 else "dead")
+        assert decision == EndInstruction("failed" if history.attempts + history.crashes <= 1 else "dead")
     if CLASS_OF_CAUSE[cause] == "resource" and cause != "context_overflow":
-        assert decision == GiveUp("incomplete")
+        assert decision == EndInstruction("incomplete")
 
 
 @pytest.mark.parametrize(
@@ -123,32 +123,36 @@ def test_transient_failures_are_tried_again_after_growing_delays(
     cause: Cause, retry: Retry, delays: list[float]
 ) -> None:
     seen: list[float] = []
-    while isinstance(decision := decide(Failure(cause), History(len(seen) + 1, 0, 0), retry, 0.999999), Again):
+    while isinstance(decision := decide(AttemptFailure(cause), History(len(seen) + 1, 0, 0), retry, 0.999999), Again):
         seen.append(decision.delay_seconds)
     assert seen == pytest.approx(delays, rel=1e-3)
-    assert decision == GiveUp("dead")
+    assert decision == EndInstruction("dead")
 
 
 def test_a_lost_session_begins_anew_once_and_costs_no_attempt() -> None:
-    assert decide(Failure("session_lost"), History(1, 0, 0), Retry(attempts=1), 0) == Again(0, "none", compact=True)
-    assert decide(Failure("session_lost"), History(2, 0, 0, compacted=True), DEFAULT, 0) == GiveUp("dead")
+    assert decide(AttemptFailure("session_lost"), History(1, 0, 0), Retry(attempts=1), 0) == Again(
+        0, "none", compact=True
+    )
+    assert decide(AttemptFailure("session_lost"), History(2, 0, 0, compacted=True), DEFAULT, 0) == EndInstruction(
+        "dead"
+    )
 
 
 def test_an_overload_that_lasts_is_given_up_by_the_clock() -> None:
     """8 tries or 15 minutes."""
-    assert isinstance(decide(Failure("overloaded"), History(2, 0, 0, 899), PATIENT, 0), Again)
-    assert decide(Failure("overloaded"), History(2, 0, 0, 900), PATIENT, 0) == GiveUp("dead")
+    assert isinstance(decide(AttemptFailure("overloaded"), History(2, 0, 0, 899), PATIENT, 0), Again)
+    assert decide(AttemptFailure("overloaded"), History(2, 0, 0, 900), PATIENT, 0) == EndInstruction("dead")
 
 
 @pytest.mark.promise("PF01")
 @pytest.mark.parametrize(("cause", "least", "most"), [("crash", 0, 0), ("unresponsive", 0, 0), ("protocol", 1, 1)])
 def test_a_crash_is_tried_once_more_and_then_dead(cause: Cause, least: float, most: float) -> None:
-    assert decide(Failure(cause), History(1, 0, 0), DEFAULT, 0.0) == Again(least, "crash")
-    last = decide(Failure(cause), History(1, 0, 0), Retry(attempts=1), 0.999999)
+    assert decide(AttemptFailure(cause), History(1, 0, 0), DEFAULT, 0.0) == Again(least, "crash")
+    last = decide(AttemptFailure(cause), History(1, 0, 0), Retry(attempts=1), 0.999999)
     assert isinstance(last, Again) and last.delay_seconds == pytest.approx(most, rel=1e-3)
     for restart in (Restart(), Restart(delay=1.0, window=1.0), Restart(attempts=1), Restart(attempts=2)):
         history = History(0, 1, 0, crash_ages_seconds=(0.5,))
-        assert decide(Failure(cause), history, DEFAULT, 0.0, restart) == GiveUp("dead")
+        assert decide(AttemptFailure(cause), history, DEFAULT, 0.0, restart) == EndInstruction("dead")
 
 
 def crashes_until_dead(cause: Cause, gaps: list[float], restart: Restart) -> list[float]:
@@ -159,9 +163,9 @@ def crashes_until_dead(cause: Cause, gaps: list[float], restart: Restart) -> lis
         history = History(0, len(times), 0, crash_ages_seconds=tuple(now - at for at in times))
         left = tries_left(cause, history, DEFAULT, restart)
         times.append(now)
-        decision = decide(Failure(cause), history, DEFAULT, 0.5, restart)
+        decision = decide(AttemptFailure(cause), history, DEFAULT, 0.5, restart)
         if not isinstance(decision, Again):
-            assert (decision, left is not None and left <= 0) == (GiveUp("dead"), True)
+            assert (decision, left is not None and left <= 0) == (EndInstruction("dead"), True)
             return times
         assert left is not None and left > 0
 
@@ -210,7 +214,7 @@ def test_how_often_workers_may_die_changes_nothing_for_other_failures(
     cause: Cause, history: History, retry: Retry, restart: Restart, jitter: float
 ) -> None:
     if TABLE[cause].charge != "crash":
-        said = Failure(cause)
+        said = AttemptFailure(cause)
         assert decide(said, history, retry, jitter, restart) == decide(said, history, retry, jitter)
 
 
@@ -221,33 +225,37 @@ def test_a_throttled_instruction_waits_uncharged_ever_longer_for_six_hours(chanc
     chance = iter([*chances, *([0.0] * 400)])
     waited, delays = 0.0, list[float]()
     once = Retry(attempts=1)
-    while isinstance(decision := decide(Failure("rate_limited"), History(1, 0, waited), once, next(chance)), Wait):
+    while isinstance(
+        decision := decide(AttemptFailure("rate_limited"), History(1, 0, waited), once, next(chance)), Wait
+    ):
         assert decision.reason == "provider"
         assert decision.delay_seconds is not None and 1 <= decision.delay_seconds <= 120
         delays.append(decision.delay_seconds)
         waited += decision.delay_seconds
-    assert decision == GiveUp("dead") and waited >= 6 * HOUR
-    assert isinstance(decide(Failure("rate_limited"), History(1, 0, 6 * HOUR - 1), once, 0), Wait)
-    assert decide(Failure("rate_limited"), History(1, 0, 6 * HOUR), once, 0) == GiveUp("dead")
+    assert decision == EndInstruction("dead") and waited >= 6 * HOUR
+    assert isinstance(decide(AttemptFailure("rate_limited"), History(1, 0, 6 * HOUR - 1), once, 0), Wait)
+    assert decide(AttemptFailure("rate_limited"), History(1, 0, 6 * HOUR), once, 0) == EndInstruction("dead")
     assert sum(delays[:12]) >= 120, "it is at the cap after a dozen, whatever chance says"
 
 
 def test_no_quota_waits_for_its_reset_or_for_a_person_and_costs_nothing() -> None:
-    assert decide(Failure("quota", 7200.0), History(9, 9, 0), DEFAULT, 0) == Wait("quota", 7200.0)
+    assert decide(AttemptFailure("quota", 7200.0), History(9, 9, 0), DEFAULT, 0) == Wait("quota", 7200.0)
     for unknown in (None, 0.0, -5.0, math.nan):
-        assert decide(Failure("quota", unknown), History(1, 0, 0), DEFAULT, 0) == Wait("quota", None)
-    assert decide(Failure("quota", math.inf), History(1, 0, 0), DEFAULT, 0) == Wait("quota", LONGEST_SECONDS)
+        assert decide(AttemptFailure("quota", unknown), History(1, 0, 0), DEFAULT, 0) == Wait("quota", None)
+    assert decide(AttemptFailure("quota", math.inf), History(1, 0, 0), DEFAULT, 0) == Wait("quota", LONGEST_SECONDS)
 
 
 @pytest.mark.promise("PF03")
 def test_bad_credentials_wait_for_a_person_whatever_the_provider_says() -> None:
-    assert decide(Failure("auth", 5.0), History(1, 0, 0), DEFAULT, 0) == Wait("credentials", None)
+    assert decide(AttemptFailure("auth", 5.0), History(1, 0, 0), DEFAULT, 0) == Wait("credentials", None)
 
 
 def test_a_context_that_is_too_long_is_compacted_once() -> None:
-    assert decide(Failure("context_overflow"), History(1, 0, 0), Retry(attempts=1), 0) == Again(0, "attempt", True)
+    assert decide(AttemptFailure("context_overflow"), History(1, 0, 0), Retry(attempts=1), 0) == Again(
+        0, "attempt", True
+    )
     compacted = History(2, 0, 0, compacted=True)
-    assert decide(Failure("context_overflow"), compacted, DEFAULT, 0) == GiveUp("incomplete")
+    assert decide(AttemptFailure("context_overflow"), compacted, DEFAULT, 0) == EndInstruction("incomplete")
 
 
 @pytest.mark.promise("PF17")
@@ -255,7 +263,7 @@ def test_a_machine_short_of_processes_is_waited_for_without_end_and_without_char
     """1 to 30 s."""
     delays = []
     for unstarted in range(1000):
-        decision = decide(Failure("spawn_transient"), History(50, 1, 0, unstarted=unstarted), DEFAULT, 0.0)
+        decision = decide(AttemptFailure("spawn_transient"), History(50, 1, 0, unstarted=unstarted), DEFAULT, 0.0)
         assert isinstance(decision, Again) and decision.charge == "none"
         delays.append(decision.delay_seconds)
     assert delays[:6] == [1, 2, 4, 8, 15, 15] and max(delays) == 15

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interface.cli import exits
-from kernel.policy.run_completion import BY_REASON, RUN_GRAVITY, RunCompletion, RunProgress, RunWaits, run_completion
+from kernel.policy.run_completion import BY_REASON, RUN_GRAVITY, RunCompletion, RunSnapshot, RunWaits, run_completion
 from protocol.api.runs import RunOptions
 from protocol.errors import EXIT_OF_CAUSE, EXIT_OF_WAIT
 
@@ -14,13 +14,13 @@ SOON = RunWaits(timed=((2000, "provider"),))
 NOW_MS = 1000
 
 
-def progress(**changes: object) -> RunProgress:
+def progress(**changes: object) -> RunSnapshot:
     """A run in which everything ended well."""
     facts: dict[str, object] = {
         "run": 1, "space": "review:main", "waits": NOTHING,
         "failed": 0, "incomplete": 0, "limited": False, "deadline_ms": None,
     }  # fmt: skip
-    return RunProgress(**(facts | changes))  # type: ignore[arg-type]
+    return RunSnapshot(**(facts | changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from kernel.policy.scheduling import (
     FULL,
     HERE,
     Candidate,
-    Limits,
     Load,
     Machine,
     Unplaced,
+    WorkerLimits,
     choose,
     homeless,
     loads_of,
@@ -36,7 +36,7 @@ candidates = st.lists(
     unique_by=lambda one: one.number,
 )
 limits = st.builds(
-    Limits,
+    WorkerLimits,
     st.integers(0, 6),
     st.dictionaries(st.sampled_from(PROVIDERS), st.integers(0, 3)),
 )
@@ -47,7 +47,7 @@ running = st.dictionaries(st.sampled_from(PROVIDERS), st.integers(0, 3))
 @settings(max_examples=3 * settings.get_profile("untimed").max_examples)
 @given(candidates, running, limits, st.frozensets(st.sampled_from(AGENTS)))
 def test_the_most_urgent_go_first_one_for_each_free_agent_within_the_limits(
-    ready: list[Candidate], live: dict[str, int], within: Limits, busy: frozenset[str]
+    ready: list[Candidate], live: dict[str, int], within: WorkerLimits, busy: frozenset[str]
 ) -> None:
     chosen = choose(ready, live, within, busy)
     order = [(one.lane, one.number) for one in chosen]
@@ -63,7 +63,7 @@ def test_the_most_urgent_go_first_one_for_each_free_agent_within_the_limits(
 
 
 def _has_a_reason(
-    passed: Candidate, chosen: tuple[Candidate, ...], after: Counter[str], within: Limits, busy: frozenset[str]
+    passed: Candidate, chosen: tuple[Candidate, ...], after: Counter[str], within: WorkerLimits, busy: frozenset[str]
 ) -> bool:
     better = {one.agent for one in chosen if (one.lane, one.number) < (passed.lane, passed.number)}
     return (
@@ -75,18 +75,18 @@ def _has_a_reason(
 
 def test_a_provider_without_room_holds_up_nobody_who_asks_another() -> None:
     ready = [candidate("alice", 0, 1, "full"), candidate("bob", 2, 2, "free")]
-    chosen = choose(ready, {"full": 2}, Limits(32, {"full": 2, "free": 1}), frozenset())
+    chosen = choose(ready, {"full": 2}, WorkerLimits(32, {"full": 2, "free": 1}), frozenset())
     assert [one.agent for one in chosen] == ["bob"]
 
 
 def test_a_limit_is_not_exceeded_by_what_is_chosen_at_once() -> None:
     ready = [candidate(agent, 1, number, "p") for number, agent in enumerate(AGENTS, 1)]
-    assert [one.number for one in choose(ready, {}, Limits(32, {"p": 2}), frozenset())] == [1, 2]
-    assert choose(ready, {"q": 32}, Limits(32), frozenset()) == ()
+    assert [one.number for one in choose(ready, {}, WorkerLimits(32, {"p": 2}), frozenset())] == [1, 2]
+    assert choose(ready, {"q": 32}, WorkerLimits(32), frozenset()) == ()
 
 
 def test_one_limit_may_stand_for_every_provider_that_is_not_named() -> None:
-    each = Limits(32, {"q": 2}, each_provider=1)
+    each = WorkerLimits(32, {"q": 2}, each_provider=1)
     ready = [candidate(agent, 1, number, "qp"[number % 2]) for number, agent in enumerate(AGENTS, 1)]
     assert [one.number for one in choose(ready, {}, each, frozenset())] == [1, 2, 4]
     unknown = [candidate(agent, 1, number) for number, agent in enumerate(AGENTS, 1)]
@@ -184,7 +184,7 @@ def test_what_is_chosen_at_once_exceeds_no_machine_and_who_does_not_fit_holds_up
 ) -> None:
     ready = [Candidate(instruction_id(n), AgentKey(f"a{n}"), 1, n, "p", needs) for n, needs in enumerate(wanted, 1)]
     live = sum(load.workers for load in loads.values())
-    limits = Limits(there[0].workers, {"p": live + of_provider})
+    limits = WorkerLimits(there[0].workers, {"p": live + of_provider})
     chosen = choose(ready, {"p": live}, limits, frozenset(), there, loads)
     used = dict(loads)
     by_name = {one.name: one for one in there}

@@ -6,13 +6,13 @@ from kernel.policy.spaces import (
     MOST_IN_RUN,
     MOST_MEMBERS,
     MOST_OPEN,
-    Change,
-    Refusal,
+    MembershipChange,
     RunSpaces,
     change_of_members,
     is_over,
     members_of_new,
 )
+from protocol.errors import Refused
 
 pytestmark = pytest.mark.promise("P64")
 
@@ -37,9 +37,9 @@ def test_who_opens_a_space_is_in_it_and_each_once() -> None:
     ids=["open already", "no member of the run", "too many open", "too many in the run", "too many members"],
 )
 def test_what_may_not_be_opened_is_refused(name: str, wanted: tuple[str, ...], run: RunSpaces, code: str) -> None:
-    refused = members_of_new("lead", name, wanted, run)
-    assert isinstance(refused, Refusal)
-    assert refused.code == code
+    with pytest.raises(Refused) as refused:
+        members_of_new("lead", name, wanted, run)
+    assert refused.value.code == code
 
 
 @pytest.mark.parametrize(
@@ -56,15 +56,17 @@ def test_what_may_not_be_opened_is_refused(name: str, wanted: tuple[str, ...], r
 def test_only_who_opened_it_and_people_change_who_is_in_it(
     caller: str | None, add: tuple[str, ...], remove: tuple[str, ...], code: str
 ) -> None:
-    refused = change_of_members(caller, "lead", ("lead", "alice"), Change(add, remove), TEAM)
-    assert isinstance(refused, Refusal)
-    assert refused.code == code
+    with pytest.raises(Refused) as refused:
+        change_of_members(caller, "lead", ("lead", "alice"), MembershipChange(add, remove), TEAM)
+    assert refused.value.code == code
 
 
 def test_who_is_in_it_is_not_added_and_who_is_not_is_not_removed() -> None:
-    change = Change(("alice", "bob", "bob"), ("carol",))
-    assert change_of_members("lead", "lead", ("lead", "alice"), change, TEAM) == Change(("bob",), ())
-    assert change_of_members("alice", "lead", ("lead", "alice"), Change((), ()), TEAM) == Change((), ())
+    change = MembershipChange(("alice", "bob", "bob"), ("carol",))
+    assert change_of_members("lead", "lead", ("lead", "alice"), change, TEAM) == MembershipChange(("bob",), ())
+    assert change_of_members("alice", "lead", ("lead", "alice"), MembershipChange((), ()), TEAM) == MembershipChange(
+        (), ()
+    )
 
 
 @pytest.mark.parametrize("at_work", [True, False])

@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.policy.scheduling import (
-    PREEMPTIONS,
-    STARVATION_MS,
-    Candidate,
-    Limits,
-    choose,
-    lane_after,
-    may_yield,
-)
+from kernel.policy.scheduling import PREEMPTIONS, STARVATION_MS, Candidate, WorkerLimits, choose, lane_after, may_yield
 from protocol.instruction import LANES
 from protocol.names import AgentKey, instruction_id
 
@@ -72,7 +64,7 @@ class Agent:
 
     def _next(self) -> Job | None:
         ready = [Candidate(instruction_id(job.number), AgentKey("a"), job.lane, job.number) for job in self._open()]
-        chosen = choose(ready, {}, Limits(1), frozenset())
+        chosen = choose(ready, {}, WorkerLimits(1), frozenset())
         return self.jobs[chosen[0].number - 1] if chosen else None
 
     def _attempt(self, job: Job) -> None:

@@ -5,14 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kernel.policy.wakeup_schedule import (
-    LARGEST_CORRECTION_MS,
-    Wakeup,
-    WakeupDecision,
-    decide,
-    rearmed_ms,
-    sought_from_ms,
-)
+from kernel.policy.timing import LARGEST_CORRECTION_MS, Wakeup, WakeupDecision, decide, rearmed_ms, sought_from_ms
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 NOW_MS = 1_790_000_000_000

@@ -4,9 +4,8 @@ import msgspec
 import pytest
 
 from kernel.rule.draft import Draft, Fact, InstructionOutcome, MemberSpec, RunSpec
-from kernel.rule.effects import Append, Effect, Rule, WriteRow
+from kernel.rule.effects import Append, Effect, Rule, RuleView, WriteRow
 from kernel.rule.evaluate import CORE, CORE_TABLE, MAX_DEPTH, EvaluationOverrun, by_kind, evaluate
-from kernel.rule.view import View
 from protocol.errors import Refused
 from protocol.instruction import Status
 from protocol.message import MessageKind
@@ -92,7 +91,7 @@ def test_a_workflow_that_runs_is_not_started_again() -> None:
 def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:
     """Bounded (256 messages, depth 16)."""
 
-    def echo(fact: Fact, _view: View) -> tuple[Effect, ...]:
+    def echo(fact: Fact, _view: RuleView) -> tuple[Effect, ...]:
         return (Append(Draft(kind="system", space=fact.draft.space, sender="system", text=fact.draft.text)),)
 
     table = by_kind([Rule("echo", frozenset({"system"}), echo)])

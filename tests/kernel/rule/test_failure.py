@@ -3,8 +3,8 @@
 import pytest
 
 from kernel.rule.draft import Draft, Fact, InstructionOutcome
+from kernel.rule.effects import EndedInstruction
 from kernel.rule.evaluate import CORE_TABLE, evaluate
-from kernel.rule.view import EndedInstruction
 from protocol.errors import Cause
 from protocol.instruction import Status
 from protocol.names import AgentKey, InstructionId

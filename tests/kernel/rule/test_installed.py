@@ -7,10 +7,8 @@ import pytest
 
 from kernel.policy.rules import FUEL
 from kernel.rule.draft import Draft, Fact
-from kernel.rule.effects import Append, Deliver, Effect, Refuse, Rule
-from kernel.rule.evaluate import CORE_TABLE, evaluate
-from kernel.rule.installed import CHANCES, MOST, Installed, InstalledRules
-from kernel.rule.view import View
+from kernel.rule.effects import Append, Effect, InboxDelivery, Refuse, Rule, RuleView
+from kernel.rule.evaluate import CHANCES, CORE_TABLE, MOST, Installed, InstalledRules, evaluate
 from kernel.services.installed_rules import find_installed
 from protocol.errors import Refused
 from protocol.message import USER, MessageKind
@@ -22,7 +20,7 @@ SPACE = "review:main"
 
 
 def rule(name: str, decide: Callable[[Fact], tuple[Effect, ...]]) -> Installed:
-    def asked(fact: Fact, _view: View) -> tuple[Effect, ...]:
+    def asked(fact: Fact, _view: RuleView) -> tuple[Effect, ...]:
         return decide(fact)
 
     return Installed(rule=Rule(name=name, kinds=frozenset({"said", "reply"}), decide=asked), package="demo 1.0")
@@ -77,7 +75,7 @@ def test_one_that_raises_is_told_and_left_out_after_a_few_times() -> None:
 @pytest.mark.parametrize(
     "effect",
     [
-        Deliver(AgentKey("bob"), AgentName("bob")),
+        InboxDelivery(AgentKey("bob"), AgentName("bob")),
         say("elsewhere", space="other:main"),
         say("I am done", kind="done"),
     ],

@@ -5,7 +5,7 @@ import pytest
 
 from kernel.policy.rules import ActiveRule
 from kernel.rule.draft import Draft, Fact, Payload, Wakes, WakeupDue
-from kernel.rule.effects import Assign, Deliver, LimitRun, WriteRow
+from kernel.rule.effects import Assign, InboxDelivery, LimitRun, WriteRow
 from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.names import AgentKey, AgentName
 from protocol.rules import RuleSpec
@@ -34,7 +34,7 @@ def test_it_wakes_its_agent_alone_in_the_background() -> None:
     [(fact, effects)] = view.recorded
     assert (fact.draft.space, fact.hops) == ("dm:alice", 0)
     alice, name = AgentKey("alice"), AgentName("alice")
-    assert effects == (Assign(alice, name, "background", 0), Deliver(alice, name))
+    assert effects == (Assign(alice, name, "background", 0), InboxDelivery(alice, name))
 
 
 def test_it_wakes_in_the_workspace_it_names_if_that_runs_with_its_agent() -> None:

@@ -4,8 +4,15 @@ from dataclasses import dataclass, field
 
 from kernel.policy.rules import ActiveRule
 from kernel.rule.draft import Draft, Fact
-from kernel.rule.effects import Assign, Deliver, WriteRow
-from kernel.rule.view import EndedInstruction, HeldRule, Membership, Workspace
+from kernel.rule.effects import (
+    Assign,
+    EndedInstruction,
+    HeldRule,
+    InboxDelivery,
+    Membership,
+    RunningWorkspace,
+    WriteRow,
+)
 from protocol.agent import Scope
 from protocol.names import AgentKey
 
@@ -37,16 +44,16 @@ class ViewDouble:
     active: tuple[ActiveRule, ...] = ()
     held: dict[str, HeldRule] = field(default_factory=dict)
     """What waits for a proposal, by its name."""
-    recorded: list[tuple[Fact, tuple[Deliver | Assign | WriteRow, ...]]] = field(default_factory=list)
+    recorded: list[tuple[Fact, tuple[InboxDelivery | Assign | WriteRow, ...]]] = field(default_factory=list)
 
     def agent_exists(self, key: AgentKey) -> bool:
         return key in self.agents
 
-    def workspace(self, space: str) -> Workspace | None:
+    def workspace(self, space: str) -> RunningWorkspace | None:
         if space != SPACE or not self.runs:
             return None
         limits = (self.hops, self.instructions, self.assigned, self.limited, self.limited_by)
-        return Workspace(
+        return RunningWorkspace(
             "review",
             "main",
             "flow.yaml",
@@ -95,7 +102,7 @@ class ViewDouble:
     def held_rule(self, space: str, proposal: str) -> HeldRule | None:
         return self.held.get(proposal)
 
-    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> tuple[Draft, ...]:
+    def record(self, fact: Fact, effects: tuple[InboxDelivery | Assign | WriteRow, ...]) -> tuple[Draft, ...]:
         self.recorded.append((fact, effects))
         return ()
 
@@ -115,7 +122,7 @@ class ViewDouble:
         return [one for _, effects in self.recorded for one in effects if isinstance(one, Assign)]
 
     def delivered(self) -> list[str]:
-        return [one.agent for _, effects in self.recorded for one in effects if isinstance(one, Deliver)]
+        return [one.agent for _, effects in self.recorded for one in effects if isinstance(one, InboxDelivery)]
 
 
 def team(*names: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ import trio.testing
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
 from kernel.agents.trust import ProjectTrust, TrustedFiles
-from kernel.policy.scheduling import Limits
+from kernel.policy.scheduling import WorkerLimits
 from kernel.procs.launcher import Launcher
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import Spec
@@ -23,8 +23,8 @@ from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.conversation import AttemptServices
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
-from kernel.services.in_flight import InFlight
 from kernel.services.start_frame import StartFrameBuilder
+from kernel.services.supervision import InFlight
 from kernel.services.timers import Deadlines
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths
@@ -175,7 +175,7 @@ class Core:
             wake=wake,
             attempts=self.attempts,
             search=self.attempts.node_search(lambda: self.now_ms, wake.set),
-            limits=Limits(4),
+            limits=WorkerLimits(4),
             pressed=lambda: False,
             now_ms=lambda: self.now_ms,
         )

@@ -17,7 +17,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient, Spec
 from kernel.services import start_frame
 from kernel.services.dispatcher import Dispatcher
-from kernel.services.kept_workers import Place
+from kernel.services.kept_workers import WorkerPlace
 from kernel.services.preparation import Preparation
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.store import circuit_breakers, instructions
@@ -212,7 +212,7 @@ async def test_an_attempt_that_leaves_has_the_queue_looked_at_only_where_there_i
 async def test_with_a_message_what_is_first_in_the_queue_is_leased(tmp_path: Path) -> None:
     async with core(tmp_path, PlayedLauncher()) as it:
         older = await it.writer.commit(append, it.draft())
-        place = Place(ALICE, None, None, lambda _place: None)
+        place = WorkerPlace(ALICE, None, None, lambda _place: None)
         appended, attempt = await it.attempts.append_and_lease(it.draft(), None, place)
     assert attempt is not None
     assert attempt.leased.instruction == older.instruction_ids[0]

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 import trio
 
+from kernel.agents.environment import RUN_OUTSIDE, find_bubblewrap, home_fault
 from kernel.agents.providers import CauseError
-from kernel.agents.sandbox import RUN_OUTSIDE, find_bubblewrap, home_fault
 from kernel.procs.launcher import ExecLauncher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.working_directory import Confinement, Placeholders, WorkingDirectory

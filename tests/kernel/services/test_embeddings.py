@@ -13,11 +13,11 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.agents.sections import embedding_units
 from kernel.agents.trust import ProjectTrust, TrustedFiles
-from kernel.inspect.trust import trust_demands
+from kernel.inspect.preview import trust_demands
 from kernel.policy.recall import fused
 from kernel.procs.launcher import ExecLauncher
 from kernel.services import embeddings as service
-from kernel.services.embeddings import FILE, Asking, EmbeddingProcess, Embeddings
+from kernel.services.embeddings import FILE, Asking, EmbeddingClient, EmbeddingProcess
 from kernel.services.recall import WAKING, Recall
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import turn_index
@@ -82,7 +82,7 @@ class Ground:
 
     def restart(self) -> None:
         """As the next kernel has it."""
-        self.embeddings = Embeddings(
+        self.embeddings = EmbeddingClient(
             files=TrustedFiles(self.catalog, self.environ, ProjectTrust(kept=lambda: self.grants)),
             asking=self.asking,
             state_dir=self.folder,

@@ -8,12 +8,12 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.agents.prompt import LINES, Prompt, prior_work
+from kernel.agents.prompt import LINES, AssembledPrompt, prior_work
 from kernel.agents.providers import Dialect, Resolved
-from kernel.policy.scheduling import Limits
+from kernel.policy.scheduling import WorkerLimits
 from kernel.rule.draft import Author
 from kernel.services.dispatcher import Dispatcher
-from kernel.services.kept_workers import Place
+from kernel.services.kept_workers import WorkerPlace
 from kernel.services.running_attempt import RunningAttempt
 from kernel.services.start_frame import FirstPrompt, first_prompt
 from kernel.store.agents import AgentSpec, put_agents
@@ -43,7 +43,9 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 def told(store: Store, leased: Leased, version: int, backend: str = "sdk", dialect: Dialect = "openai") -> FirstPrompt:
     """The opening under version ``version`` of alice's file."""
     resolved = Resolved(Provider(name="p", dialect=dialect), "m")
-    made = Prompt(system=f"version {version}", messages=(), message=leased.text, manifest=(f"version {version}",))
+    made = AssembledPrompt(
+        system=f"version {version}", messages=(), message=leased.text, manifest=(f"version {version}",)
+    )
     return first_prompt(leased, backend, resolved, store.reader, lambda: made)
 
 
@@ -149,15 +151,15 @@ class Notes:
     begun: list[str] = field(default_factory=list)
     running: dict[str, RunningAttempt] = field(default_factory=dict)
 
-    async def lease(self, instruction: str, _place: Place) -> None:
+    async def lease(self, instruction: str, _place: WorkerPlace) -> None:
         self.begun.append(instruction)
         await trio.sleep_forever()
 
 
 @pytest.mark.parametrize(
-    "limits", [Limits(WORKERS, each_provider=1), Limits(WORKERS, {"anthropic": 1})], ids=["each", "named"]
+    "limits", [WorkerLimits(WORKERS, each_provider=1), WorkerLimits(WORKERS, {"anthropic": 1})], ids=["each", "named"]
 )
-async def test_a_full_provider_with_more_agents_than_workers_holds_up_nobody_else(limits: Limits) -> None:
+async def test_a_full_provider_with_more_agents_than_workers_holds_up_nobody_else(limits: WorkerLimits) -> None:
     models = {**{f"a{n}": "anthropic/m" for n in range(5)}, "z": "openai/m"}
     async with open_store(":memory:") as store:
         specs = [
@@ -183,8 +185,8 @@ async def test_a_full_provider_with_more_agents_than_workers_holds_up_nobody_els
             nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("limits", [Limits(1), Limits(3, each_provider=1)], ids=["workers", "provider"])
-async def test_a_worker_whose_call_waits_for_a_person_takes_nobodys_place(limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [WorkerLimits(1), WorkerLimits(3, each_provider=1)], ids=["workers", "provider"])
+async def test_a_worker_whose_call_waits_for_a_person_takes_nobodys_place(limits: WorkerLimits) -> None:
     async with open_store(":memory:") as store:
         await store.agents("ann", "bob")
         for name in ("ann", "bob", "ann"):

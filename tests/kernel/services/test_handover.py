@@ -14,18 +14,18 @@ import trio.testing
 from kernel import adoption
 from kernel.boot.replacement import Held
 from kernel.policy.budget import Allowance
-from kernel.policy.circuit_breaker import Endpoint
-from kernel.policy.scheduling import HERE, Limits
+from kernel.policy.circuit_breaker import ModelEndpoint
+from kernel.policy.scheduling import HERE, WorkerLimits
 from kernel.procs.handle import HandedHandle
 from kernel.procs.procfs import ProcessId
 from kernel.services.budgets import HandedBudget
-from kernel.services.completion import Ending
+from kernel.services.completion import AttemptOutcome
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.handover import (
     HandedAttempt,
     HandedUpgrade,
-    Handover,
-    Program,
+    KernelHandover,
+    KernelProgram,
     TrialFailed,
     UnreadableHandover,
     children_of,
@@ -35,11 +35,10 @@ from kernel.services.handover import (
     try_version,
     without_prompt,
 )
-from kernel.services.kept_workers import Place
-from kernel.services.preparation import HandedLogin, Prepared
-from kernel.services.session_pause import HandedSession, SessionPause
+from kernel.services.kept_workers import WorkerPlace
+from kernel.services.preparation import HandedLogin, PreparedAttempt
 from kernel.services.start_frame import StartFrame
-from kernel.services.worker_link import HandedLine, Link
+from kernel.services.worker_link import HandedLine, HandedSession, SessionPause, WorkerLink
 from kernel.services.worker_session import WorkerSession
 from kernel.store.transitions.lease import Leased
 from protocol.agent import Action, AgentDefinition, Rule, Timeouts
@@ -77,7 +76,7 @@ ATTEMPT = HandedAttempt(
         start=msgspec.structs.replace(START, hooks=msgspec.Raw(b'{"a":[1]}'), env={"A": "b"}),
         manifest=("one",),
         sdks=frozenset({"anthropic"}),
-        endpoint=Endpoint("mock", "", ""),
+        endpoint=ModelEndpoint("mock", "", ""),
     ),
     handle=HandedHandle(
         attempt="i1-2",
@@ -96,7 +95,7 @@ ATTEMPT = HandedAttempt(
         provider="mock", model="m", input_tokens=1, opened_ms=2, worked_ms=3, reserved=Allowance(7), unpriced=True
     ),
     line=HandedLine(b'{"t":"ent\xff', dropping=True),
-    prepared=Prepared(placeholders=(".git",), login=HandedLogin(lock=14, key="k", record=b"{}", seen=(1, 2, 3))),
+    prepared=PreparedAttempt(placeholders=(".git",), login=HandedLogin(lock=14, key="k", record=b"{}", seen=(1, 2, 3))),
     provider="mock",
     needs=PlaceNeeds(memory=2**33),
     stderr=b"\xff\x00 said",
@@ -106,7 +105,7 @@ ATTEMPT = HandedAttempt(
     probing=("p",),
     warned=("/etc",),
 )
-TABLE = Handover(
+TABLE = KernelHandover(
     upgrade=HandedUpgrade(id="u1", before="1.0", to="2.0", began=3.5),
     attempts=(ATTEMPT,),
     children=(4, 9),
@@ -119,9 +118,9 @@ class Adopting:
     """Attempts, as far as a dispatcher hands them what an earlier program has begun."""
 
     def __init__(self) -> None:
-        self.places: list[Place] = []
+        self.places: list[WorkerPlace] = []
 
-    def adopt(self, _handed: HandedAttempt, place: Place) -> None:
+    def adopt(self, _handed: HandedAttempt, place: WorkerPlace) -> None:
         self.places.append(place)
 
 
@@ -131,7 +130,7 @@ def test_what_was_set_aside_for_an_attempt_stays_so_under_the_next_program() -> 
         reader=cast("Any", None),
         wake=cast("Any", None),
         attempts=cast("Any", attempts),
-        limits=Limits(workers=4),
+        limits=WorkerLimits(workers=4),
         pressed=lambda: False,
         now_ms=lambda: 0,
     )
@@ -199,11 +198,11 @@ def test_the_prompt_of_a_worker_that_has_it_is_left_out() -> None:
 class Interrupted(Conversation):
     """A conversation that stands still, and is gone on with by another session over the same streams."""
 
-    def sessions(self) -> tuple[SessionPause, Link, WorkerSession]:
-        pause, link = SessionPause(), Link(self.handle)  # type: ignore[arg-type]
+    def sessions(self) -> tuple[SessionPause, WorkerLink, WorkerSession]:
+        pause, link = SessionPause(), WorkerLink(self.handle)  # type: ignore[arg-type]
         return pause, link, self._session(link, pause, HandedSession())
 
-    def _session(self, link: Link, pause: SessionPause, resumed: HandedSession) -> WorkerSession:
+    def _session(self, link: WorkerLink, pause: SessionPause, resumed: HandedSession) -> WorkerSession:
         return WorkerSession(
             link=link,
             start=START,
@@ -227,9 +226,9 @@ class Interrupted(Conversation):
             nursery.cancel_scope.cancel()
         return told
 
-    async def go_on(self, told: tuple[HandedSession, HandedLine]) -> Ending | None:
+    async def go_on(self, told: tuple[HandedSession, HandedLine]) -> AttemptOutcome | None:
         """Run another one to its end."""
-        link = Link(self.handle)  # type: ignore[arg-type]
+        link = WorkerLink(self.handle)  # type: ignore[arg-type]
         link.resume(told[1])
         return await self._session(link, SessionPause(), told[0]).run()
 
@@ -316,12 +315,12 @@ async def test_limits_of_time_go_on_and_clocks_of_silence_begin_anew(autojump_cl
 SECONDS = 20.0
 
 
-def program(folder: Path, script: str) -> Program:
+def program(folder: Path, script: str) -> KernelProgram:
     """A program that does what ``script`` says, whatever its arguments; the last of them is what it is given."""
     path = folder / "python"
     path.write_text(f"#!/bin/sh\nfor given; do :; done\n{script}\n")
     path.chmod(0o755)
-    return Program(str(path), ("--project", "/p"))
+    return KernelProgram(str(path), ("--project", "/p"))
 
 
 async def test_a_version_that_reads_what_it_is_given_says_its_own(tmp_path: Path) -> None:
@@ -357,7 +356,7 @@ async def test_a_version_that_says_nothing_is_ended(tmp_path: Path) -> None:
 
 async def test_what_cannot_be_executed_is_no_version(tmp_path: Path) -> None:
     with pytest.raises(TrialFailed, match="cannot be executed: No such file"):
-        await try_version(Program(str(tmp_path / "gone"), ()), b"", SECONDS)
+        await try_version(KernelProgram(str(tmp_path / "gone"), ()), b"", SECONDS)
 
 
 def test_a_virtual_environment_is_named_by_its_folder_or_by_a_program_in_it(tmp_path: Path) -> None:

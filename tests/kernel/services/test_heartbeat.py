@@ -14,8 +14,8 @@ from kernel.procs.fork import ForkLauncher
 from kernel.procs.handle import stop
 from kernel.procs.spec import Spec
 from kernel.services import worker_session
-from kernel.services.completion import Ending, of_result
-from kernel.services.worker_link import Link, StderrTail
+from kernel.services.completion import AttemptOutcome, of_result
+from kernel.services.worker_link import WorkerLink, WorkerStderr
 from kernel.services.worker_session import EVERY_SECONDS, SELDOM_SECONDS, WITHIN_SECONDS, Heartbeat, WorkerSession
 from protocol.agent import Action, Rule, Timeouts
 from protocol.ipc import Delta, Entry, Go, Limits, Log, McpAddress, Progress, Ready, Result, Start
@@ -115,7 +115,7 @@ class Listener:
     async def on_at_work(self) -> None:
         """Nobody is to be told."""
 
-    async def on_result(self, result: Result, last: Entry | None = None, /) -> Ending:
+    async def on_result(self, result: Result, last: Entry | None = None, /) -> AttemptOutcome:
         return of_result(result)
 
     async def on_log(self, line: Log, /) -> None:
@@ -152,11 +152,11 @@ async def test_a_worker_that_is_stopped_is_noticed_and_its_tree_is_gone(
     monkeypatch.setattr(worker_session, "SELDOM_SECONDS", 0.05)
     launcher = ForkLauncher(run_dir=tmp_path / "run", environ=ENV)
     await nursery.start(launcher.run)
-    endings: list[Ending | None] = []
+    endings: list[AttemptOutcome | None] = []
     listener, heartbeat = Listener(), WatchedHeartbeat(0.05, 0.5)
     async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
         session = WorkerSession(
-            link=Link(handle), start=SLEEPS, timeouts=Timeouts(), handlers=listener, heartbeat=heartbeat
+            link=WorkerLink(handle), start=SLEEPS, timeouts=Timeouts(), handlers=listener, heartbeat=heartbeat
         )
 
         async def run() -> None:
@@ -182,9 +182,9 @@ async def test_a_worker_that_is_asked_writes_where_it_stands_and_lives_on(
     """SIGUSR1 dumps every thread to stderr, which the kernel keeps the end of."""
     launcher = make(kind, tmp_path / "run")
     await nursery.start(launcher.run)
-    listener, tail = Listener(), StderrTail()
+    listener, tail = Listener(), WorkerStderr()
     async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
-        link = Link(handle)
+        link = WorkerLink(handle)
         session = WorkerSession(
             link=link, start=SLEEPS, timeouts=Timeouts(), handlers=listener, heartbeat=Heartbeat(0.05, 5.0)
         )

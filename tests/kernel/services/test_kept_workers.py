@@ -13,8 +13,8 @@ import trio
 import trio.testing
 
 from kernel.procs.handle import Handle
-from kernel.services.in_flight import PLACES, InFlight
-from kernel.services.kept_workers import IDLE_SECONDS, MOST, IdleWorker, KeptWorkers, Worker
+from kernel.services.kept_workers import IDLE_SECONDS, MOST, IdleWorker, KeptWorkers, WorkerProcess
+from kernel.services.supervision import PLACES, InFlight
 from kernel.store.transitions.lease import Leased
 from protocol.ipc import Entry, Exited, Progress, Result
 from protocol.names import instruction_id
@@ -59,7 +59,7 @@ def workers() -> KeptWorkers:
 
 def keep(workers: KeptWorkers, handle: FakeHandle, agent: str = "alice") -> IdleWorker | None:
     lease: Any = FakeLease(agent)
-    return workers.keep(Worker(cast("Handle", handle), b""), cast("Leased", lease), 3)
+    return workers.keep(WorkerProcess(cast("Handle", handle), b""), cast("Leased", lease), 3)
 
 
 async def test_one_that_nobody_wants_is_ended_after_its_time(
@@ -116,7 +116,7 @@ async def test_there_are_never_more_than_the_most(workers: KeptWorkers) -> None:
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from kernel.services.in_flight import InFlight
+from kernel.services.supervision import InFlight
 record = InFlight(Path(sys.argv[1]))
 record.begin()
 with record.working("i7"), record.working("i7"):

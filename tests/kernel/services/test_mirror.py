@@ -16,7 +16,7 @@ import trio
 from kernel.rule.draft import Draft, RunSpec
 from kernel.services import mirror
 from kernel.services.mirror import WAKING, Mirror
-from kernel.services.mirror_files import DocumentFiles, MirrorFiles, Target
+from kernel.services.mirror_files import DocumentFiles, MirrorFiles, MirrorTarget
 from kernel.store import mirrors
 from kernel.store.transitions.append import append
 from kernel.store.transitions.clear import clear
@@ -110,7 +110,7 @@ def test_a_name_from_a_strange_database_is_the_name_of_no_file(tmp_path: Path, n
     (tmp_path / "project").mkdir()
     for path in (tmp_path / "escaped.jsonl", tmp_path / "kept.jsonl"):
         path.write_text("theirs")
-    name, files, target = name.format(tmp_path), MirrorFiles(str(tmp_path / "project")), Target("m/x")
+    name, files, target = name.format(tmp_path), MirrorFiles(str(tmp_path / "project")), MirrorTarget("m/x")
     for told in (
         Message(seq=1, kind="said", space="w:main", sender=name, instruction="i1"),
         Message(seq=1, kind="said", space="w:main", sender="user", to=(name,)),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy.documents import Change, file_fault
+from kernel.policy.documents import DocumentChange, file_fault
 from kernel.rule.draft import Draft, RunSpec
 from kernel.services.mirror_files import DocumentFiles
 from kernel.source import safe_paths
@@ -30,7 +30,7 @@ IN = f"{FOLDER}/documents"
 
 
 async def wrote(on: MirroredProject, space: str, text: str, file: str = "notes.md", **how: Any) -> int:
-    return (await on.store.writer.commit(change, space, file, Change("write", text, **how))).version
+    return (await on.store.writer.commit(change, space, file, DocumentChange("write", text, **how))).version
 
 
 def versions(on: MirroredProject, space: str, file: str = "notes.md") -> list[tuple[str, str | None]]:

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from kernel.rule.draft import Author, Draft, RunSpec
-from kernel.services.retention import MEMORY_SPACE_KEPT_MS, MemorySpaceCleanup, Retention
+from kernel.services.runs import MEMORY_SPACE_KEPT_MS, MemorySpaceCleanup, Retention
 from kernel.services.working_directory import CliHomes
 from kernel.source.diagnostics import fail
 from kernel.store import entries, feed, messages

@@ -10,7 +10,7 @@ from apsw import Connection
 
 from kernel.app import LADDER_SECONDS, cancel_at_last
 from kernel.services import running_attempt
-from kernel.services.supervision import ShutdownRequest
+from kernel.services.supervision import ShutdownSignal
 from kernel.store.entries import of as entries_of
 from kernel.store.transitions.close import cancel
 from protocol.ipc import Entry, Error, Exited, Result, Stop, WorkerFrame
@@ -89,7 +89,7 @@ async def test_nothing_a_worker_says_after_its_work_was_taken_back_counts(tmp_pa
 @pytest.mark.promise("P8")
 async def test_a_kernel_that_is_asked_to_stop_leaves_in_bounded_time(autojump_clock: trio.testing.MockClock) -> None:
     """Within 20 s, whatever is still waited for."""
-    shutdown = ShutdownRequest()
+    shutdown = ShutdownSignal()
     shutdown.ask()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -101,7 +101,7 @@ async def test_a_kernel_that_is_asked_to_stop_leaves_in_bounded_time(autojump_cl
 
 @pytest.mark.promise("P8", "PF18")
 async def test_a_second_request_to_stop_ends_all_patience(autojump_clock: trio.testing.MockClock) -> None:
-    shutdown = ShutdownRequest()
+    shutdown = ShutdownSignal()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cancel_at_last, shutdown, scope, 10.0)

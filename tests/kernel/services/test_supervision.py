@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from kernel.services.supervision import Boundary, IdleExit, ShutdownRequest
+from kernel.services.supervision import Boundary, IdleExit, ShutdownSignal
 from kernel.store.checkup import Outstanding, kept_by, outstanding
 from kernel.store.schema import StorageFailed
 from kernel.store.transitions.close import close
@@ -22,7 +22,7 @@ class Scene:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.shutdown = ShutdownRequest()
+        self.shutdown = ShutdownSignal()
         self.pauses: list[float] = []
         self.boundary = Boundary(writer=store.writer, shutdown=self.shutdown, now_ms=store.clock, sleep=self._pass)
 
@@ -136,7 +136,7 @@ class Watched:
     now: float = 0.0
     requests: tuple[int, int] = (0, 0)
     project: ProjectDefinition = ProjectDefinition(idle_exit=ALLOWED)
-    shutdown: ShutdownRequest = field(default_factory=ShutdownRequest)
+    shutdown: ShutdownSignal = field(default_factory=ShutdownSignal)
 
     def __post_init__(self) -> None:
         self.exit = IdleExit(

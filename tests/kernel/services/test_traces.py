@@ -13,8 +13,8 @@ from kernel.agents.sections import otel_unit
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.policy.needs import needs
 from kernel.policy.traces import CLIENT, INTERNAL, Span, Value, export_request
-from kernel.services.signed_post import Asked, Post, post
-from kernel.services.traces import WAKING, Traces
+from kernel.services.signed_post import Post, PostRequest, post
+from kernel.services.telemetry import WAKING, Traces
 from kernel.store import traces
 from kernel.store.needs import snapshot
 from kernel.store.transitions.close import close
@@ -158,7 +158,7 @@ async def test_no_crash_loses_or_doubles_a_span(bench: Bench, monkeypatch: pytes
     bench.store.database.writer().execute("UPDATE followers SET cursor = 0")
     for at in range(60):
 
-        async def deliver(request: Asked, allowed: Callable[[str], bool], at: int = at) -> int:
+        async def deliver(request: PostRequest, allowed: Callable[[str], bool], at: int = at) -> int:
             if at % 3 == 0:
                 raise Crash  # before it was told
             status = await post(request, allowed)

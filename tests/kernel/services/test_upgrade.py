@@ -11,12 +11,12 @@ import trio.testing
 
 from kernel.procs.handle import CannotHandOver
 from kernel.services import upgrade as service
-from kernel.services.handover import Program, TrialFailed
-from kernel.services.session_pause import SessionPause
+from kernel.services.handover import KernelProgram, TrialFailed
 from kernel.services.upgrade import Upgrade
+from kernel.services.worker_link import SessionPause
 from protocol.errors import Refused
 
-INSTALLED = Program("/venv/bin/python", ("--project", "/p"))
+INSTALLED = KernelProgram("/venv/bin/python", ("--project", "/p"))
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Kernel:
         )
         self._trial = trial
 
-    async def _try(self, program: Program, _table: bytes) -> str:
+    async def _try(self, program: KernelProgram, _table: bytes) -> str:
         self.said.append(f"tried {program.python}")
         await trio.lowlevel.checkpoint()
         return str(self._trial())

@@ -22,7 +22,7 @@ from kernel.agents.sections import outgoing_unit
 from kernel.agents.trust import UNTRUSTED, ProjectTrust, TrustedFiles
 from kernel.policy.webhooks import PAUSES_SECONDS, Signed, is_genuine, key_of
 from kernel.services import signed_post
-from kernel.services.signed_post import Asked, Unreached, post
+from kernel.services.signed_post import PostRequest, Unreached, post
 from kernel.services.webhooks import WAKING, Webhooks
 from kernel.store import feed
 from kernel.store.database import MEMORY, Reader
@@ -302,7 +302,7 @@ async def test_every_address_of_a_name_is_judged_and_a_judged_one_is_reached(
 
     monkeypatch.setattr(trio.socket, "getaddrinfo", resolve)
     fields = {"webhook-id": "a", "webhook-timestamp": "1", "webhook-signature": "v1,x"}
-    request = Asked(f"http://rebinding.example:{port}/", fields, b"{}")
+    request = PostRequest(f"http://rebinding.example:{port}/", fields, b"{}")
     assert await post(request, lambda address: address == "127.0.0.1") == 200
     assert asked == ["rebinding.example"]
     with pytest.raises(Unreached, match="allow_private"):
@@ -325,7 +325,7 @@ async def test_who_does_not_answer_or_answers_nonsense_fails(bench: Bench) -> No
     port = await listen(bench.nursery, nonsense)
     for number, why in ((1, "Refused"), (port, "not HTTP")):
         with pytest.raises(Unreached, match=why):
-            await post(Asked(f"http://127.0.0.1:{number}/", {}, b"{}"), lambda _address: True)
+            await post(PostRequest(f"http://127.0.0.1:{number}/", {}, b"{}"), lambda _address: True)
 
 
 @pytest.mark.promise("P60")
@@ -420,7 +420,7 @@ async def serve(nursery: trio.Nursery, got: list[bytes]) -> Serve:
 
 
 async def told(port: int, host: str = "127.0.0.1") -> int:
-    return await post(Asked(f"https://{host}:{port}/path", {"X-One": "1"}, b"{}"), lambda _address: True)
+    return await post(PostRequest(f"https://{host}:{port}/path", {"X-One": "1"}, b"{}"), lambda _address: True)
 
 
 @pytest.mark.parametrize(("host", "of"), [("127.0.0.1", LOOPBACK), ("localhost", x509.DNSName("localhost"))])
@@ -446,6 +446,6 @@ async def test_a_wrong_certificate_is_refused_before_anything_is_said(
             await told(await serve(shown))
     with pytest.raises(Unreached):
         await post(
-            Asked(f"http://127.0.0.1:{await serve(believed.server(LOOPBACK))}/", {}, b"{}"), lambda _address: True
+            PostRequest(f"http://127.0.0.1:{await serve(believed.server(LOOPBACK))}/", {}, b"{}"), lambda _address: True
         )
     assert got == []

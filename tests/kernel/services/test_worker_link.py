@@ -15,9 +15,9 @@ from kernel.services.worker_link import (
     WINDOW_CHARACTERS,
     WINDOW_SECONDS,
     DeltaBatch,
-    Link,
     LiveData,
     PathWarnings,
+    WorkerLink,
     WorkerNotReading,
 )
 from protocol.ipc import Delta, Entry, Json, Progress, ToolCall
@@ -54,7 +54,7 @@ async def test_a_worker_that_never_reads_its_input_is_given_up_and_holds_nobody_
     unread: Pipe, autojump_clock: trio.testing.MockClock
 ) -> None:
     """1 MB fits no pipe; after 30 s the worker is hung, and everything else went on meanwhile."""
-    link, ticks = Link(unread), 0  # type: ignore[arg-type]
+    link, ticks = WorkerLink(unread), 0  # type: ignore[arg-type]
 
     async def tick() -> None:
         nonlocal ticks
@@ -89,7 +89,7 @@ async def test_a_flood_of_small_frames_leaves_others_their_turn() -> None:
     async with trio.lowlevel.FdStream(reading) as stdout, trio.open_nursery() as nursery:
         nursery.start_soon(flood)
         nursery.start_soon(other)
-        link = Link(Output(stdout))  # type: ignore[arg-type]
+        link = WorkerLink(Output(stdout))  # type: ignore[arg-type]
         while await link.receive() is not None:
             got += 1
         nursery.cancel_scope.cancel()
@@ -112,7 +112,7 @@ async def test_a_flood_of_nothing_is_read_slower(nothing: bytes, autojump_clock:
 
     async with output.stdout, trio.open_nursery() as nursery:
         nursery.start_soon(flood)
-        link = Link(output)  # type: ignore[arg-type]
+        link = WorkerLink(output)  # type: ignore[arg-type]
         heard = await link.receive()
         heard = heard if isinstance(heard, Delta) else await link.receive()
     assert heard == Delta(text="a")

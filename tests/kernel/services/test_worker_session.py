@@ -9,9 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.services.completion import Ending, of_result
-from kernel.services.session_pause import PausableDeadline
-from kernel.services.worker_link import Link
+from kernel.services.completion import AttemptOutcome, of_result
+from kernel.services.worker_link import PausableDeadline, WorkerLink
 from kernel.services.worker_session import (
     DUMP_SECONDS,
     EVERY_SECONDS,
@@ -96,7 +95,7 @@ class Conversation:
                     await before()
                     await self.say(Pong(n=frame.n + shift))
 
-    async def run_beside(self, *others: Callable[[], Awaitable[None]]) -> Ending | None:
+    async def run_beside(self, *others: Callable[[], Awaitable[None]]) -> AttemptOutcome | None:
         """Run the kernel's side to its end, while ``others`` play the worker."""
         async with trio.open_nursery() as nursery:
             for other in others:
@@ -105,15 +104,15 @@ class Conversation:
             nursery.cancel_scope.cancel()
         return ending
 
-    async def hear(self, *frames: WorkerFrame) -> Ending:
+    async def hear(self, *frames: WorkerFrame) -> AttemptOutcome:
         """Say ``frames``, and run the kernel's side to the ending that they are."""
         await self.say(*frames)
         ending = await self.run()
         assert ending is not None
         return ending
 
-    async def run(self) -> Ending | None:
-        link = Link(self.handle)  # type: ignore[arg-type]
+    async def run(self) -> AttemptOutcome | None:
+        link = WorkerLink(self.handle)  # type: ignore[arg-type]
         return await WorkerSession(
             link=link, start=START, timeouts=self.timeouts, handlers=self, deadline=self.deadline
         ).run()
@@ -129,7 +128,7 @@ class Conversation:
     async def on_at_work(self) -> None:
         """Nobody is to be told."""
 
-    async def on_result(self, result: Result, last: Entry | None = None, /) -> Ending:
+    async def on_result(self, result: Result, last: Entry | None = None, /) -> AttemptOutcome:
         """Commit what came with it, and take it at its word."""
         if last is not None:
             await self.on_entry(last)
@@ -155,7 +154,7 @@ async def test_every_entry_is_heard_before_it_is_answered() -> None:
         READY, Entry(k=0, kind="reply", text="a"), Entry(k=1, kind="tool"), Result(status="done", text="a")
     )
     ending = await session.run()
-    assert ending == Ending("done", "a", leaves=True)
+    assert ending == AttemptOutcome("done", "a", leaves=True)
     assert session.entries == [0, 1]
     said = bytes(await session.worker_in.receive_some(10_000))
     assert said == encode(START) + encode(Go(k=0)) + encode(Go(k=1))
@@ -166,7 +165,7 @@ async def test_the_last_entry_is_heard_before_the_end_and_not_answered() -> None
     session = Conversation()
     await session.say(READY, Entry(k=0, kind="reply", text="a", last=True), Result(status="done", text="a"))
     ending = await session.run()
-    assert ending == Ending("done", "a", leaves=True)
+    assert ending == AttemptOutcome("done", "a", leaves=True)
     assert session.entries == [0]
     assert bytes(await session.worker_in.receive_some(10_000)) == encode(START)
 
@@ -216,7 +215,7 @@ async def test_a_last_frame_counts_though_nothing_ends_its_line() -> None:
     await session.say(READY)
     await session.worker_out.send_all(encode(Result(status="done", text="a")).rstrip())
     await session.worker_out.aclose()
-    assert await session.run() == Ending("done", "a", leaves=True)
+    assert await session.run() == AttemptOutcome("done", "a", leaves=True)
 
 
 @pytest.mark.promise("IF14")
@@ -285,7 +284,7 @@ async def test_a_flood_of_words_is_read_no_faster_than_anybody_could(autojump_cl
         await session.say(READY, *(Delta(text="x") for _ in range(flood)), Result(status="done", text="a"))
 
     began = trio.current_time()
-    assert await session.run_beside(worker) == Ending("done", "a", leaves=True)
+    assert await session.run_beside(worker) == AttemptOutcome("done", "a", leaves=True)
     assert trio.current_time() - began == pytest.approx(10 * PACE_SECONDS, rel=0.2)
     assert sum(isinstance(one, Delta) for one in session.heard) == flood
 
@@ -464,7 +463,7 @@ async def test_a_kernel_that_was_stopped_itself_gives_its_worker_its_time_again_
 ) -> None:
     session = Conversation()
     await session.say(READY)
-    endings: list[Ending | None] = []
+    endings: list[AttemptOutcome | None] = []
 
     async def run() -> None:
         endings.append(await session.run())

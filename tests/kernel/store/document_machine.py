@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kernel.policy.documents import Change
+from kernel.policy.documents import DocumentChange
 from kernel.store import documents
 from kernel.store.database import MEMORY, Database
 from kernel.store.rows import Page
@@ -147,7 +147,9 @@ class DocumentMachine(RuleBasedStateMachine):
         newest = len(sheet.versions) - 1
         since = newest if back is None else max(newest - back, 0)
         text = self.edited(sheet.versions[since] or (), pick)
-        answer = self.ask(who, commits.change, file, Change("write", "\n".join(text), None if back is None else since))
+        answer = self.ask(
+            who, commits.change, file, DocumentChange("write", "\n".join(text), None if back is None else since)
+        )
         if not self.allowed(who, file):
             assert answer == "forbidden"
         else:
@@ -172,7 +174,7 @@ class DocumentMachine(RuleBasedStateMachine):
     @rule(who=people, file=files)
     def add(self, who: str, file: str) -> None:
         sheet, line = self.sheets[file], self.line()
-        answer = self.ask(who, commits.change, file, Change("append", line))
+        answer = self.ask(who, commits.change, file, DocumentChange("append", line))
         if not self.allowed(who, file):
             assert answer == "forbidden"
         else:
@@ -182,7 +184,7 @@ class DocumentMachine(RuleBasedStateMachine):
     def delete(self, who: str, file: str, old: bool) -> None:
         sheet = self.sheets[file]
         newest = len(sheet.versions) - 1
-        answer = self.ask(who, commits.change, file, Change("delete", since=max(newest - old, 0)))
+        answer = self.ask(who, commits.change, file, DocumentChange("delete", since=max(newest - old, 0)))
         if not self.allowed(who, file):
             assert answer == "forbidden"
         elif sheet.now is None:
@@ -295,7 +297,7 @@ class DocumentMachine(RuleBasedStateMachine):
         self.database.writer().exec_trace = die_in_time
         try:
             self.workspace.commit(
-                write, SPACE, file, Change("write", text), author=author, call_key=f"killed-{self.calls}"
+                write, SPACE, file, DocumentChange("write", text), author=author, call_key=f"killed-{self.calls}"
             )
         except (Killed, Refused):
             pass

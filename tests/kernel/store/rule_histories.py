@@ -17,7 +17,7 @@ from typing import Any, Final, get_args
 import msgspec
 import pytest
 
-from kernel.policy.grants import Wanted
+from kernel.policy.grants import WantedGrant
 from kernel.rule.draft import Draft
 from kernel.store import rules as stored
 from kernel.store.database import MEMORY, Database
@@ -371,7 +371,7 @@ class Trial:
     def grant(self) -> None:
         """Carol is given the scope rules, or it is taken back."""
         if self.plain.grant is None:
-            self.plain.grant = self.workspace.commit(grants.give, SPACE, Wanted("rules", None, None), "carol").id
+            self.plain.grant = self.workspace.commit(grants.give, SPACE, WantedGrant("rules", None, None), "carol").id
         else:
             self.workspace.commit(grants.revoke, SPACE, self.plain.grant)
             self.plain.grant = None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from kernel.policy.spaces import MOST_IN_RUN, MOST_OPEN, Change
+from kernel.policy.spaces import MOST_IN_RUN, MOST_OPEN, MembershipChange
 from kernel.rule.draft import Author, Draft
 from kernel.store import spaces as rows
 from kernel.store.database import MEMORY, Database
@@ -140,7 +140,7 @@ class Trial:
         found = self.named(name)
         before = {} if found is None else self.work(found[0])
         author_or_none = None if person else author
-        change = Change(add, remove)
+        change = MembershipChange(add, remove)
         made = self.tried(change_members, where, name, change, author=author_or_none, call_key=self.key())
         if found is None or (not person and who not in found[1].members):
             assert made == "not_found", "to who is not in it, it is missing"
@@ -213,7 +213,7 @@ class Trial:
         who, author, where = self.chance.choice(self.stale)
         answers = (
             self.tried(append, Draft(kind="said", space=where, sender=who, text="still here", author=author)),
-            self.tried(change_members, where, "design", Change(("bob",), ()), author=author),
+            self.tried(change_members, where, "design", MembershipChange(("bob",), ()), author=author),
             self.tried(open_space, where, Opened("theft", ("bob",)), author=author),
         )
         assert {*answers} == {"stale_attempt"}

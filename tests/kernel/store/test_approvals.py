@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kernel.policy.agent_status import Readiness
-from kernel.policy.approvals import Decision
 from kernel.policy.run_completion import RunCompletion, run_completion
+from kernel.policy.tools import Decision
 from kernel.rule.draft import Author
 from kernel.store import agents, approvals, instruction_views, instructions
 from kernel.store.approvals import Call

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from kernel.policy.documents import Change, Mirrored, mirror_step
+from kernel.policy.documents import DocumentChange, Mirrored, mirror_step
 from kernel.rule.draft import Draft
 from kernel.store import documents, mirrors
 from kernel.store.database import MEMORY
@@ -41,7 +41,7 @@ def work() -> Iterator[BusyWorkspace]:
 
 
 def write(work: BusyWorkspace, who: str, text: str, since: int | None = None, file: str = FILE) -> Any:
-    return work.commit(commits.change, SPACE, file, Change("write", text, since), author=work.author(who))
+    return work.commit(commits.change, SPACE, file, DocumentChange("write", text, since), author=work.author(who))
 
 
 def suggest(work: BusyWorkspace, who: str, text: str, since: int | None = None, file: str = FILE) -> str:
@@ -182,7 +182,7 @@ def test_too_many_suggestions_and_documents_are_refused(work: BusyWorkspace) -> 
     with pytest.raises(Refused, match="can have no more"):
         write(work, USER, "x", file="more.md")
     assert write(work, USER, "two").version == 2
-    work.commit(commits.change, SPACE, "f1", Change("delete"))
+    work.commit(commits.change, SPACE, "f1", DocumentChange("delete"))
     assert write(work, USER, "x", file="more.md").version == 1
 
 
@@ -191,7 +191,7 @@ def test_a_deleted_name_may_be_taken_by_another_spelling(work: BusyWorkspace) ->
     with pytest.raises(Refused) as refused:
         write(work, USER, "x", file="NOTES.md")
     assert refused.value.code == "conflict"
-    assert work.commit(commits.change, SPACE, FILE, Change("delete")).version == 2
+    assert work.commit(commits.change, SPACE, FILE, DocumentChange("delete")).version == 2
     assert write(work, USER, "x", file="NOTES.md").version == 1
 
 
@@ -233,7 +233,7 @@ def test_documents_of_one_space_are_no_other_spaces(work: BusyWorkspace) -> None
     assert documents.settings(conn, SPACE).owner(FILE) is None
     assert [row.file for row in documents.listing(conn, SPACE).documents if row.version] == [FILE]
     assert mirrors.versions(conn, SPACE) == {FILE: (1, False)}
-    work.commit(commits.change, SPACE, FILE, Change("delete"))
+    work.commit(commits.change, SPACE, FILE, DocumentChange("delete"))
     assert (documents.files(conn, SPACE), documents.files(conn, BELOW)) == ((), (FILE, "only.md"))
     assert [row.file for row in documents.listing(conn, SPACE).documents if row.version] == []
     work.commit(documents.begin, SPACE, None)

@@ -117,6 +117,6 @@ def test_a_document_that_is_missing_is_named_with_those_that_exist() -> None:
         return documents.missing(database.writer(), SPACE, file).hint
 
     assert hint("nope.md") == "this workspace has no documents"
-    workspace.commit(commits.change, SPACE, "notes.md", policy.Change("write", "x"))
+    workspace.commit(commits.change, SPACE, "notes.md", policy.DocumentChange("write", "x"))
     assert (hint("note.md"), hint("zzz")) == ("did you mean notes.md?", "there are: notes.md")
     database.close()

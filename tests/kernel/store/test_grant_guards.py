@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from kernel.policy.grants import Wanted
+from kernel.policy.grants import WantedGrant
 from kernel.rule.draft import Author, Draft
 from kernel.store import grants as rows
 from kernel.store.attempts import narrow
@@ -24,7 +24,7 @@ from tests.kernel.store.migrated import open_migrated
 
 pytestmark = pytest.mark.promise("P61", "P62")
 
-VOTES: Final = Wanted("votes", None, None)
+VOTES: Final = WantedGrant("votes", None, None)
 BELOW: Final = "review:main~design"
 
 
@@ -56,7 +56,7 @@ def at(work: BusyWorkspace, name: str) -> Author:
     return found
 
 
-def give(work: BusyWorkspace, wanted: Wanted = VOTES, to: str = "bob", by: str = USER, space: str = SPACE) -> str:
+def give(work: BusyWorkspace, wanted: WantedGrant = VOTES, to: str = "bob", by: str = USER, space: str = SPACE) -> str:
     return work.commit(grants.give, space, wanted, to, author=work.author(by)).id
 
 
@@ -114,7 +114,7 @@ def test_what_was_given_in_a_space_is_void_once_that_is_closed(work: BusyWorkspa
 
 def test_what_was_given_elsewhere_or_to_another_one_counts_for_nobody_else(work: BusyWorkspace) -> None:
     give(work, to="carol")
-    give(work, Wanted("tasks", None, None))
+    give(work, WantedGrant("tasks", None, None))
     assert uses(work) == "forbidden"
     row = rows.find(work.database.writer(), give(work))
     assert row is not None
@@ -146,20 +146,20 @@ def test_only_who_gave_it_or_a_person_takes_a_grant_back(work: BusyWorkspace) ->
 
 def test_what_has_ended_or_is_used_up_is_told_so(work: BusyWorkspace) -> None:
     ends = work.now_ms + 1000
-    short, once = give(work, Wanted("votes", ends, None)), give(work, Wanted("tasks", None, 1))
+    short, once = give(work, WantedGrant("votes", ends, None)), give(work, WantedGrant("tasks", None, 1))
     assert (state(work, short), state(work, once)) == ("in force", "in force")
     work.database.writer().execute("UPDATE grants SET used = 1 WHERE id = 2")
     work.now_ms = ends
     assert (state(work, short), state(work, once), uses(work)) == ("expired", "used", "forbidden")
     work.commit(grants.revoke, None, short)
     assert state(work, short) == "revoked"
-    assert refused(lambda: give(work, Wanted("votes", ends, None))) == "bad_request"
-    assert give(work, Wanted("votes", ends + 1, None))
+    assert refused(lambda: give(work, WantedGrant("votes", ends, None))) == "bad_request"
+    assert give(work, WantedGrant("votes", ends + 1, None))
 
 
 def test_a_use_counts_where_it_is_one_and_changed_something(work: BusyWorkspace) -> None:
     """What only reads is none; a step that does not count is none; a spent one is refused where it counts."""
-    grant = give(work, Wanted("votes", None, 1))
+    grant = give(work, WantedGrant("votes", None, 1))
     assert (uses(work, counts=False), used(work, grant)) == (False, 0)
     assert work.commit(grants.under_grant, at(work, "bob"), "votes", lambda _tx: 7, counts=True) == (7, False)
     assert (uses(work), used(work, grant)) == (True, 1)
@@ -175,10 +175,10 @@ def test_a_use_counts_where_it_is_one_and_changed_something(work: BusyWorkspace)
         ("bob", "bob", VOTES, "bad_request"),
         ("bob", "carol", VOTES, "forbidden"),
         ("dave", USER, VOTES, "not_a_participant"),
-        ("bob", "alice", Wanted("tasks", None, None), "forbidden"),
+        ("bob", "alice", WantedGrant("tasks", None, None), "forbidden"),
     ],
 )
-def test_nobody_gives_what_it_may_not(work: BusyWorkspace, to: str, by: str, wanted: Wanted, code: str) -> None:
+def test_nobody_gives_what_it_may_not(work: BusyWorkspace, to: str, by: str, wanted: WantedGrant, code: str) -> None:
     assert refused(lambda: give(work, wanted, to, by)) == code
 
 
@@ -259,7 +259,7 @@ def asks(work: BusyWorkspace, who: str, space: str = SPACE) -> str:
 def test_a_colleague_with_auth_answers_a_request_of_another_in_its_space(
     work: BusyWorkspace, who: str, asker: str, space: str, code: str | None
 ) -> None:
-    warrant = give(work, Wanted("auth", None, None))
+    warrant = give(work, WantedGrant("auth", None, None))
     request = asks(work, asker, space)
     if code is not None:
         assert refused(lambda: work.commit(grants.answer, SPACE, request, author=at(work, who))) == code
@@ -272,7 +272,7 @@ def test_a_colleague_with_auth_answers_a_request_of_another_in_its_space(
 
 
 def test_without_auth_nobody_answers_also_once_it_is_taken_back(work: BusyWorkspace) -> None:
-    warrant, request = give(work, Wanted("auth", None, None)), asks(work, "carol")
+    warrant, request = give(work, WantedGrant("auth", None, None)), asks(work, "carol")
     assert refused(lambda: work.commit(grants.answer, SPACE, "x", author=at(work, "bob"))) == "not_found"
     work.commit(grants.revoke, None, warrant)
     assert refused(lambda: work.commit(grants.answer, SPACE, request, author=at(work, "bob"))) == "forbidden"

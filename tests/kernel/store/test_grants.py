@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.policy.grants import Wanted
+from kernel.policy.grants import WantedGrant
 from kernel.store import grants
 from kernel.store.transitions.grants import give
 from protocol.names import AgentKey
@@ -24,7 +24,7 @@ def test_what_another_has_is_nobody_elses() -> None:
 
 async def test_a_grant_of_an_earlier_run_does_not_count_in_a_run_that_continues_it(store: Store) -> None:
     first = await begin(store, "helper", kickoff="@helper one")
-    await store.writer.commit(give, first.space, Wanted("votes", None, None), "helper")
+    await store.writer.commit(give, first.space, WantedGrant("votes", None, None), "helper")
     key = AgentKey(str(store.database.writer().execute("SELECT agent FROM grants").get))
     assert len(store.reader.now(grants.book, key, first.space, first.run)) == 1
     await end(store, first)

@@ -7,7 +7,7 @@ from typing import cast
 import apsw
 import pytest
 
-from kernel.services.retention import Retention
+from kernel.services.runs import Retention
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.holdings import DELETE, HOLDINGS, Holding
 from kernel.store.transaction import Transaction

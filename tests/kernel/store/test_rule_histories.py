@@ -3,9 +3,9 @@
 import pytest
 
 from kernel.policy import rules as policy
-from kernel.policy.rules import Step
+from kernel.policy.rules import RuleStep
 from kernel.rule.draft import Fact
-from kernel.rule.view import View
+from kernel.rule.effects import RuleView
 from tests.kernel.store.rule_histories import trial
 
 pytestmark = pytest.mark.promise("P53", "P54")
@@ -24,7 +24,7 @@ def test_an_interpreter_with_other_bounds_is_found_out(name: str, wrong: int, mo
 
 
 def test_an_author_that_has_left_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def anybody(_step: Step, _fact: Fact, _view: View) -> None:
+    def anybody(_step: RuleStep, _fact: Fact, _view: RuleView) -> None:
         return None
 
     monkeypatch.setattr("kernel.rule.rules.defined.may", anybody)

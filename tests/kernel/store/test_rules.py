@@ -6,7 +6,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from kernel.policy.grants import Wanted
+from kernel.policy.grants import WantedGrant
 from kernel.policy.needs import needs
 from kernel.policy.rules import DEPTH, FUEL
 from kernel.rule.draft import Draft
@@ -166,7 +166,7 @@ def test_the_rule_of_an_agent_that_has_left_does_nothing(table: Table) -> None:
 
 @pytest.mark.promise("P54")
 def test_a_rule_that_was_defined_by_a_grant_ends_with_it(table: Table) -> None:
-    given = table.workspace.commit(grants.give, SPACE, Wanted("rules", None, 1), "alice")
+    given = table.workspace.commit(grants.give, SPACE, WantedGrant("rules", None, 1), "alice")
     alice, rule = (
         table.workspace.author("alice"),
         spec(name="hi", when={"said": {"from": "user"}}, then=[{"say": "hi"}]),
@@ -184,7 +184,7 @@ def test_a_rule_that_was_defined_by_a_grant_ends_with_it(table: Table) -> None:
     table.workspace.commit(grants.revoke, SPACE, given.id)
     assert table.texts("hello") == ["[RULE:hi] not done: what alice was given of the scope rules counts no more"]
     until = table.workspace.now_ms + 1000
-    table.workspace.commit(grants.give, SPACE, Wanted("rules", until, None), "alice")
+    table.workspace.commit(grants.give, SPACE, WantedGrant("rules", until, None), "alice")
     assert table.texts("hello") == ["hi"]
     table.workspace.now_ms = until
     assert "not done" in table.texts("hello")[0]
@@ -192,7 +192,7 @@ def test_a_rule_that_was_defined_by_a_grant_ends_with_it(table: Table) -> None:
 
 @pytest.mark.promise("P54")
 def test_what_its_author_was_given_for_calls_is_no_scope_of_a_rule(table: Table) -> None:
-    table.workspace.commit(grants.give, SPACE, Wanted("votes", None, 1), "alice")
+    table.workspace.commit(grants.give, SPACE, WantedGrant("votes", None, 1), "alice")
     vote = spec(name="vote", then=[{"vote": {"type": "approval", "title": "Now?"}}])
     with pytest.raises(Refused, match="votes"):
         table.workspace.commit(
@@ -203,7 +203,7 @@ def test_what_its_author_was_given_for_calls_is_no_scope_of_a_rule(table: Table)
 def test_who_was_given_votes_agrees_to_a_rule_as_long_as_that_counts(table: Table) -> None:
     when = {"said": {"from": "alice"}}
     table.define(name="deploy", when=when, requires={"from": ["bob"]}, then=[{"say": "gone"}])
-    given = table.workspace.commit(grants.give, SPACE, Wanted("votes", None, None), "bob")
+    given = table.workspace.commit(grants.give, SPACE, WantedGrant("votes", None, None), "bob")
     bob = table.workspace.author("bob")
     assert bob is not None
 

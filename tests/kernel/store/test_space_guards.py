@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from kernel.policy.spaces import Change
+from kernel.policy.spaces import MembershipChange
 from kernel.rule.draft import Draft
 from kernel.store import spaces, tasks
 from kernel.store.database import MEMORY
@@ -63,7 +63,7 @@ def change(
     remove: Sequence[str] = (),
 ) -> Any:  # fmt: skip
     author = work.author(who)
-    return work.commit(steps.change_members, space, name, Change(tuple(add), tuple(remove)), author=author)
+    return work.commit(steps.change_members, space, name, MembershipChange(tuple(add), tuple(remove)), author=author)
 
 
 def refused(step: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from kernel.policy.documents import Change
+from kernel.policy.documents import DocumentChange
 from kernel.store import documents, voting
 from kernel.store.database import MEMORY
 from kernel.store.transitions import documents as document_steps
@@ -94,7 +94,7 @@ def test_an_election_that_nobody_won_changes_no_owner(work: BusyWorkspace) -> No
 @pytest.mark.parametrize("type", ["decision", "approval"])
 def test_a_winner_of_another_kind_of_vote_owns_nothing(work: BusyWorkspace, type: Any) -> None:
     """Only an election makes an owner."""
-    work.commit(document_steps.change, SPACE, "notes.md", Change("write", "x"))
+    work.commit(document_steps.change, SPACE, "notes.md", DocumentChange("write", "x"))
     name = work.commit(document_steps.suggest, SPACE, "notes.md", "y").id
     terms = asked(type, "ab", name="take", binding=type == "approval")
     work.create(USER, msgspec.structs.replace(terms, binds=Binds(suggestion=name)) if type == "approval" else terms)
@@ -194,7 +194,7 @@ def test_the_next_name_is_after_our_own_names_here(work: BusyWorkspace, others: 
 
 
 def test_a_suggestion_that_was_decided_is_not_put_to_the_vote(work: BusyWorkspace) -> None:
-    work.commit(document_steps.change, SPACE, "notes.md", Change("write", "x"))
+    work.commit(document_steps.change, SPACE, "notes.md", DocumentChange("write", "x"))
     name = work.commit(document_steps.suggest, SPACE, "notes.md", "y").id
     work.commit(document_steps.reject, SPACE, name)
     terms = msgspec.structs.replace(asked("approval", binding=True), binds=Binds(suggestion=name))

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from kernel.workflows.final_answer import NotJson, read_output
-from kernel.workflows.schema_check import mismatch
+from kernel.workflows.schema_check import NotJson, mismatch, read_output
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

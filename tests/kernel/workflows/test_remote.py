@@ -15,9 +15,8 @@ from kernel.git.objects import BadObjects, GitObject, files_of, parse_objects
 from kernel.git.runner import Git
 from kernel.procs.launcher import Launcher
 from kernel.source.diagnostics import BadDefinition
-from kernel.workflows.checkouts import Checkout, pin, pinned
-from kernel.workflows.prepare import Prepared, prepare
-from kernel.workflows.remote import Remotes
+from kernel.workflows.find import Checkout, Remotes, pin, pinned
+from kernel.workflows.prepare import PreparedWorkflow, prepare
 from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
 from protocol.remote_ref import parse_remote
@@ -72,7 +71,7 @@ class Stage:
     async def fetch(self, name: str = NAME, *, update: bool = False) -> Checkout:
         return await self.remotes.checkout(name, update=update)
 
-    def prepared(self, checkout: Checkout, *consents: Grant, trusted: bool = False) -> Prepared:
+    def prepared(self, checkout: Checkout, *consents: Grant, trusted: bool = False) -> PreparedWorkflow:
         asked = StartRequest(workflow=str(checkout.remote), trust=trusted)
         return prepare(Catalog(self.root), asked, checkout=checkout, environ={}, kept=lambda: consents)
 

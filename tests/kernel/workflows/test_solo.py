@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import demands
-from kernel.inspect.dry_run import solo_workflow
+from kernel.inspect.preview import solo_workflow
 from kernel.workflows.load import load_workflow
-from kernel.workflows.solo import STRICTER, Part, addressed, solo_of
+from kernel.workflows.solo import STRICTER, SoloMember, addressed, solo_of
 from protocol.agent import AgentDefinition, AgentLimits, McpServer, Prompt
 from protocol.budget import AgentBudget
 from protocol.errors import Refused
@@ -20,12 +20,12 @@ from protocol.project import ProjectDefinition
 from protocol.workflow import WorkflowDefinition
 
 
-def part(name: str, **said: Any) -> Part:
+def part(name: str, **said: Any) -> SoloMember:
     given: dict[str, Any] = {"model": "anthropic/opus", "prompt": Prompt(system=f"be {name}"), **said}
-    return Part(name, AgentDefinition(name=name, **given), given["prompt"].system or "", {})
+    return SoloMember(name, AgentDefinition(name=name, **given), given["prompt"].system or "", {})
 
 
-def union(*parts: Part, **workflow: Any) -> Any:
+def union(*parts: SoloMember, **workflow: Any) -> Any:
     entries = {one.name: one.definition for one in parts}
     return solo_of(WorkflowDefinition(name="w", agents=dict(entries), **workflow), parts)
 

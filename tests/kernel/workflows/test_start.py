@@ -18,7 +18,7 @@ from kernel.store import messages, spending, workflows
 from kernel.store.transitions import worktrees
 from kernel.store.transitions.runs import StartedRun
 from kernel.workflows.instruction_prompt import definition_for
-from kernel.workflows.prepare import Prepared, prepare
+from kernel.workflows.prepare import PreparedWorkflow, prepare
 from kernel.workflows.start import start
 from protocol.api.runs import RunRequest
 from protocol.api.workflows import StartRequest
@@ -58,7 +58,9 @@ def asked(*params: str, trusted: bool = True, tag: str = "main", timeout: float 
     return RunRequest(tag=tag, params=params, trust=trusted, timeout_seconds=timeout)
 
 
-def checked(catalog: Catalog, what: RunRequest | None = None, environ: dict[str, str] | None = None) -> Prepared:
+def checked(
+    catalog: Catalog, what: RunRequest | None = None, environ: dict[str, str] | None = None
+) -> PreparedWorkflow:
     what = what or asked()
     return prepare(catalog, what.start("review"), what.options(), environ=environ or {})
 
@@ -74,7 +76,7 @@ class Stage:
     store: Store
     launcher: Launcher
 
-    async def start(self, prepared: Prepared, repository: Repository | None = None) -> StartedRun:
+    async def start(self, prepared: PreparedWorkflow, repository: Repository | None = None) -> StartedRun:
         environ = {"PATH": "/usr/bin:/bin", "CANARY": "secret"}
         store = self.store
         return await start(
@@ -86,7 +88,7 @@ class Stage:
             repository=repository,
         )
 
-    async def refused(self, prepared: Prepared) -> Refused:
+    async def refused(self, prepared: PreparedWorkflow) -> Refused:
         with pytest.raises(Refused) as caught:
             await self.start(prepared)
         assert self.store.reader.now(workflows.running) == ()

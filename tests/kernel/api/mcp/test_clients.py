@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from kernel.policy.offered_tools import LONE
+from kernel.policy.tools import LONE
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
 

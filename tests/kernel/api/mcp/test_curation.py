@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from kernel.services.guard import Guard
+from kernel.services.guard import MemoryGuard
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
 from tests.builders.api import REVIEW, ServedKernel
@@ -39,9 +39,9 @@ async def kernel(kernel: ServedKernel, tmp_path: Path) -> ServedKernel:
     return kernel
 
 
-def guard_of(kernel: ServedKernel) -> Guard:
+def guard_of(kernel: ServedKernel) -> MemoryGuard:
     guard = kernel.services.memory.guard
-    assert isinstance(guard, Guard)
+    assert isinstance(guard, MemoryGuard)
     return guard
 
 

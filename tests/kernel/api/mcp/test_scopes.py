@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.api.mcp.tools import TOOLS
-from kernel.policy.offered_tools import GUARDED, LONE, TEAM
+from kernel.policy.tools import GUARDED, LONE, TEAM
 from kernel.store.attempts import narrow
 from protocol.agent import NAMED_ONLY, SCOPES, Scope, scopes_of
 from tests.builders.api import ServedKernel

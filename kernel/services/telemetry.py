@@ -1,8 +1,9 @@
-"""Tells a collector of OpenTelemetry what was done, after it was committed.
+"""Telemetry: spans for a collector of OpenTelemetry, after they were committed, and counts of events.
 
-It has a cursor into the log of events, and nothing else: a collector that is away costs no memory, and a kernel that
-was killed goes on where it was. What was told and not written down is told again, as the same spans: their ids are
-functions of what they are of.
+``Traces`` has a cursor into the log of events, and nothing else: a collector that is away costs no memory, and a kernel
+that was killed goes on where it was. What was told and not written down is told again, as the same spans: their ids are
+functions of what they are of. ``EventCounters`` counts on request, from where it last stopped, and stores its counts
+now and then.
 """
 
 import logging
@@ -18,13 +19,16 @@ import trio
 from kernel.agents.sections import header_fields, host_of, may_reach, otel_unit, traces_url
 from kernel.agents.trust import TrustedFiles
 from kernel.fault_injection import fault_point
+from kernel.policy.metrics import COUNTED, CounterKey, count
 from kernel.policy.traces import CONTENT_TYPE, SCHEMA, export_request
-from kernel.services.signed_post import Asked, Post, Unreached, post
-from kernel.store import traces
+from kernel.services.signed_post import Post, PostRequest, Unreached, post
+from kernel.store import metrics, traces
 from kernel.store.feed import Wake
+from kernel.store.metrics import Counted
 from kernel.store.writer import Log
 from protocol.errors import Refused
 from protocol.project import OtelSettings
+from protocol.text import encode_json
 from protocol.version import VERSION
 
 logger = logging.getLogger(__name__)
@@ -171,7 +175,7 @@ class Traces(msgspec.Struct, eq=False, kw_only=True):
         settings = collector.settings
         try:
             status = await self.deliver(
-                Asked(traces_url(settings), fields, body), lambda address: may_reach(settings, address)
+                PostRequest(traces_url(settings), fields, body), lambda address: may_reach(settings, address)
             )
         except Unreached as unreached:
             return None, str(unreached)
@@ -180,3 +184,49 @@ class Traces(msgspec.Struct, eq=False, kw_only=True):
 
 def _warn(url: str, why: str) -> None:
     logger.warning("otel.unusable %s: %s", host_of(url), why)
+
+
+LONGEST_SECONDS: Final = 1.0
+"""That one look counts. What is left then is counted by the next ones."""
+KEEP_MS: Final = 30_000
+"""Between two commits of what was counted. A kernel that dies in between counts it anew, from the same events."""
+_TYPES: Final = encode_json(sorted(COUNTED)).decode()
+
+
+class EventCounters(msgspec.Struct, eq=False):
+    """The counts of events since the log began, or since it was first asked for."""
+
+    log: Log
+    _one: trio.Lock = msgspec.field(default_factory=trio.Lock)
+    _counted: Counted | None = None
+    _changed: set[CounterKey] = set()
+    _kept_ms: int = 0
+    behind: int = 0
+    """Events that are not counted yet."""
+
+    async def look(self) -> Counted:
+        """Count what is new, for LONGEST_SECONDS at most. Raises Refused (busy)."""
+        async with self._one:
+            if self._counted is None:
+                self._counted = await self.log.reader.read(metrics.counted, self.log.now_ms())
+            until = trio.current_time() + LONGEST_SECONDS
+            while True:
+                before = self._counted
+                new = await self.log.reader.read(metrics.look, before.cursor, _TYPES)
+                self._changed |= count(before.values, new.events)
+                self._counted = before._replace(cursor=new.cursor)
+                self.behind = new.behind
+                if not new.behind or trio.current_time() >= until:
+                    break
+            await self._keep(self._counted)
+            return self._counted
+
+    async def _keep(self, counted: Counted) -> None:
+        now_ms = self.log.now_ms()
+        if now_ms - self._kept_ms < KEEP_MS and not self.behind:
+            return
+        changed: Mapping[CounterKey, float] = {key: counted.values[key] for key in self._changed}
+        with suppress(Refused):  # a disk that is full: with a later look
+            await self.log.writer.commit_soon(metrics.keep, counted.cursor, counted.since_ms, changed)
+            self._kept_ms = now_ms
+            self._changed.clear()

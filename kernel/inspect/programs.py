@@ -1,26 +1,36 @@
-"""Fetches workflows and skills of other repositories to look at them: as a kernel would, and kept where it would.
+"""Programs that are run without a kernel, by keepers of this process: backends for their versions, and git.
 
-Nothing of what is fetched is run or believed, and nothing is pinned: that comes with the first run. git is launched
-without a kernel, in keepers of this process, for as long as something is looked up. Skills are told and kept nowhere.
+Workflows and skills of other repositories are fetched and stored as a kernel would.
+
+Nothing of what is fetched is run or believed, and nothing is pinned: that comes with the first run. Skills are listed
+and stored nowhere.
 """
 
+import os
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 
 import trio
 
+from kernel.agents.backends import command_of, probe_backends
 from kernel.agents.environment import worker_environment
+from kernel.agents.providers import CauseError
 from kernel.agents.skills import INSTRUCTIONS, read_skill
 from kernel.git.objects import BadObjects, File, files_of, parse_objects
 from kernel.git.runner import Git
+from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher, choose_launcher
 from kernel.source.files import MAX_BYTES, MAX_FILES, FolderFile
-from kernel.workflows.checkouts import Checkout
-from kernel.workflows.remote import Remotes
+from kernel.workflows.find import Checkout, Remotes
+from protocol.agent import AgentDefinition
+from protocol.api.kernel import BackendList
+from protocol.backends import COMMANDED, acp_program
 from protocol.errors import Refused
+from protocol.inspection import DoctorRow
 from protocol.remote_ref import Remote, RemoteRejected, is_commit, is_remote, parse_remote_folder, repository_url
 from protocol.tool_documents import FetchedSkill, FetchedSkills, SkillFile
 
@@ -134,3 +144,30 @@ def _folders(remote: Remote, files: tuple[File, ...]) -> dict[str, list[FolderFi
 
 def _as_file(parts: tuple[str, ...], file: File) -> FolderFile:
     return FolderFile("/".join(parts), "program" if file.program else "file", file.data)
+
+
+def backends(environ: Mapping[str, str]) -> BackendList:
+    """As ``GET /backends`` of a kernel with this ``environ`` would answer."""
+    env = worker_environment(environ, own_bin=frozenset({os.path.dirname(sys.executable)}))
+    return trio.run(_survey, env)
+
+
+async def _survey(env: dict[str, str]) -> BackendList:
+    with TemporaryDirectory(prefix="agent-worker-") as folder:
+        async with open_launcher(Path(folder), env) as launcher:
+            return BackendList(backends=await probe_backends(env, VersionProbes(launcher, Path(folder)).ask))
+
+
+def program_rows(definitions: Iterable[AgentDefinition], root: Path, path: str) -> Iterator[DoctorRow]:
+    """Yield the program of each agent whose file names one. No program is run: one of the project may need trust."""
+    for one in definitions:
+        if one.backend not in COMMANDED or not one.command:
+            continue
+        try:
+            program = command_of(one, root, path)[0]
+        except CauseError as error:
+            yield DoctorRow(check="backends", ok=False, detail=error.text, fix="install it, or correct command:")
+            continue
+        tested = acp_program(one.command).tested
+        known = f", tested with version {tested}" if tested and one.backend == "acp" else ""
+        yield DoctorRow(check="backends", ok=True, detail=f"{one.name} runs {program}{known}")
