@@ -192,9 +192,7 @@ HOLDINGS: Final = (
         )
     ),
 )  # fmt: skip
-OF_INSTRUCTION: Final = tuple(
-    one.deleting("instruction = ?") for one in HOLDINGS if one.place == "instruction" or one.table == "approvals"
-)
+OF_INSTRUCTION: Final = tuple(one.deleting("instruction = ?") for one in HOLDINGS if one.place == "instruction")
 OF_AGENT: Final = tuple(one.deleting(f"{one.agents[0]} = ?") for one in HOLDINGS if one.owned)
 RENAMING: Final = tuple(statement for one in HOLDINGS for statement in one.renaming())
 FORGETTING: Final = tuple(one for one in HOLDINGS if one.forget)

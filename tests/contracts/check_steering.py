@@ -217,9 +217,12 @@ async def a_reset_lets_an_agent_try_a_refused_key_again_and_nobody_else(store: S
 
 async def a_paused_workflow_begins_nothing_and_goes_on_where_it_was(store: Store) -> None:
     """contracts 4: POST /workflows/:name/:tag/{pause,resume}; also what comes meanwhile, and what is given back."""
-    space = await store.workflow("alice", "bob")
+    space = await store.workflow("alice", "bob", "carol")
     await store.said(space, "@alice go")
     leased = await store.given(space, "@bob go")
+    later_ms = store.clock.now_ms + 1000
+    await store.given(space, "@carol go")
+    await store.writer.commit(requeue, "i3", 1, Requeue(status="queued", outcome="network", not_before_ms=later_ms))
     for _ in range(2):
         await store.writer.commit(pause_workflow, space)
     await store.said(space, "@alice again")
@@ -231,7 +234,9 @@ async def a_paused_workflow_begins_nothing_and_goes_on_where_it_was(store: Store
     assert store.reader.now(workflows.paused, record.id)
     await store.writer.commit(resume_workflow, space)
     assert {one.status for one in store.reader.now(instructions.open_in, space)} == {"queued"}
-    assert len(ready(store)) == 2
+    assert (len(ready(store)), "i3" in ready(store)) == (2, False)
+    store.clock.now_ms = later_ms
+    assert "i3" in ready(store)
     told = [one.data["state"] for one in store.told if one.type == "workflow.changed"]
     assert told == ["paused", "running"]
     await refused("workflow_not_running", store, pause_workflow, "nothing:main")
@@ -258,6 +263,8 @@ async def what_waits_for_a_limit_goes_on_when_a_person_continues_it(store: Store
     key = AgentKey(f"alice@{space}")
     assert await store.writer.commit(continue_agent, key) == ("i1",)
     assert ready(store) == ["i1"]
+    queued = [one.type for one in store.told].count("instruction.queued")
+    assert queued == 3, "at first, and each time that it is continued"
     await refused("workflow_not_running", store, continue_workflow, "nothing:main")
 
 

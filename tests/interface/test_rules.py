@@ -66,6 +66,8 @@ def test_a_rule_is_shown_as_it_is(cli: Cli, kernel: KernelDouble) -> None:
         out = cli("rule", "show", "fix", "@review").out
         assert 'when: {"said": {"from": "bob", "matches": "CHANGES"}}' in out
         assert obeyed(out) == []
+    cli("rule", "show", "a?b", "@review")
+    assert kernel.of("GET", f"{HERE}/a?b"), "not a rule a, asked for with b"
 
 
 def test_the_rules_of_a_file_are_defined_in_their_order(cli: Cli, kernel: KernelDouble, tmp_path: Path) -> None:

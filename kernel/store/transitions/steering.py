@@ -113,7 +113,7 @@ WHERE space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.b
 def pause_workflow(tx: Transaction, space: str) -> None:
     """Have all work of ``space`` wait; what runs there gives way after its next entry. Paused already: no change.
 
-    A time that a queued one had been waiting for is forgotten. Raises Refused (workflow_not_running).
+    The time of a retry is kept. Raises Refused (workflow_not_running).
     """
     if _set_paused(tx, space, paused=True):
         for number in _numbers(tx, LANED, space):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import force_setattr
 
+from kernel.agents.personal_context import PersonalContexts
 from kernel.policy.provenance import CHUNK_CHARACTERS, SHORTEST_CHARACTERS, ProvenanceMarks
 from kernel.store import agents
 from kernel.store.entries import FrozenPrompt
@@ -33,7 +34,7 @@ def _folder(kernel: ServedKernel) -> Path:
 
 
 @pytest.mark.promise("P45")
-async def test_people_read_and_write_what_an_agent_keeps(kernel: ServedKernel) -> None:
+async def test_people_read_and_write_what_an_agent_keeps(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """contracts 4: GET, PUT, POST and DELETE of memory, notes and todo list, in the documents of the commands."""
     here = "/agents/alice"
     assert (await kernel.ask("GET", f"{here}/memory")).json["entries"] == []
@@ -47,6 +48,7 @@ async def test_people_read_and_write_what_an_agent_keeps(kernel: ServedKernel) -
     assert (page["total"], page["next"]) == (2, "auth style")
     rest = (await kernel.ask("GET", f"{here}/memory?limit=1&after=auth%20style")).json
     assert ([one["key"] for one in rest["entries"]], rest["next"]) == (["a/b"], None)
+    (_folder(kernel) / "memory/archive.yaml").write_text("a/b: of another tier\n")
     assert (await kernel.ask("DELETE", f"{here}/memory/a/b")).status == 200
     for method, path in (("DELETE", f"{here}/memory/a/b"), ("GET", f"{here}/memory?key=a/b")):
         gone = await kernel.ask(method, path)
@@ -58,7 +60,15 @@ async def test_people_read_and_write_what_an_agent_keeps(kernel: ServedKernel) -
     (note,) = (await kernel.ask("GET", f"{here}/notes")).json["notes"]
     assert (await kernel.ask("DELETE", f"{here}/notes/{note['file']}")).json["notes"] == []
     assert (await kernel.ask("DELETE", f"{here}/notes/..%2Fmemory%2Fcore.yaml")).status == 404
-    key = kernel.headers(Idempotency_Key="t")
+    key, contexts = kernel.headers(Idempotency_Key="t"), kernel.services.files.contexts
+
+    def cut(*given: Any) -> None:
+        PersonalContexts.add_todo(contexts, *given)
+        raise OSError("cut after the write")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(contexts, "add_todo", cut)
+        assert (await kernel.ask("POST", f"{here}/todo", {"text": "look\nat b"}, headers=key)).status == 500
     for _ in range(2):
         await kernel.ask("POST", f"{here}/todo", {"text": "look\nat b"}, headers=key)
     done = (await kernel.ask("PUT", f"{here}/todo/1", {"done": True})).json

@@ -40,6 +40,8 @@ async def test_a_merge_is_asked_for_once_and_followed_to_its_end(tmp_path: Path)
         assert (await kernel.ask("GET", "/runs/r1/merge")).json["into"] == "dev"
         assert (await kernel.ask("GET", "/runs/r1/merge?id=g1")).json["into"] == "main"
         assert (await kernel.ask("GET", "/runs/r1/merge?id=g9")).status == 404
+        await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": "other"})
+        assert (await kernel.ask("GET", "/runs/r2/merge?id=g1")).status == 404, "it is of another run"
 
 
 @pytest.mark.promise("P33")

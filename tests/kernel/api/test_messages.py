@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import trio
 
+from kernel.source.safe_paths import keep_root
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.writer import Writer
 from protocol.api.messages import MOST_AT_ONCE
@@ -74,6 +75,15 @@ async def test_a_stopping_kernel_takes_nothing_new_but_can_be_read(kernel: Serve
     assert (await kernel.ask("GET", "/health")).json["status"] == "stopping"
     assert (await kernel.ask("GET", "/ready")).status == 503
     assert (await kernel.ask("GET", "/agents")).status == 200
+    assert (await kernel.ask("DELETE", "/agents/alice")).code == "stopping"
+
+
+async def test_a_kernel_whose_folder_is_gone_changes_nothing_and_can_be_stopped(kernel: ServedKernel) -> None:
+    root = kernel.services.files.catalog.root
+    keep_root(str(root))
+    root.rename(root.with_name("moved"))
+    assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "lost"})).status == 503
+    assert (await kernel.ask("POST", "/shutdown", {"grace": 3})).status == 202
 
 
 @pytest.mark.promise("P19")
@@ -161,14 +171,14 @@ async def test_a_batch_that_is_sent_again_adds_only_what_was_refused(kernel: Ser
 
 @pytest.mark.promise("P2")
 async def test_a_message_with_a_key_of_its_own_happens_once_in_whatever_batch(kernel: ServedKernel) -> None:
+    (kernel.services.files.catalog.root / ".agents/bob.yaml").write_text(ALICE)
     mine = {"to": "alice", "text": "mine", "key": "order-7"}
     first = await kernel.ask("POST", "/messages", {"messages": [mine, mine]})
     ids = {one["sent"]["message_id"] for one in first.json["results"]}
     assert len(ids) == 1
-    second = await kernel.ask(
-        "POST", "/messages", {"messages": [{"to": "alice", "text": "new"}, mine, mine | {"text": "other"}]}
-    )
-    assert _codes(second) == ["", "", "key_reused"]
+    others = (mine | {"text": "other"}, mine | {"to": "bob"})
+    second = await kernel.ask("POST", "/messages", {"messages": [{"to": "alice", "text": "new"}, mine, *others]})
+    assert _codes(second) == ["", "", "key_reused", "key_reused"]
     assert second.json["results"][1]["sent"]["message_id"] in ids
     texts = [one["text"] for one in (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]]
     assert sorted(texts) == ["mine", "new"]

@@ -287,6 +287,16 @@ async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp
 
 
 @pytest.mark.promise("P89")
+async def test_a_clone_in_which_its_agent_works_is_never_set_aside(tmp_path: Path) -> None:
+    async with ground(tmp_path) as g:
+        await g.sync.bring()
+        g.project.git("checkout", "--quiet", "-b", "own", cwd=g.far.tree)
+        with pytest.raises(Refused, match="'own' is checked out"):
+            await g.sync.bring(live=True)
+        assert g.far.tree.is_dir()
+
+
+@pytest.mark.promise("P89")
 async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp_path: Path) -> None:
     async with ground(tmp_path) as g:
         await g.sync.bring()

@@ -441,7 +441,7 @@ async def test_a_group_grows_with_the_work_that_waits_and_keeps_who_has_some() -
     assert scaling.members("r", settings, everybody, {"r-3": 1}) == ("r-3", "r-1", "r-2"), "not given back at once"
     now[0] += 400_000
     assert scaling.members("r", settings, everybody, {"r-3": 1}) == ("r-3",)
-    assert scaling.members("r", settings, everybody, {"r-2": 2, "r-3": 1}) == ("r-2", "r-3")
+    assert scaling.members("r", settings, everybody, {"r-2": 2, "r-3": 2}) == ("r-2", "r-3")
     assert scaling.members("r", settings, everybody, {"r-2": 1, "r-3": 1}) == ("r-2", "r-3"), "though one has room"
 
 

@@ -41,9 +41,10 @@ def test_a_link_in_the_way_is_replaced_and_never_written_through(tmp_path: Path)
     outside.write_text("theirs")
     for link in (file, beside):
         link.symlink_to(outside)
-    with replacing(file, beside=beside) as out:
+    with replacing(file, beside=beside, keep_mode=True) as out:
         out.write(b"ours")
     assert (file.read_text(), outside.read_text(), file.is_symlink()) == ("ours", "theirs", False)
+    assert _mode(file) == 0o600, "a link has no permissions of its own"
 
 
 def test_permissions_are_kept_and_a_new_file_replaces_nothing(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from kernel.store.transitions.limits import limit
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.steering import pause_agent, pause_workflow, reset_agent, resume_agent
+from protocol.errors import Cause
+from protocol.instruction import WaitReason
 from protocol.names import AgentKey
 from tests.kernel.store.running_store import Store
 
@@ -220,8 +222,11 @@ async def test_who_waits_follows_what_becomes_of_the_breaker(store: Store) -> No
     assert bob == Readiness("time", "provider", store.clock.now_ms + 500_000)
 
 
-async def test_who_waits_for_a_quota_waits_for_a_person_once_the_key_is_refused(store: Store) -> None:
-    """A run never hangs, whatever an agent is stuck on; no time will come for this one."""
+@pytest.mark.parametrize(("cause", "reason"), [("auth", "credentials"), ("quota", "quota")])
+async def test_who_waits_for_a_quota_waits_for_a_person_once_no_time_will_come(
+    store: Store, cause: Cause, reason: WaitReason
+) -> None:
+    """A run never hangs, whatever an agent is stuck on."""
     await store.agents("alice", "bob")
     for number, name in enumerate(("alice", "bob"), 1):
         await store.said(f"dm:{name}", "x")
@@ -236,14 +241,13 @@ async def test_who_waits_for_a_quota_waits_for_a_person_once_the_key_is_refused(
         trip=ProviderFailure(account, "quota", 60.0, 0.0),
     )
     await store.writer.commit(requeue, "i1", 1, sent_away)
-    not_known = replace(
-        sent_away, cause="auth", waits_for="credentials", trip=ProviderFailure(account, "auth", None, 0.0)
-    )
+    not_known = replace(sent_away, cause=cause, waits_for=reason, trip=ProviderFailure(account, cause, None, 0.0))
     await store.writer.commit(requeue, "i2", 1, not_known)
+    assert {one.not_before_ms for one in store.reader.now(instructions.open_anywhere, 10, 0)} == {0}
     store.clock.now_ms += 60_000
     await settle(store)
     found = store.reader.now(instructions.of, ["i1", "i2"], store.clock.now_ms)
-    assert set(found.values()) == {Readiness("person", "credentials")}
+    assert set(found.values()) == {Readiness("person", reason)}
 
 
 @pytest.mark.promise("LF07")

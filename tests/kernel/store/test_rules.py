@@ -417,10 +417,12 @@ def test_a_question_about_a_hooks_words_is_a_hooks(table: Table) -> None:
 
 
 def test_rules_end_with_the_words_of_their_space(table: Table) -> None:
+    """Those of its workflow's file were not said there."""
     table.define(name="secret", then=[{"say": "the words"}])
+    table.workspace.commit(rules.define_of_file, SPACE, [spec(name="filed", then=[{"say": "the words"}])])
     table.workspace.commit(stop_workflow, SPACE, "done", 0)
     table.workspace.commit(clear, SPACE)
-    assert store_rules.find(table.conn, SPACE, "secret") is None
+    assert [one.name for one in store_rules.in_space(table.conn, SPACE)] == ["filed"]
 
 
 def test_a_rule_about_schedules_is_not_set_off_by_the_deadline_of_a_vote(table: Table) -> None:

@@ -115,6 +115,9 @@ async def test_an_attempt_has_none_of_them_and_a_person_none_of_its_tools(kernel
 
 async def test_a_call_that_is_sent_again_happens_once(kernel: ServedKernel) -> None:
     operate = await made(kernel, "operate")
+    await kernel.ask(
+        "POST", "/messages", {"to": "alice", "text": "by REST"}, headers=kernel.headers(Idempotency_Key="one")
+    )
     again = [
         await call(kernel, "send", {"to": "alice", "text": "hi"}, token, **{"agent-worker/call": "one"})
         for token in (TOKEN, TOKEN, operate)

@@ -1,14 +1,17 @@
 """Which kernels a node serves, and the tokens by which one joins."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
 from kernel.procs.node.fence import Lease, Terms, TermUnreadable
-from kernel.procs.node.folder import search_path
-from kernel.procs.node.host import Tenancy, refusal_of
-from kernel.procs.node.wire import Garbled
+from kernel.procs.node.folder import lock_folder, search_path
+from kernel.procs.node.host import NodeHost, Tenancy, refusal_of
+from kernel.procs.node.wire import Garbled, pack
 from protocol.node import JoinWord, KernelHello, LeaseTimes, Need, agree, decode_join_word
 
 
@@ -53,6 +56,9 @@ def test_only_the_echo_of_a_beat_that_was_sent_renews_a_lease() -> None:
     lease.renew(sent_ms + 1)
     assert lease.is_over
     lease.renew(sent_ms)
+    until = lease.until
+    lease.renew(sent_ms - 1)
+    assert lease.until == until, "an older echo takes nothing back"
     assert not lease.is_over
 
 
@@ -60,6 +66,24 @@ def test_a_node_takes_no_order_without_a_lease() -> None:
     nobody: Any = None
     with pytest.raises(Garbled, match="there is no lease"):
         Tenancy(nobody, LeaseTimes(), nobody, nobody).take(Need(modules=("json",)))
+
+
+async def test_a_kernel_is_refused_that_waited_while_a_later_one_was_served(tmp_path: Path) -> None:
+    nobody: Any = None
+    lock = lock_folder(tmp_path)
+    ours, theirs = trio.testing.memory_stream_pair()
+    host = NodeHost(tmp_path, None, LeaseTimes(), {}, nobody)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(host.serve, theirs)
+        await ours.send_all(pack(KernelHello(project="p1", term=5)))
+        await trio.testing.wait_all_tasks_blocked()
+        Terms(tmp_path).keep(6)
+        assert lock is not None
+        os.close(lock)
+        said = b""
+        while chunk := await ours.receive_some():
+            said += chunk
+    assert b"a later kernel of this project was here" in said
 
 
 def test_a_term_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:

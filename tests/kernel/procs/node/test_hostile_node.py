@@ -89,8 +89,9 @@ class World:
 
 @asynccontextmanager
 async def world(times: node.LeaseTimes = LONG) -> AsyncGenerator[World]:
-    async def serve(_stream: trio.abc.Stream) -> None:
-        await trio.sleep_forever()
+    async def serve(stream: trio.abc.Stream) -> None:
+        while await stream.receive_some():
+            pass
 
     ours, theirs = trio.testing.memory_stream_pair()
     async with trio.open_nursery() as nursery:
@@ -199,9 +200,23 @@ async def test_what_waits_for_a_node_that_reads_nothing_is_bounded() -> None:
         assert wire.has_room
         wire.say(data)
     assert (wire.has_room, wire.over) == (False, False)
-    for _ in range(node.QUEUE_LIMIT_BYTES // node.CHUNK_BYTES):
-        wire.say(data)
-    assert (wire.has_room, wire.over) == (True, True)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wire.room)  # which ends with the session
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(node.QUEUE_LIMIT_BYTES // node.CHUNK_BYTES):
+            wire.say(data)
+        nursery.cancel_scope.deadline = trio.current_time() + PATIENCE
+    assert (wire.has_room, wire.over, nursery.cancel_scope.cancelled_caught) == (True, True, False)
+
+
+@pytest.mark.promise("P86")
+async def test_connections_that_are_over_make_way_for_others() -> None:
+    async with world() as there:
+        for number in range(1, node.MOST_CONNECTIONS + 2):
+            channel = node.channel_of(number, node.CONNECTION)
+            await there.liar.say(node.Opened(connection=number), node.Close(channel=channel))
+            assert await there.liar.frame() == node.Close(channel=channel)
+        assert not there.hung_up.is_set()
 
 
 @pytest.mark.promise("P86")
