@@ -44,13 +44,9 @@ def test_validate_json_is_the_document_and_nothing_else(cli: Cli) -> None:
     assert (file["path"], file["kind"], file["ok"]) == (".agents/bob.yaml", "agent", False)
     (error,) = file["errors"]
     assert {key: error[key] for key in ("path", "line", "column", "where", "message", "hint")} == {
-        "path": ".agents/bob.yaml",
-        "line": 1,
-        "column": 10,
-        "where": "backend",
-        "message": "'mok' is not allowed",
+        "path": ".agents/bob.yaml", "line": 1, "column": 10, "where": "backend", "message": "'mok' is not allowed",
         "hint": "did you mean mock?",
-    }
+    }  # fmt: skip
 
 
 def test_config_shows_values_as_yaml_with_their_origins(cli: Cli) -> None:

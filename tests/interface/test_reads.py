@@ -180,18 +180,10 @@ def test_work_over_a_time_is_asked_for_and_shown_by_what_it_is_parted_by(cli: Cl
     """contracts 7: stats --by --since --until; the share that is done, and what a merged change cost."""
     sample = read_answers("x")["GET /usage"]
     row = UsageGroup(
-        key={"day": "2026-11-01", "model": "m\n1"},
-        instructions=4,
-        ended={"done": 3, "failed": 1},
-        success=0.75,
-        retries=2,
-        steps=9,
-        usage=Usage(input_tokens=5, cost_usd=0.25),
-        worked_seconds=1.5,
-        unpriced=0,
-        merges=None,
+        key={"day": "2026-11-01", "model": "m\n1"}, instructions=4, ended={"done": 3, "failed": 1}, success=0.75,
+        retries=2, steps=9, usage=Usage(input_tokens=5, cost_usd=0.25), worked_seconds=1.5, unpriced=0, merges=None,
         cost_per_merge=None,
-    )
+    )  # fmt: skip
     total = msgspec.structs.replace(row, key={}, merges=2, cost_per_merge=0.125)
     kernel.answers["GET /usage"] = msgspec.structs.replace(sample, groups=(row, total))
     told = cli("stats", "--by", "day,model", "--since", "2026-11-01", "--until", "2026-11-02T01:00:00+01:00")
@@ -372,25 +364,9 @@ def test_the_fast_path_loads_no_heavy_module(words: tuple[str, ...], cli: Cli, k
     assert done.returncode == 0, done.stderr[-500:]
     assert "interface.cli.main" in loaded
     heavy = {
-        "_hashlib",
-        "argparse",
-        "asyncio",
-        "dataclasses",
-        "email",
-        "encodings.idna",
-        "hashlib",
-        "hmac",
-        "http.client",
-        "inspect",
-        "msgspec",
-        "pathlib",
-        "rich",
-        "ssl",
-        "subprocess",
-        "trio",
-        "typing_extensions",
-        "urllib.parse",
-    }
+        "_hashlib", "argparse", "asyncio", "dataclasses", "email", "encodings.idna", "hashlib", "hmac", "http.client",
+        "inspect", "msgspec", "pathlib", "rich", "ssl", "subprocess", "trio", "typing_extensions", "urllib.parse",
+    }  # fmt: skip
     assert loaded & heavy == set()
     assert not {name for name in loaded if name.startswith("kernel")}
 

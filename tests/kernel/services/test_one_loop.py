@@ -28,14 +28,9 @@ async def begin(it: Core, name: str) -> SpaceId:
     """A workflow that refers to alice, and gives her work."""
     definition = WorkflowDefinition(name=name, agents={"alice": Ref(ref="alice")})
     payload = RunSpec(
-        name=name,
-        tag="main",
-        mode="start",
-        file=f".workflows/{name}.yaml",
-        definition=msgspec.json.encode(definition),
-        members=(ALICE,),
-        kickoff=f"@alice the secret of {name}",
-    )
+        name=name, tag="main", mode="start", file=f".workflows/{name}.yaml",
+        definition=msgspec.json.encode(definition), members=(ALICE,), kickoff=f"@alice the secret of {name}",
+    )  # fmt: skip
     space = workflow_space(name)
     await it.writer.commit(append, Draft(kind="status", space=space, sender="system", text="started", payload=payload))
     return space
