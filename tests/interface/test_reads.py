@@ -353,34 +353,32 @@ def test_a_document_of_another_shape_is_an_error_and_not_a_crash(route: str, cli
     assert (ran.code, ran.err[:6]) in ((1, "error:"), (0, ""))
 
 
-@pytest.mark.parametrize("words", [("ps", "--json"), ("ps",), ("status", "--json"), ("status",)])
-def test_the_fast_path_loads_no_heavy_module(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
+def _imported(cli: Cli, kernel: KernelDouble, *words: str) -> set[str]:
     kernel.answers |= read_answers("x")
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "interface", "awk", "", *words],
         check=False, cwd=cli.root, env=cli.environ, capture_output=True, timeout=20,
     )  # fmt: skip
-    loaded = {line.split(b"|")[2].strip().decode() for line in done.stderr.splitlines() if line.count(b"|") == 2}
     assert done.returncode == 0, done.stderr[-500:]
+    loaded = {line.split(b"|")[2].strip().decode() for line in done.stderr.splitlines() if line.count(b"|") == 2}
     assert "interface.cli.main" in loaded
+    assert not {name for name in loaded if name.startswith("kernel")}
+    return loaded
+
+
+@pytest.mark.parametrize("words", [("ps", "--json"), ("ps",), ("status", "--json"), ("status",)])
+def test_the_fast_path_loads_no_heavy_module(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
     heavy = {
         "_hashlib", "argparse", "asyncio", "dataclasses", "email", "encodings.idna", "hashlib", "hmac", "http.client",
         "inspect", "msgspec", "pathlib", "rich", "ssl", "subprocess", "trio", "typing_extensions", "urllib.parse",
     }  # fmt: skip
-    assert loaded & heavy == set()
-    assert not {name for name in loaded if name.startswith("kernel")}
+    assert _imported(cli, kernel, *words) & heavy == set()
 
 
-@pytest.mark.parametrize("words", [("send", "alice", "hi"), ("_complete", "awk", "se")], ids=["send", "completion"])
+@pytest.mark.parametrize("words", [("send", "alice", "hi"), ("_complete", "instruction")], ids=["send", "completion"])
 def test_frequent_commands_import_nothing_of_the_kernel(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
-    kernel.answers |= read_answers("x")
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "interface", "awk", "", *words],
-        check=False, cwd=cli.root, env=cli.environ, capture_output=True, timeout=20,
-    )  # fmt: skip
-    loaded = {line.split(b"|")[2].strip().decode() for line in done.stderr.splitlines() if line.count(b"|") == 2}
-    assert "interface.cli.main" in loaded
-    assert not {name for name in loaded if name.startswith("kernel")}
+    kernel.answers["POST /messages"] = {"message_id": "m1", "instruction_ids": ["i7"]}
+    _imported(cli, kernel, *words)
 
 
 def test_one_mistake_in_a_file_is_told_once(cli: Cli, kernel: KernelDouble) -> None:
