@@ -65,14 +65,8 @@ def _never(_number: str) -> bool:
 
 
 CITATIONS: Final[tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...]] = (
-    (
-        re.compile(r"\bcontracts(?:\.md)?,? (?:sections? )?(\d+(?:\.\d+)?)"),
-        partial(_has_heading, "contracts.md"),
-    ),
-    (
-        re.compile(r"\bdecisions?(?:\.md)?,? (?:section )?(\d+(?:\.\d+)?)\b"),
-        partial(_has_heading, "decisions.md"),
-    ),
+    (re.compile(r"\bcontracts(?:\.md)?,? (?:sections? )?(\d+(?:\.\d+)?)"), partial(_has_heading, "contracts.md")),
+    (re.compile(r"\bdecisions?(?:\.md)?,? (?:section )?(\d+(?:\.\d+)?)\b"), partial(_has_heading, "decisions.md")),
     (re.compile(r"\bdecisions(?:\.md)?, ([A-Z][a-z]+)\b"), _never),
     (re.compile(r"(?<![\w/.-])((?:contracts|decisions|promises|style|architecture|glossary|trials)\.md)\b"), _is_page),
     (re.compile(r"\b([PISTCHLX]F\d\d)\b"), _has_row),

@@ -10,11 +10,7 @@ from tests.browser.conftest import Open, Opened
 from tests.browser.payloads import payloads
 from tests.project import Project
 
-pytestmark = [
-    pytest.mark.promise("P81"),
-    pytest.mark.long("tests/kernel/api/test_page.py"),
-    pytest.mark.timeout(600),
-]
+pytestmark = [pytest.mark.promise("P81"), pytest.mark.long("tests/kernel/api/test_page.py"), pytest.mark.timeout(600)]
 
 PAYLOADS: Final = tuple(payloads())
 PLAIN: Final = tuple(one.replace("\0", "") for one in PAYLOADS)
@@ -136,13 +132,8 @@ def made(tab: Opened) -> dict[str, Any]:
 
 
 NOTHING: Final[dict[str, list[str]]] = {
-    "ran": [],
-    "reports": [],
-    "made": [],
-    "handlers": [],
-    "links": [],
-    "polluted": [],
-}
+    "ran": [], "reports": [], "made": [], "handlers": [], "links": [], "polluted": [],
+}  # fmt: skip
 
 
 def test_no_text_of_others_runs_or_becomes_markup(attacked: Project, opened: Open) -> None:

@@ -21,13 +21,9 @@ version.
 *This page is written by `scripts/generate`.*
 """
 _ABILITIES: Final = {
-    "steps": "steps",
-    "resume": "resume",
-    "permission_prompt": "asks",
-    "budget": "budget",
-    "system_prompt": "system prompt",
-    "daemon_check": "notices",
-}
+    "steps": "steps", "resume": "resume", "permission_prompt": "asks", "budget": "budget",
+    "system_prompt": "system prompt", "daemon_check": "notices",
+}  # fmt: skip
 _ABLE: Final = """
 ## What they can do
 

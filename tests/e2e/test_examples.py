@@ -193,7 +193,7 @@ def test_what_is_said_is_kept_where_the_workflow_says(team: Project) -> None:
     assert team.awk("start", env={"TEAM": "core"}).code == 0
 
 
-@pytest.mark.long("tests/kernel/workflows/test_interpolate.py")
+@pytest.mark.long("tests/kernel/workflows/test_params.py")
 def test_variables_are_known_where_they_are_used(team: Project) -> None:
     (_, told) = said(run(team, "flows/variables.yaml", "--tag", "t-1"))[0]
     folder = team.root / ".workspace/variables/t-1"

@@ -38,22 +38,11 @@ def message(seq: int, text: str, sender: str = "alice", **more: Any) -> Message:
 
 def message_event(seq: int, said: Message) -> dict[str, Any]:
     data = {
-        "seq": said.seq,
-        "kind": said.kind,
-        "space": said.space,
-        "from": said.sender,
-        "text": said.text,
-        "at": said.at,
-    }
+        "seq": said.seq, "kind": said.kind, "space": said.space, "from": said.sender, "text": said.text, "at": said.at,
+    }  # fmt: skip
     return {
-        "type": "message",
-        "seq": seq,
-        "at": AT,
-        "space": said.space,
-        "agent": None,
-        "instruction": None,
-        "data": data,
-    }
+        "type": "message", "seq": seq, "at": AT, "space": said.space, "agent": None, "instruction": None, "data": data,
+    }  # fmt: skip
 
 
 def event(kind: str, seq: int | None = None, **more: Any) -> dict[str, Any]:
@@ -124,16 +113,9 @@ def read_answers(text: str) -> dict[str, Any]:
     """An answer for every route that read commands ask, with ``text`` wherever an agent could have put it."""
     queued = QueueRow(id="i8", lane="normal", status="queued", attempt=0, step=0, preempted=0, enqueued_at=AT)
     lost = DeadRow(
-        id="i9",
-        agent="alice",
-        space="dm:alice",
-        status="dead",
-        cause=text,
-        attempts=3,
-        text=text,
-        died_at=AT,
+        id="i9", agent="alice", space="dm:alice", status="dead", cause=text, attempts=3, text=text, died_at=AT,
         error_class="crash",
-    )
+    )  # fmt: skip
     listed = AgentRow(name="alice", model=text, backend="sdk", file=text, ephemeral=False, state="idle")
     said = (message(1, text), message(2, "x", text))
     delivered = InboxRow(message_id="m1", seq=1, sender=text, text=text, state="queued")

@@ -70,15 +70,10 @@ def test_what_is_approved_once_for_all_is_listed_and_taken_back(cli: Cli, kernel
 @pytest.mark.parametrize(
     "words",
     [
-        ["approve"],
-        ["deny"],
-        ["approve", "a1", "a2", "--always", "*"],
-        ["approve", "a1", "--all-agents"],
-        ["deny", "r1", "a2"],
-        ["pending", "a1", "--rules"],
-        ["run", "review", "--approve", "sometimes"],
+        ["approve"], ["deny"], ["approve", "a1", "a2", "--always", "*"], ["approve", "a1", "--all-agents"],
+        ["deny", "r1", "a2"], ["pending", "a1", "--rules"], ["run", "review", "--approve", "sometimes"],
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
     assert cli(*words).code == 2
     assert kernel.asked == []

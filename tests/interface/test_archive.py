@@ -54,14 +54,8 @@ def archive(text: str = "hello", runs: tuple[str, ...] = ("r12",), space: str = 
         rows += [("run", report(text, id=run, run=space, messages=()))]
         rows += [("channel", message(number, f"{text} {number} {run}")) for number in range(1, 4)]
         made: dict[str, Any] = {
-            "author": "alice",
-            "instruction": "i7",
-            "run": run,
-            "at": AT,
-            "added": 1,
-            "removed": 0,
-            "reason": text,
-        }
+            "author": "alice", "instruction": "i7", "run": run, "at": AT, "added": 1, "removed": 0, "reason": text,
+        }  # fmt: skip
         for number, content in ((1, f"{text} before"), (2, f"{text} {run}")):
             of: dict[str, Any] = {
                 "version": number,

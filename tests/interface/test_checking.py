@@ -1,11 +1,21 @@
-"""validate, config, schema, run --dry-run: what files mean, at the command line, with no kernel in sight."""
+"""validate, config, schema, run --dry-run: what files mean and what is wrong with them, told without a kernel."""
 
+import errno
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any, Final
 
+import msgspec
 import pytest
 
+from interface.cli.output import Screen, error_lines
+from interface.offline import mistake, places_of
+from kernel.inspect import disk_usage
+from protocol.api.document import FileError
 from tests.architecture.sources import ROOT
 from tests.interface.conftest import Cli
 from tests.kernel.inspect.files import MOCK, review, write
@@ -34,13 +44,9 @@ def test_validate_json_is_the_document_and_nothing_else(cli: Cli) -> None:
     assert (file["path"], file["kind"], file["ok"]) == (".agents/bob.yaml", "agent", False)
     (error,) = file["errors"]
     assert {key: error[key] for key in ("path", "line", "column", "where", "message", "hint")} == {
-        "path": ".agents/bob.yaml",
-        "line": 1,
-        "column": 10,
-        "where": "backend",
-        "message": "'mok' is not allowed",
+        "path": ".agents/bob.yaml", "line": 1, "column": 10, "where": "backend", "message": "'mok' is not allowed",
         "hint": "did you mean mock?",
-    }
+    }  # fmt: skip
 
 
 def test_config_shows_values_as_yaml_with_their_origins(cli: Cli) -> None:
@@ -158,3 +164,87 @@ def test_a_vote_that_would_decide_is_told_beforehand(cli: Cli) -> None:
     assert cli("run", "release", "--dry-run", "--json").json()["verdict"] == "release"
     told = next(line for line in cli("config", "release").out.splitlines() if line.startswith("verdict:"))
     assert told.split() == ["verdict:", "release", "#", ".workflows/release.yaml:5"]
+
+
+MISTAKES: Final = Path(__file__).parent / "mistakes"
+NAMES: Final = sorted(path.stem for path in (MISTAKES / "terminal").iterdir())
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The answer of validate for all of them: name of the file -> its entry."""
+    cli = Cli(root=MISTAKES, home=tmp_path_factory.mktemp("home"))
+    ran = cli("validate", "--json")
+    assert (ran.code, ran.err) == (78, "")
+    return {Path(file["path"]).stem: file for file in ran.json()["files"]}
+
+
+def test_there_are_ten_and_none_is_forgotten(checked: dict[str, Any]) -> None:
+    assert len(NAMES) >= 10
+    assert {name for name, file in checked.items() if not file["ok"]} == set(NAMES)
+    assert set(checked) - set(NAMES) == {"helper"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_terminal_shows_what_where_and_what_to_do(name: str, checked: dict[str, Any]) -> None:
+    """contracts 7: error, place, line and caret, hint; no traceback."""
+    places = places_of(msgspec.convert(checked[name]["errors"], list[FileError]))
+    lines = [line for place in places for line in error_lines(mistake(place), Screen())]
+    assert "\n".join([*lines, ""]) == (MISTAKES / "terminal" / f"{name}.txt").read_text("utf-8")
+
+
+def test_for_people_the_mistakes_go_to_stderr_and_a_line_a_file_to_stdout(cli: Cli) -> None:
+    for name in ("leading-zero", "unknown-key"):
+        (cli.root / ".agents" / f"{name}.yaml").write_bytes((MISTAKES / ".agents" / f"{name}.yaml").read_bytes())
+    ran = cli("validate")
+    texts = [(MISTAKES / "terminal" / f"{name}.txt").read_text("utf-8") for name in ("leading-zero", "unknown-key")]
+    assert ran.err == "".join(texts)
+    assert ran.out == "wrong  .agents/leading-zero.yaml: 3 errors\nwrong  .agents/unknown-key.yaml: 1 error\n"
+
+
+def test_questions_about_files_start_no_event_loop_and_open_no_database(tmp_path: Path) -> None:
+    review(tmp_path)
+    heavy = "{'trio', 'apsw', 'quart', 'hypercorn', 'mcp', 'anthropic', 'openai', 'genai_prices', 'asyncio'}"
+    program = (
+        "import sys; from interface import offline; from interface.discovery import Project; "
+        f"project = Project({str(tmp_path)!r}, {str(tmp_path)!r}); root = project.root; "
+        "offline.validation(project, root, (), {}); offline.resolution(root, root, 'review'); "
+        "offline.plan(project, 'review', 'main', ('-b', 'x'), {}); offline.schema_text('agent'); "
+        f"print(sorted({heavy} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_what_the_kernel_would_log_is_not_for_the_terminal(tmp_path: Path) -> None:
+    review(tmp_path)
+    (tmp_path / "trust.json").write_text("{", "utf-8")
+    program = (
+        "from interface import offline; from interface.discovery import Project; "
+        f"offline.validation(Project({str(tmp_path)!r}, {str(tmp_path)!r}), {str(tmp_path)!r}, (), {{}})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (
+            errno.EACCES,
+            "error: /state/agent-worker.db: Permission denied\n  hint: check the path and its permissions\n",
+        ),
+        (errno.EMFILE, "error: the system refuses what the command needs: Too many open files\n  hint: raise ulimit"),
+    ],
+)
+def test_what_cannot_be_read_is_no_bug(number: int, said: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_asked: object) -> None:
+        raise OSError(number, os.strerror(number), "/state/agent-worker.db")
+
+    monkeypatch.setattr(disk_usage, "disk_usage", refused)
+    ran = cli("df")
+    assert (ran.code, ran.err[: len(said)]) == (1, said)

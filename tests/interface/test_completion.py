@@ -141,15 +141,10 @@ def test_fish_completes(team: Cli, kernel: KernelDouble) -> None:
         pytest.skip("no fish here")
     kernel.answers.update(RUNNING)
     wanted = {
-        "agent-worker valid": ["validate"],
-        "agent-worker agent inf": ["info"],
-        "agent-worker run --det": ["--detach"],
-        "agent-worker completion z": ["zsh"],
-        "agent-worker run re": ["review"],
-        "awk send bob@": ["bob@review:pr-7"],
-        "awk retry i1": ["i12"],
-        "awk send alice ": [],
-    }
+        "agent-worker valid": ["validate"], "agent-worker agent inf": ["info"], "agent-worker run --det": ["--detach"],
+        "agent-worker completion z": ["zsh"], "agent-worker run re": ["review"], "awk send bob@": ["bob@review:pr-7"],
+        "awk retry i1": ["i12"], "awk send alice ": [],
+    }  # fmt: skip
     asked = "; ".join(f"echo '{line}'; complete -C '{line}'; echo" for line in wanted)
     environ = {**team.environ, "PATH": f"{AWK.parent}:{os.environ['PATH']}", "HOME": str(team.home), "LANG": "C.UTF-8"}
     command = [fish, "--no-config", "-c", f"source {_script(team, 'fish')}; {asked}"]

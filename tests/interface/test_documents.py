@@ -97,13 +97,8 @@ def test_suggestions_are_listed_and_decided(cli: Cli, kernel: KernelDouble) -> N
             id="s1", file="notes.md", state="accepted" if version else "rejected", accepted_version=version
         )
     assert cli("doc", "suggestions", "@review").out.splitlines()[1].split() == [
-        "s1",
-        "notes.md",
-        "2",
-        "bob",
-        "open",
-        AT,
-    ]
+        "s1", "notes.md", "2", "bob", "open", AT,
+    ]  # fmt: skip
     assert cli("doc", "accept", "@review", "s1").out == "s1: accepted, notes.md, version 3\n"
     assert cli("doc", "reject", "@review", "s1", "--reason", "no").out == "s1: rejected, notes.md\n"
 

@@ -46,22 +46,10 @@ def hanging(cli: Cli, closed_port: str, monkeypatch: pytest.MonkeyPatch) -> "Ite
 @pytest.mark.parametrize(
     "words",
     [
-        "status",
-        "status alice",
-        "stop",
-        "stop --yes",
-        "ps",
-        "needs",
-        "stats",
-        "backends",
-        "agent list",
-        "agent info alice",
-        "agent delete alice --yes",
-        "start --foreground",
-        "channel @main",
-        "logs",
+        "status", "status alice", "stop", "stop --yes", "ps", "needs", "stats", "backends", "agent list",
+        "agent info alice", "agent delete alice --yes", "start --foreground", "channel @main", "logs",
     ],
-)
+)  # fmt: skip
 def test_no_command_says_that_no_kernel_runs(words: str, cli: Cli, hanging: "subprocess.Popen[bytes]") -> None:
     """Fault F3: exit code 69, the process, and what ends it; nothing is changed behind its back."""
     (cli.root / ".agents" / "alice.yaml").write_text("backend: mock\nmock:\n- text: hi\n")

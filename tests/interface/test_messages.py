@@ -25,6 +25,7 @@ from tests.interface.samples import AT, event, instruction
 
 RECEIPT = SendReceipt(message_id="m1", instruction_ids=("i7",))
 PING = b": ping\n\n"
+ENDED = Stream([PING, sse("instruction.ended", event("instruction.ended", 9, instruction="i7"), 9)])
 
 
 def _result(
@@ -45,6 +46,10 @@ def _in_turn(*answers: Answer | Callable[[Asked], Answer]) -> Callable[[Asked], 
         return now(asked) if callable(now) else now
 
     return answer
+
+
+def _waits(kernel: KernelDouble, stream: Answer | Callable[[Asked], Answer], *stands: Answer) -> None:
+    kernel.answers |= {"POST /messages": RECEIPT, "GET /events": stream, "GET /instructions/i7": _in_turn(*stands)}
 
 
 def test_a_message_is_sent_with_a_key(cli: Cli, kernel: KernelDouble) -> None:
@@ -194,11 +199,7 @@ def test_a_message_is_asked_again_with_its_key_when_the_kernel_goes_away(cli: Cl
 
 
 def test_waiting_ends_with_the_instruction(cli: Cli, kernel: KernelDouble) -> None:
-    kernel.answers |= {
-        "POST /messages": RECEIPT,
-        "GET /events": Stream([PING, sse("instruction.ended", event("instruction.ended", 9, instruction="i7"), 9)]),
-        "GET /instructions/i7": _in_turn(instruction(status="running"), instruction(status="running"), instruction()),
-    }
+    _waits(kernel, ENDED, instruction(status="running"), instruction(status="running"), instruction())
     ran = cli("send", "alice", "hi", "--wait")
     assert (ran.code, ran.out, ran.err) == (0, "the answer\n", "")
     paths = [asked.path for asked in kernel.asked if asked.path != "/health"]
@@ -211,11 +212,7 @@ def test_waiting_ends_with_the_instruction(cli: Cli, kernel: KernelDouble) -> No
 def test_an_approval_is_waited_for_only_by_who_may_give_it(terminal: bool, cli: Cli, kernel: KernelDouble) -> None:
     """contracts 7: exit 7, also where somebody watches the run itself and its request has a deadline."""
     asks = instruction(status="waiting", standing="time", waits_for="approval", approval="a3", until=AT)
-    kernel.answers |= {
-        "POST /messages": RECEIPT,
-        "GET /events": Stream([PING, sse("instruction.ended", event("instruction.ended", 9, instruction="i7"), 9)]),
-        "GET /instructions/i7": _in_turn(asks, instruction()),
-    }
+    _waits(kernel, ENDED, asks, instruction())
     ran = cli("send", "alice", "hi", "--wait", terminal=terminal)
     assert ran.code == (0 if terminal else 7)
     assert ("approve" in ran.err) is not terminal
@@ -232,10 +229,8 @@ def test_who_sends_to_a_person_answers_in_place(
         kernel.answers["GET /instructions/i7"] = instruction()
         return {}
 
+    _waits(kernel, Stream([PING]), asks)
     kernel.answers |= {
-        "POST /messages": RECEIPT,
-        "GET /events": Stream([PING]),
-        "GET /instructions/i7": asks,
         "GET /instructions/i7/prompt": {"messages": [{"role": "user", "text": "may we ship?"}]},
         "POST /instructions/i7/answer": answered,
     }
@@ -247,13 +242,8 @@ def test_who_sends_to_a_person_answers_in_place(
 
 def test_waiting_survives_the_kernel(cli: Cli, kernel: KernelDouble) -> None:
     other = event("instruction.ended", 8, instruction="i6")
-    kernel.answers |= {
-        "POST /messages": RECEIPT,
-        "GET /events": _in_turn(
-            Stream([sse("instruction.ended", other, 8)], cut=True), Stream([], cut=True), None, Stream([PING])
-        ),
-        "GET /instructions/i7": _in_turn(instruction(status="running"), instruction(status="queued"), instruction()),
-    }
+    streams = Stream([sse("instruction.ended", other, 8)], cut=True), Stream([], cut=True), None, Stream([PING])
+    _waits(kernel, _in_turn(*streams), instruction(status="running"), instruction(status="queued"), instruction())
     ran = cli("send", "alice", "hi", "--wait", "--json")
     assert (ran.code, [r["text"] for r in ran.json()["results"]]) == (0, ["the answer"])
     assert [asked.headers.get("last-event-id") for asked in kernel.of("GET", "/events")][:3] == [None, "8", "8"]
@@ -284,11 +274,7 @@ def test_the_exit_code_is_the_worst_of_the_results(
 
 def test_waiting_has_an_end(cli: Cli, kernel: KernelDouble) -> None:
     """send --wait --timeout: exit 124, the document all the same, and the work goes on."""
-    kernel.answers |= {
-        "POST /messages": RECEIPT,
-        "GET /events": lambda asked: Stream(_silence(kernel)),
-        "GET /instructions/i7": instruction(status="running"),
-    }
+    _waits(kernel, lambda asked: Stream(_silence(kernel)), instruction(status="running"))
     ran = cli("send", "alice", "hi", "--wait", "--timeout", "100ms", "--json")
     assert (ran.code, ran.json()["results"]) == (124, [])
     assert "i7 not done in time" in ran.err

@@ -45,14 +45,10 @@ def test_the_command_of_a_node_that_dials_home_is_all_that_is_printed(cli: Cli, 
 @pytest.mark.parametrize(
     "words",
     [
-        ["add", "g1"],
-        ["add", "g1", "--via", "ssh", "--join"],
-        ["add", "g1", "--via", "ftp"],
-        [],
-        ["--project-id", "../x"],
-        ["--project-id", "x", "--join", "awk1.x"],
+        ["add", "g1"], ["add", "g1", "--via", "ssh", "--join"], ["add", "g1", "--via", "ftp"], [],
+        ["--project-id", "../x"], ["--project-id", "x", "--join", "awk1.x"],
     ],
-)
+)  # fmt: skip
 def test_what_says_nothing_clear_is_refused_with_what_to_do(cli: Cli, kernel: KernelDouble, words: list[str]) -> None:
     ran = cli("node", *words)
     assert (ran.code, "hint:" in ran.err) == (2, True)

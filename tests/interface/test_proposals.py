@@ -128,15 +128,10 @@ def test_an_id_alone_is_enough_where_it_says_which(cli: Cli, kernel: KernelDoubl
 @pytest.mark.parametrize(
     "words",
     [
-        ["list", "review"],
-        ["list", "@review", "--all"],
-        ["show", "@review"],
-        ["show", "Release@review"],
-        ["vote", "release@review"],
-        ["cancel"],
-        ["veto", "release"],
+        ["list", "review"], ["list", "@review", "--all"], ["show", "@review"], ["show", "Release@review"],
+        ["vote", "release@review"], ["cancel"], ["veto", "release"],
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
     assert cli("proposal", *words).code == 2
     assert kernel.asked == []

@@ -180,18 +180,10 @@ def test_work_over_a_time_is_asked_for_and_shown_by_what_it_is_parted_by(cli: Cl
     """contracts 7: stats --by --since --until; the share that is done, and what a merged change cost."""
     sample = read_answers("x")["GET /usage"]
     row = UsageGroup(
-        key={"day": "2026-11-01", "model": "m\n1"},
-        instructions=4,
-        ended={"done": 3, "failed": 1},
-        success=0.75,
-        retries=2,
-        steps=9,
-        usage=Usage(input_tokens=5, cost_usd=0.25),
-        worked_seconds=1.5,
-        unpriced=0,
-        merges=None,
+        key={"day": "2026-11-01", "model": "m\n1"}, instructions=4, ended={"done": 3, "failed": 1}, success=0.75,
+        retries=2, steps=9, usage=Usage(input_tokens=5, cost_usd=0.25), worked_seconds=1.5, unpriced=0, merges=None,
         cost_per_merge=None,
-    )
+    )  # fmt: skip
     total = msgspec.structs.replace(row, key={}, merges=2, cost_per_merge=0.125)
     kernel.answers["GET /usage"] = msgspec.structs.replace(sample, groups=(row, total))
     told = cli("stats", "--by", "day,model", "--since", "2026-11-01", "--until", "2026-11-02T01:00:00+01:00")
@@ -361,50 +353,32 @@ def test_a_document_of_another_shape_is_an_error_and_not_a_crash(route: str, cli
     assert (ran.code, ran.err[:6]) in ((1, "error:"), (0, ""))
 
 
+def _imported(cli: Cli, kernel: KernelDouble, *words: str) -> set[str]:
+    kernel.answers |= read_answers("x")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "interface", "awk", "", *words],
+        check=False, cwd=cli.root, env=cli.environ, capture_output=True, timeout=20,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-500:]
+    loaded = {line.split(b"|")[2].strip().decode() for line in done.stderr.splitlines() if line.count(b"|") == 2}
+    assert "interface.cli.main" in loaded
+    assert not {name for name in loaded if name.startswith("kernel")}
+    return loaded
+
+
 @pytest.mark.parametrize("words", [("ps", "--json"), ("ps",), ("status", "--json"), ("status",)])
 def test_the_fast_path_loads_no_heavy_module(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
-    kernel.answers |= read_answers("x")
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "interface", "awk", "", *words],
-        check=False, cwd=cli.root, env=cli.environ, capture_output=True, timeout=20,
-    )  # fmt: skip
-    loaded = {line.split(b"|")[2].strip().decode() for line in done.stderr.splitlines() if line.count(b"|") == 2}
-    assert done.returncode == 0, done.stderr[-500:]
-    assert "interface.cli.main" in loaded
     heavy = {
-        "_hashlib",
-        "argparse",
-        "asyncio",
-        "dataclasses",
-        "email",
-        "encodings.idna",
-        "hashlib",
-        "hmac",
-        "http.client",
-        "inspect",
-        "msgspec",
-        "pathlib",
-        "rich",
-        "ssl",
-        "subprocess",
-        "trio",
-        "typing_extensions",
-        "urllib.parse",
-    }
-    assert loaded & heavy == set()
-    assert not {name for name in loaded if name.startswith("kernel")}
+        "_hashlib", "argparse", "asyncio", "dataclasses", "email", "encodings.idna", "hashlib", "hmac", "http.client",
+        "inspect", "msgspec", "pathlib", "rich", "ssl", "subprocess", "trio", "typing_extensions", "urllib.parse",
+    }  # fmt: skip
+    assert _imported(cli, kernel, *words) & heavy == set()
 
 
-@pytest.mark.parametrize("words", [("send", "alice", "hi"), ("_complete", "awk", "se")], ids=["send", "completion"])
+@pytest.mark.parametrize("words", [("send", "alice", "hi"), ("_complete", "instruction")], ids=["send", "completion"])
 def test_frequent_commands_import_nothing_of_the_kernel(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
-    kernel.answers |= read_answers("x")
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "interface", "awk", "", *words],
-        check=False, cwd=cli.root, env=cli.environ, capture_output=True, timeout=20,
-    )  # fmt: skip
-    loaded = {line.split(b"|")[2].strip().decode() for line in done.stderr.splitlines() if line.count(b"|") == 2}
-    assert "interface.cli.main" in loaded
-    assert not {name for name in loaded if name.startswith("kernel")}
+    kernel.answers["POST /messages"] = {"message_id": "m1", "instruction_ids": ["i7"]}
+    _imported(cli, kernel, *words)
 
 
 def test_one_mistake_in_a_file_is_told_once(cli: Cli, kernel: KernelDouble) -> None:

@@ -63,40 +63,17 @@ def test_verbose_tells_the_steps(cli: Cli, kernel: KernelDouble) -> None:
 def test_what_was_asked_reaches_the_kernel(cli: Cli, kernel: KernelDouble) -> None:
     kernel.answers["POST /run"] = Stream([ACCEPTED, _result()])
     cli(
-        "run",
-        "review",
-        "--tag",
-        "pr-1",
-        "--timeout",
-        "1m30s",
-        "--trust",
-        "--max-cost",
-        "$0.5",
-        "--max-tokens",
-        "5000",
-        "--exit-code-from",
-        "coder",
-        "--",
-        "--depth",
-        "3",
-        "--",
-        "x",
-    )
+        "run", "review", "--tag", "pr-1", "--timeout", "1m30s", "--trust", "--max-cost", "$0.5", "--max-tokens",
+        "5000", "--exit-code-from", "coder", "--", "--depth", "3", "--", "x",
+    )  # fmt: skip
     cli.environ["AGENT_WORKER_TRUST"] = "1"
     cli("run", "review", "--instance", "pr-2")
     first, second = (asked.body for asked in kernel.of("POST", "/run"))
     assert first == {
-        "workflow": "review",
-        "tag": "pr-1",
-        "params": ["--depth", "3", "--", "x"],
-        "timeout_seconds": 90.0,
-        "max_cost_usd": 0.5,
-        "max_tokens": 5000,
-        "exit_code_from": "coder",
-        "approve": None,
-        "attended": False,
+        "workflow": "review", "tag": "pr-1", "params": ["--depth", "3", "--", "x"], "timeout_seconds": 90.0,
+        "max_cost_usd": 0.5, "max_tokens": 5000, "exit_code_from": "coder", "approve": None, "attended": False,
         "trust": True,
-    }
+    }  # fmt: skip
     unlimited = {"timeout_seconds": None, "max_cost_usd": None, "max_tokens": None, "exit_code_from": None}
     alone = {"approve": None, "attended": False}
     assert second == {"workflow": "review", "tag": "pr-2", "params": [], "trust": True, **unlimited, **alone}

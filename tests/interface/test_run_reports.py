@@ -91,14 +91,9 @@ def test_a_run_that_is_refused_is_reported_at_the_lines_of_its_mistakes(
     """contracts 7: exit 78, with the place in the repository of the job where the project is a part of that."""
     cli.environ["GITHUB_WORKSPACE"] = str(cli.root.parent)
     place = {
-        "path": ".workflows/review.yaml",
-        "line": 4,
-        "column": 7,
-        "where": "agents",
-        "message": "no",
-        "hint": None,
+        "path": ".workflows/review.yaml", "line": 4, "column": 7, "where": "agents", "message": "no", "hint": None,
         "source": "",
-    }
+    }  # fmt: skip
     kernel.answers["POST /run"] = problem(422, "bad_definition", "agents: no", errors=[place])
     ran = cli("run", "review", "--report", ALL)
     assert ran.code == 78
@@ -172,13 +167,8 @@ def test_what_anybody_wrote_into_the_files_of_the_runner_meanwhile_is_taken_back
 
 def test_nothing_that_a_kernel_starts_knows_the_files_and_tokens_of_the_runner(cli: Cli) -> None:
     theirs = {
-        "GITHUB_ENV",
-        "GITHUB_OUTPUT",
-        "GITHUB_PATH",
-        "GITHUB_STATE",
-        "GITHUB_STEP_SUMMARY",
-        "ACTIONS_RUNTIME_TOKEN",
-    }
+        "GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY", "ACTIONS_RUNTIME_TOKEN",
+    }  # fmt: skip
     given = {**cli.environ, **dict.fromkeys((*theirs, "GITHUB_SHA", "GITHUB_TOKEN"), "x")}
     kept = kernel_environment(given, find_project(cli.environ, str(cli.root), None))
     assert {name for name in kept if name.startswith(("GITHUB", "ACTIONS"))} == {"GITHUB_SHA", "GITHUB_TOKEN"}

@@ -56,30 +56,14 @@ def _path(script: Path) -> str:
 @pytest.mark.parametrize(
     "args",
     [
-        ("{print $1}",),
-        ("-F:", "{print $2}"),
-        ("-v", "x=3", "BEGIN{print x; exit x}"),
-        ("--version",),
-        ("-f", "program.awk"),
-        ("--", "{print NR}"),
-        ("NF",),
-        ("length",),
-        ("1",),
-        ("/two/",),
-        ("",),
-        ("BEGIN{exit 7}",),
-        ("{print $1", "nonexistent"),
-        ("NR-x",),
-        ("ENVIRON",),
-        ("word", "word=1", "program.awk"),
-        ("Word", "Word=1", "program.awk"),
-        ("a-b", "b=1", "program.awk"),
-        ("int",),
-        ("-W", "version"),
+        ("{print $1}",), ("-F:", "{print $2}"), ("-v", "x=3", "BEGIN{print x; exit x}"), ("--version",),
+        ("-f", "program.awk"), ("--", "{print NR}"), ("NF",), ("length",), ("1",), ("/two/",), ("",),
+        ("BEGIN{exit 7}",), ("{print $1", "nonexistent"), ("NR-x",), ("ENVIRON",), ("word", "word=1", "program.awk"),
+        ("Word", "Word=1", "program.awk"), ("a-b", "b=1", "program.awk"), ("int",), ("-W", "version"),
         ("--no-such-option",),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_what_is_not_ours_is_done_by_the_system_awk(script: Path, args: tuple[str, ...]) -> None:
     (script.parent / "program.awk").write_text('{print NF ":" $0}\n')
     stdin = b"one:uno two\nthree:tres \xff\n"

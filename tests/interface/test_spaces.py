@@ -6,27 +6,13 @@ from tests.interface.kernel_double import KernelDouble
 
 AT = "2026-11-22T12:00:00Z"
 ROW = SpaceRow(
-    name="design",
-    space="review:main~design",
-    run="r1",
-    opener="lead",
-    instruction="i3",
-    state="open",
-    members=("alice", "lead"),
-    opened_at=AT,
-    closed_at=None,
-)
+    name="design", space="review:main~design", run="r1", opener="lead", instruction="i3", state="open",
+    members=("alice", "lead"), opened_at=AT, closed_at=None,
+)  # fmt: skip
 ONE = SpaceDocument(
-    name="design",
-    space="review:main~design",
-    run="r1",
-    opener="lead",
-    instruction="i3",
-    state="closed",
-    members=("lead",),
-    opened_at=AT,
-    closed_at=AT,
-)
+    name="design", space="review:main~design", run="r1", opener="lead", instruction="i3", state="closed",
+    members=("lead",), opened_at=AT, closed_at=AT,
+)  # fmt: skip
 
 
 def test_the_list_says_who_opened_what_in_which_work_and_with_whom(cli: Cli, kernel: KernelDouble) -> None:

@@ -1,16 +1,24 @@
-"""backup, restore and df: what they ask for, and what they say; what others wrote is escaped."""
+"""backup, restore, df, standby, prune, clear: what they ask for and what they say; what goes is told before it does."""
 
 from typing import Final
 
 import msgspec
 import pytest
 
+from interface.cli.commands.state import GROUPS
 from interface.cli.exits import Exit
 from interface.discovery import Project
+from protocol.api.agents import Cleared
+from protocol.api.kernel import PrunedRow, PruneKept, PruneReport
+from protocol.api.messages import Channel
 from protocol.backup import BackupReport, RestoreReport
 from protocol.inspection import DiskUsage
+from protocol.message import Message
+from protocol.standby import StandbyReport
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
+from tests.interface.kernel_double import KernelDouble
+from tests.interface.samples import AT, report
 
 ODD = " ".join(text for text in HOSTILE if text != "\ud800")
 
@@ -74,3 +82,146 @@ def test_what_a_command_about_state_asks_and_says(
     )
     assert cli(*words.split(), "--json").json() == answer
     assert not list(cli.home.rglob("daemon.*"))
+
+
+REPORT = {
+    "schema": "awk/standby-check/1", "folder": "/far", "ok": True, "project": f"/p/{ODD}", "event": 26, "message": 9,
+    "at": "2026-11-23T05:54:41.458Z", "term": 2, "pieces": 6, "base_at": "2026-11-23T05:54:40.945Z",
+    "total_bytes": 1_172_235, "files": 1, "files_at": "2026-11-23T05:54:41.006Z",
+    "beat_at": "2026-11-23T05:54:40.945Z", "alive": True, "ended": False, "promoted": None, "faults": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "says"),
+    [
+        ({}, Exit.OK, ("complete to m9 (event 26", "6 pieces", "term 2", "it may run")),
+        ({"ended": True}, Exit.OK, ("nothing that it answered is missing",)),
+        ({"ok": False, "faults": [f"log-7: {ODD}"]}, Exit.FAILED, ("wrong: log-7",)),
+        ({"ok": False, "promoted": f"/q {ODD}"}, Exit.FAILED, ("took the original's place already: /q",)),
+        ({"at": None, "event": 0, "files_at": None, "beat_at": None}, Exit.OK, ("nothing yet",)),
+    ],
+)
+def test_a_check_says_up_to_when_a_copy_goes_and_what_is_wrong(
+    changes: dict[str, object], code: Exit, says: tuple[str, ...], cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def check(folder: str, _now: float) -> StandbyReport:
+        calls.append(folder)
+        return msgspec.convert(REPORT | changes, StandbyReport)
+
+    monkeypatch.setattr("interface.cli.commands.standby.check_standby", check)
+    ran = cli("standby", "check", "far")
+    assert ran.code == code
+    assert all(one in ran.out for one in says), ran.out
+    assert obeyed(ran.out) == []
+    assert calls == [str(cli.root / "far")]
+    assert cli("standby", "check", "far", "--json").json() == REPORT | changes
+    assert not list(cli.home.rglob("daemon.*"))
+
+
+PRUNED = PruneReport(
+    dry_run=False,
+    removed=(PrunedRow(group="aside", what="state set aside \x1b[2J", why="a restore put another there", bytes=2048),),
+    kept=(PruneKept(group="trees", what="awk/r1/bob of r1", bytes=10, kept_because="2 commits are not merged"),),
+    total_bytes=2048,
+)
+NOTHING = PruneReport(dry_run=True, removed=(), kept=PRUNED.kept, total_bytes=0)
+
+
+def _bodies(kernel: KernelDouble) -> list[object]:
+    return [one.body for one in kernel.of("POST", "/prune")]
+
+
+@pytest.mark.parametrize("words", [["--yes"], ["--yes", "--json"], ["--yes", "logs", "aside"]], ids=str)
+def test_what_is_pruned_is_told(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers["POST /prune"] = PRUNED
+    ran = cli("prune", *words)
+    assert ran.code == 0
+    assert _bodies(kernel) == [{"what": [word for word in words if word in GROUPS]}]
+    if "--json" in words:
+        assert (ran.json()["schema"], ran.json()["total_bytes"]) == ("awk/prune/1", 2048)
+    else:
+        assert all(one in ran.out for one in ("goes", "2.0 KiB", "stays", "2 commits are not merged", "1 removed"))
+        assert obeyed(ran.out) == []
+
+
+def test_a_dry_run_asks_nobody_and_removes_nothing(cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers["POST /prune"] = NOTHING
+    ran = cli("prune", "--dry-run", "trees")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "nothing to remove")
+    assert _bodies(kernel) == [{"what": ["trees"], "dry_run": True}]
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 1), ("", 1)])
+def test_a_person_sees_it_and_is_asked_first(answer: str, code: int, cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers["POST /prune"] = PRUNED
+    ran = cli("prune", terminal=True, stdin=answer)
+    assert (ran.code, "state set aside" in ran.err) == (code, True)
+    assert _bodies(kernel) == [{"what": [], "dry_run": True}, {"what": []}][: 2 - code]
+
+
+def test_where_there_is_nothing_nobody_is_asked(cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers["POST /prune"] = NOTHING
+    assert cli("prune", terminal=True, stdin="").code == 0
+    assert _bodies(kernel) == [{"what": [], "dry_run": True}]
+
+
+@pytest.mark.parametrize(("words", "says"), [([], "--yes"), (["--json"], "--yes"), (["--yes", "cellar"], "one of")])
+def test_what_is_not_meant_removes_nothing(words: list[str], says: str, cli: Cli, kernel: KernelDouble) -> None:
+    """A script that says no --yes, or names what is no group, ends with 2."""
+    ran = cli("prune", *words)
+    assert (ran.code, says in ran.err + ran.out) == (2, True)
+    assert kernel.asked == []
+
+
+CLEARED = Cleared(space="dm:alice", messages=3, instructions=1)
+
+
+@pytest.mark.parametrize(
+    ("target", "space"), [("alice", "dm:alice"), ("@review", "review:main"), ("@review:pr-1", "review:pr-1")]
+)
+def test_a_space_is_cleared(target: str, space: str, cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers[f"POST /spaces/{space}/clear"] = CLEARED
+    ran = cli("clear", target, "--yes")
+    assert (ran.code, ran.out) == (0, "cleared dm:alice: 3 messages, 1 instructions\n")
+    assert cli("clear", target, "--yes", "--json").json()["schema"] == "awk/clear/1"
+    keys = {asked.headers["idempotency-key"] for asked in kernel.of("POST", f"/spaces/{space}/clear")}
+    assert len(keys) == 2
+
+
+def test_a_run_is_cleared_by_its_id(cli: Cli, kernel: KernelDouble) -> None:
+    kernel.answers["GET /runs/r12"] = report()
+    kernel.answers["POST /spaces/review:main/clear"] = CLEARED
+    assert cli("clear", "r12", "--yes").code == cli("clear", "@review", "--run", "r12", "--yes").code == 0
+    assert [one.query for one in kernel.of("POST", "/spaces/review:main/clear")] == [{"run": "r12"}] * 2
+
+
+def test_what_was_cleared_is_shown_as_such(cli: Cli, kernel: KernelDouble) -> None:
+    said = Message(seq=1, kind="said", space="dm:alice", sender="user", to=("alice",), at=AT, cleared=True)
+    kernel.answers["GET /spaces/dm:alice/channel"] = Channel(space="dm:alice", messages=(said,))
+    assert cli("peek", "alice").out == "user -> alice: (cleared)\n"
+
+
+def test_an_agent_in_a_workflow_has_nothing_of_its_own_to_clear(cli: Cli, kernel: KernelDouble) -> None:
+    ran = cli("clear", "alice@review")
+    assert (ran.code, "clear the channel: @review:main" in ran.err) == (2, True)
+    assert kernel.asked == []
+
+
+@pytest.mark.parametrize(("words", "answer", "code"), [([], "y\n", 0), ([], "\n", 1), ([], "", 1), (["--yes"], "", 0)])
+def test_a_person_is_asked_first(words: list[str], answer: str, code: int, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: it cannot be undone; the default is the safe one; --yes answers."""
+    kernel.answers["POST /spaces/dm:alice/clear"] = CLEARED
+    ran = cli("clear", "alice", *words, terminal=True, stdin=answer)
+    assert ran.code == code
+    assert len(kernel.of("POST", "/spaces/dm:alice/clear")) == (code == 0)
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_where_nobody_is_asked_nothing_is_cleared(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
+    """A script that meant something else loses nothing: exit 2, and the way to mean it."""
+    ran = cli("clear", "alice", *words)
+    assert (ran.code, "--yes" in ran.err + ran.out) == (2, True)
+    assert kernel.asked == []

@@ -246,13 +246,8 @@ def test_every_column_has_a_cell() -> None:
 
 def test_sizes_and_ages_are_short() -> None:
     assert [size(n) for n in (0, 512, 2048, 5 << 20, 3 << 30, 5 << 40)] == [
-        "-",
-        "512B",
-        "2.0K",
-        "5.0M",
-        "3.0G",
-        "5120.0G",
-    ]
+        "-", "512B", "2.0K", "5.0M", "3.0G", "5120.0G",
+    ]  # fmt: skip
     assert [age(n) for n in (-1, 42, 300, 7200, 200_000)] == ["0s", "42s", "5m", "2h", "2d"]
 
 

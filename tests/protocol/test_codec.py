@@ -65,12 +65,7 @@ def test_any_bytes_give_frames_or_noise(data: bytes) -> None:
 
 @pytest.mark.promise("P17")
 @pytest.mark.parametrize(
-    "text",
-    [
-        b'{"to": "a", "to": "b"}',
-        b'{"to": 1, "\\u0074o": 1}',
-        b'{"x": [{"y": {"": 1, "a": 2, "": 3}}]}',
-    ],
+    "text", [b'{"to": "a", "to": "b"}', b'{"to": 1, "\\u0074o": 1}', b'{"x": [{"y": {"": 1, "a": 2, "": 3}}]}']
 )
 def test_a_key_that_is_there_twice_is_refused(text: bytes) -> None:
     """Two readers of one text never see two things; escapes and depth hide nothing."""

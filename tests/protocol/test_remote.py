@@ -63,20 +63,11 @@ def test_what_could_be_taken_for_something_else_is_no_name(name: str) -> None:
 @pytest.mark.parametrize(
     "base",
     [
-        "file:///srv/git",
-        "http://example.com",
-        "ssh://git@host",
-        "ext::sh -c id",
-        "git://host",
-        "https://user:pw@host",
-        "https://host/?x=",
-        "https://host/../x",
-        "https://",
-        "--upload-pack=x",
-        "https://host:x",
-        "https://[host",
+        "file:///srv/git", "http://example.com", "ssh://git@host", "ext::sh -c id", "git://host",
+        "https://user:pw@host", "https://host/?x=", "https://host/../x", "https://", "--upload-pack=x",
+        "https://host:x", "https://[host",
     ],
-)
+)  # fmt: skip
 def test_a_host_is_https_or_this_machine(base: str) -> None:
     with pytest.raises(RemoteRejected):
         repository_url(parse_remote("github:o/r@v1/a.yaml"), {"AGENT_WORKER_GITHUB_URL": base})

@@ -120,14 +120,8 @@ def test_the_worlds_get_where_the_plans_want_them(project_folder: ProjectFolder)
 
     wanted = {"woken", "asked", "answered", "shortened", "out of tokens", "run done", "run incomplete"}
     wanted |= {
-        "granted by user",
-        "denied by user",
-        "granted by r1",
-        "expired by system",
-        "ran",
-        "not run again",
-        "held",
-    }
+        "granted by user", "denied by user", "granted by r1", "expired by system", "ran", "not run again", "held",
+    }  # fmt: skip
     wanted |= {"vote resolved quorum", "vote resolved creator", "vote expired deadline", "vote cancelled cancelled"}
     for seed in (*TELLING, *range(SEEDS)):
         simulate(expand(seed), project_folder, end=look)
@@ -168,13 +162,9 @@ SABOTAGE: Final = {
 SHOWN: Final = ("no fifo", "no ledger", "held back and leased", "who waits needs nobody")
 """Those that the ordinary suite tries."""
 LIKELY: Final = {
-    "who won is forgotten": 4,
-    "no preemption": 3,
-    "money is no object": 2,
-    "approved calls are always new": 32,
-    "silence is consent": 26,
-    "waits are forgotten": 26,
-}
+    "who won is forgotten": 4, "no preemption": 3, "money is no object": 2, "approved calls are always new": 32,
+    "silence is consent": 26, "waits are forgotten": 26,
+}  # fmt: skip
 """From which seed on to look: one that finds it soon, where the first does not."""
 
 

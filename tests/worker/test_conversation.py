@@ -142,15 +142,9 @@ def test_a_reply_that_was_cut_off_is_sent_back_as_what_it_said() -> None:
 
 
 ENDS: dict[str, str] = {
-    "end_turn": "done",
-    "tool_use": "on",
-    "max_tokens": "incomplete",
-    "context_overflow": "incomplete",
-    "refusal": "refusal",
-    "pause_turn": "on",
-    "fired": "on",
-    "a word nobody knows": "invalid",
-}
+    "end_turn": "done", "tool_use": "on", "max_tokens": "incomplete", "context_overflow": "incomplete",
+    "refusal": "refusal", "pause_turn": "on", "fired": "on", "a word nobody knows": "invalid",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("stop", [*get_args(Stop), "a word nobody knows"])

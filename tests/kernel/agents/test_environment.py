@@ -7,18 +7,10 @@ import pytest
 from kernel.agents.environment import name_fault, own_name_fault, worker_environment
 
 KERNEL = {
-    "PATH": "/usr/bin:/bin",
-    "HOME": "/home/u",
-    "LANG": "C.UTF-8",
-    "LC_ALL": "C",
-    "ANTHROPIC_API_KEY": "canary",
-    "AGENT_WORKER_TOKEN": "canary",
-    "LD_PRELOAD": "canary",
-    "PYTHONPATH": "canary",
-    "GIT_SSH_COMMAND": "canary",
-    "NODE_OPTIONS": "canary",
-    "MY_TOKEN": "mine",
-}
+    "PATH": "/usr/bin:/bin", "HOME": "/home/u", "LANG": "C.UTF-8", "LC_ALL": "C", "ANTHROPIC_API_KEY": "canary",
+    "AGENT_WORKER_TOKEN": "canary", "LD_PRELOAD": "canary", "PYTHONPATH": "canary", "GIT_SSH_COMMAND": "canary",
+    "NODE_OPTIONS": "canary", "MY_TOKEN": "mine",
+}  # fmt: skip
 
 
 @pytest.mark.promise("P18", "XF22")

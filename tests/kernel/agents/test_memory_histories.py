@@ -19,13 +19,7 @@ ENOUGH = 60
 def test_nothing_is_lost_through_kills_full_disks_two_writers_and_hands(tmp_path: Path) -> None:
     met: Counter[str] = Counter()
     assert [wrong for _, texts in play_all(range(4), tmp_path, met) for wrong in texts] == []
-    assert {
-        "kernel killed",
-        "kernel refused",
-        "two at once",
-        "index killed",
-        "somebody tears",
-    } <= set(met)
+    assert {"kernel killed", "kernel refused", "two at once", "index killed", "somebody tears"} <= set(met)
 
 
 @pytest.mark.parametrize(("fault", "first"), [("written in place", 3), ("old one left", 23)])

@@ -56,14 +56,10 @@ CASES: dict[str, Case] = {
 
 
 SCREENS: dict[str, Callable[..., list[str]]] = {
-    "/tasks": tasks_lines,
-    "/tasks?limit=2": graph_lines,
-    "/tasks/t1": task_lines,
-    "/documents": documents_lines,
-    "/document-history/notes.md": history_lines,
-    "/document-blame/notes.md": blame_lines,
+    "/tasks": tasks_lines, "/tasks?limit=2": graph_lines, "/tasks/t1": task_lines, "/documents": documents_lines,
+    "/document-history/notes.md": history_lines, "/document-blame/notes.md": blame_lines,
     "/suggestions": suggestions_lines,
-}
+}  # fmt: skip
 """What shows tasks and documents on a terminal."""
 
 

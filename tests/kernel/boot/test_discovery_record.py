@@ -24,15 +24,9 @@ def boot(tmp_path: Path) -> Boot:
     arguments = Arguments(project=str(tmp_path), home=str(home), state=str(state), foreground=False, trusted=False)
     listener = listen(str(state), 8)
     return Boot(
-        arguments=arguments,
-        listener=listener,
-        lock=Locked(0, None),
-        token="of-the-administrator",
-        record_token="of-the-record",
-        version="1",
-        started_at="2026-01-01T00:00:00Z",
-        clock_offset_ns=0,
-    )
+        arguments=arguments, listener=listener, lock=Locked(0, None), token="of-the-administrator",
+        record_token="of-the-record", version="1", started_at="2026-01-01T00:00:00Z", clock_offset_ns=0,
+    )  # fmt: skip
 
 
 def test_no_record_shows_the_token_of_the_administrator(boot: Boot) -> None:

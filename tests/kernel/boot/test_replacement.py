@@ -15,16 +15,9 @@ from kernel.boot.replacement import PATIENCE, Held, boot_from, pack, unpack
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs files in memory")
 
 HELD = Held(
-    pid=7,
-    version="1.0",
-    listening=3,
-    locks=(4, None),
-    token="t",
-    started_at="2026-11-23T00:00:00.000Z",
-    clock_offset_ns=5,
-    service=None,
-    descriptors=(),
-)
+    pid=7, version="1.0", listening=3, locks=(4, None), token="t", started_at="2026-11-23T00:00:00.000Z",
+    clock_offset_ns=5, service=None, descriptors=(),
+)  # fmt: skip
 REPLACED = """
 import json, os, sys
 from kernel.boot.replacement import Held, replace

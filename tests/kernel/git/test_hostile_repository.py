@@ -322,29 +322,13 @@ async def test_a_git_directory_that_is_not_the_projects_own_is_not_used(
 
 
 FILES: Final = (
-    "HEAD",
-    "config",
-    "packed-refs",
-    "index",
-    "shallow",
-    "info/exclude",
-    "info/attributes",
-    "objects/info/alternates",
-    "refs/heads/main",
-    "refs/tags/one",
-)
+    "HEAD", "config", "packed-refs", "index", "shallow", "info/exclude", "info/attributes", "objects/info/alternates",
+    "refs/heads/main", "refs/tags/one",
+)  # fmt: skip
 FOLDERS: Final = (
-    "worktrees",
-    "info",
-    "lfs",
-    "reftable",
-    "refs/heads",
-    "refs/heads/awk",
-    "refs/heads/awk/review",
-    "objects/pack",
-    "objects/info",
-    "objects/99",
-)
+    "worktrees", "info", "lfs", "reftable", "refs/heads", "refs/heads/awk", "refs/heads/awk/review", "objects/pack",
+    "objects/info", "objects/99",
+)  # fmt: skip
 
 
 @contextmanager

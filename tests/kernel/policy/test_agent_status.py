@@ -9,17 +9,9 @@ from kernel.policy.agent_status import AgentWork, DerivedStatus, agent_status
 
 NOW = 1_000_000
 IDLE = AgentWork(
-    live=False,
-    state="active",
-    reason=None,
-    due_ms=None,
-    parked_for=None,
-    parked_until_ms=0,
-    hold_reason=None,
-    hold_until_ms=0,
-    resume_at_ms=0,
-    kept_for=None,
-)
+    live=False, state="active", reason=None, due_ms=None, parked_for=None, parked_until_ms=0, hold_reason=None,
+    hold_until_ms=0, resume_at_ms=0, kept_for=None,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

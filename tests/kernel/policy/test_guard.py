@@ -51,8 +51,7 @@ def test_a_sentence_that_stands_alone_is_none(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"messages": []}, {"messages": ["m9"]}, {"messages": ["m1", "m9"]}, {"for": "carol"}, {"key": ""}],
+    "change", [{"messages": []}, {"messages": ["m9"]}, {"messages": ["m1", "m9"]}, {"for": "carol"}, {"key": ""}]
 )
 def test_an_item_without_messages_that_it_was_shown_or_for_nobody_is_thrown_away(change: dict[str, Any]) -> None:
     assert found({**SOUND, **change}) == []

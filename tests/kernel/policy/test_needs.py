@@ -51,13 +51,9 @@ TIE: Final[Mapping[str, Any]] = {
     "rule": "plurality",
 }
 FOR_PEOPLE: Final[dict[str, str]] = {
-    "credentials": "credentials",
-    "quota": "quota",
-    "budget": "limit",
-    "hops": "limit",
-    "answer": "answer",
+    "credentials": "credentials", "quota": "quota", "budget": "limit", "hops": "limit", "answer": "answer",
     "node": "node",
-}
+}  # fmt: skip
 
 
 def changed(one: Any, **fields: Any) -> Any:

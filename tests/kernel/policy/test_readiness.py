@@ -10,14 +10,9 @@ from protocol.instruction import ENDED, LIVE, STATUSES, WaitReason
 
 NOW = 1_000_000
 FREE: dict[str, Any] = {
-    "waits_for": None,
-    "not_before_ms": 0,
-    "agent_state": "active",
-    "hold_reason": None,
-    "hold_until_ms": 0,
-    "resume_at_ms": 0,
-    "now_ms": NOW,
-}
+    "waits_for": None, "not_before_ms": 0, "agent_state": "active", "hold_reason": None, "hold_until_ms": 0,
+    "resume_at_ms": 0, "now_ms": NOW,
+}  # fmt: skip
 
 
 def stand(state: Any, **more: Any) -> Readiness:

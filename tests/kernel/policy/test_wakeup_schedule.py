@@ -10,14 +10,9 @@ from kernel.policy.timing import LARGEST_CORRECTION_MS, Wakeup, WakeupDecision, 
 YEAR_MS = 365 * 24 * 3600 * 1000
 NOW_MS = 1_790_000_000_000
 DUE = Wakeup(
-    now_ms=NOW_MS,
-    next_ms=NOW_MS,
-    following_ms=NOW_MS + 5000,
-    period_ms=5000,
-    active_ms=NOW_MS - 5000,
-    busy=False,
+    now_ms=NOW_MS, next_ms=NOW_MS, following_ms=NOW_MS + 5000, period_ms=5000, active_ms=NOW_MS - 5000, busy=False,
     pending=False,
-)
+)  # fmt: skip
 times = st.integers(min_value=0, max_value=2 * NOW_MS)
 looks = st.builds(
     Wakeup,

@@ -13,10 +13,12 @@ import pytest
 import trio
 import trio.testing
 
+from kernel.procs.fork import ForkLauncher
 from kernel.procs.handle import Handle
-from kernel.procs.launcher import Launcher
+from kernel.procs.launcher import ExecLauncher, Launcher, LauncherUnknown, choose_launcher
 from kernel.procs.spec import SpawnTransient, Spec
 from protocol.ipc import COOKIE_VARIABLE
+from tests.kernel.procs.conftest import make
 from tests.kernel.procs.trees import ENV, LEAVES, PATIENCE, STAYS, alive, gone, left_in, read_pids
 
 
@@ -293,3 +295,44 @@ async def test_a_worker_reports_ready_and_ends_with_its_input(launcher: Launcher
             await handle.stdin.aclose()
             exited = await handle.wait()
     assert (exited.signal, exited.failed, exited.killed) == (None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "platform", "kind"),
+    [
+        (None, "linux", ForkLauncher),
+        ("fork", "linux", ForkLauncher),
+        ("exec", "linux", ExecLauncher),
+        ("", "linux", ForkLauncher),
+        (None, "darwin", ExecLauncher),
+        ("exec", "darwin", ExecLauncher),
+    ],
+)
+async def test_fork_where_it_is_safe_and_exec_elsewhere_or_on_demand(
+    asked: str | None, platform: str, kind: type, tmp_path: Path
+) -> None:
+    assert isinstance(choose_launcher(asked, platform=platform, run_dir=tmp_path, environ={}), kind)
+
+
+@pytest.mark.parametrize(("asked", "platform"), [("ray", "linux"), ("fork", "darwin")])
+def test_what_is_not_possible_says_what_to_do(asked: str, platform: str, tmp_path: Path) -> None:
+    with pytest.raises(LauncherUnknown, match="unset it, or set it to exec"):
+        choose_launcher(asked, platform=platform, run_dir=tmp_path, environ={})
+
+
+@pytest.mark.parametrize("kind", ["fork", "exec"])
+async def test_a_folder_named_protocol_cannot_shadow_ours(
+    kind: str, tmp_path: Path, run_dir: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    for name in ("protocol", "worker", "kernel", "trio"):
+        (project / name).mkdir(parents=True)
+        (project / name / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PYTHONPATH", str(project))
+    launcher = make(kind, run_dir)
+    await nursery.start(launcher.run)
+    async with await launcher.spawn(Spec(attempt="i1-1", cwd=str(project))) as handle:
+        with trio.fail_after(PATIENCE):
+            assert b'"t":"ready"' in await handle.stdout.receive_some()
+    assert not (tmp_path / "ran").exists()

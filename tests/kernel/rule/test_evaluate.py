@@ -103,13 +103,6 @@ def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:
 
 def test_proposals_are_asked_in_the_order_of_the_table() -> None:
     assert [one.name for one in CORE] == [
-        "workflow",
-        "routing",
-        "reply",
-        "failure",
-        "wakeup",
-        "ballot",
-        "document",
-        "rules",
-    ]
+        "workflow", "routing", "reply", "failure", "wakeup", "ballot", "document", "rules",
+    ]  # fmt: skip
     assert [one.name for one in CORE_TABLE["done"]] == ["reply", "failure", "rules"]

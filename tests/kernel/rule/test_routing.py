@@ -117,10 +117,7 @@ def test_mentions_that_were_given_replace_those_in_the_text() -> None:
 @pytest.mark.promise("P27")
 @pytest.mark.parametrize(
     ("view", "hops", "waits_for"),
-    [
-        (ViewDouble(team("bob"), hops=3), 4, "hops"),
-        (ViewDouble(team("bob"), instructions=2, assigned=2), 0, "hops"),
-    ],
+    [(ViewDouble(team("bob"), hops=3), 4, "hops"), (ViewDouble(team("bob"), instructions=2, assigned=2), 0, "hops")],
 )
 def test_a_limit_wakes_nobody_says_so_once_and_keeps_the_work(view: ViewDouble, hops: int, waits_for: str) -> None:
     said(view, "@bob go", hops=hops)

@@ -27,40 +27,17 @@ FRESH: Final = 500
 SECRET: Final = "secret"
 PARTS: Final = (
     *(
-        "..",
-        ".",
-        "...",
-        "....",
-        ".. ",
-        " ..",
-        "..\0",
-        "..\n",
-        "%2e%2e",
-        "%2e%2e%2f",
-        "..%2f",
-        "..\\",
-        "．．",
-        "‥",
+        "..", ".", "...", "....", ".. ", " ..", "..\0", "..\n", "%2e%2e", "%2e%2e%2f", "..%2f", "..\\", "．．", "‥",
         "․․",
     ),
     *("", " ", "~", "~root", "/", "//", "\\", "C:", "C:\\x", "\\\\host\\share", "file:", "con", "NUL", "aux.md"),
     *(
-        "link",
-        "up",
-        "top",
-        "deep",
-        "dangling.md",
-        "loop",
-        "file.md",
-        "a.md",
-        "real",
-        "pipe",
-        "documents",
+        "link", "up", "top", "deep", "dangling.md", "loop", "file.md", "a.md", "real", "pipe", "documents",
         ".real.md.old",
     ),
     *("é", "e\u0301", "ﬀ", "ß", "İ", "\u202e", "\ufeff", "\u200b", "\x1b[2J", "\ud800", "🙂", "x" * 100, "é" * 120),
     *("notes.md", "plan", "REAL", "Link", "-rf", "$HOME", "`id`", "*", "a b", "new", ".git", ".agents", ".ssh"),
-)
+)  # fmt: skip
 SEPARATORS: Final = ("/", "/", "/", "/", "//", "/./", "\\", "∕", "／", "\0", "\n")
 
 

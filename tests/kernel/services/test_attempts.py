@@ -54,22 +54,21 @@ def attempts_of(it: Core) -> list[tuple[object, ...]]:
 
 @pytest.mark.promise("P3")
 async def test_a_reply_is_there_before_its_worker_has_left_and_its_agent_begins_nothing_until_then(
-    tmp_path: Path,
+    it: Core,
 ) -> None:
     """The next attempt of an agent never meets the last one's processes, and who waits for a reply not either."""
-    async with core(tmp_path, PlayedLauncher()) as it:
-        first = await it.send()
-        worker = await it.launcher.next()
-        second = await it.send()
-        await worker.say(hi(last=True), DONE)
-        assert await it.until(first, lambda status: status not in ("leased", "running")) == "done"
-        await trio.testing.wait_all_tasks_blocked(0.05)
-        assert (it.status(second), len(it.launcher.spawned)) == ("queued", 1)
-        assert attempts_of(it) == [(1, 0, None, None)]
-        await worker.leave(Exited(code=3))
-        await (await it.launcher.next(2)).say(hi(last=True), DONE)
-        assert await it.until(second, lambda status: status not in ("queued", "leased", "running")) == "done"
-        assert attempts_of(it)[0] == (1, 1, "done", "3")
+    first = await it.send()
+    worker = await it.launcher.next()
+    second = await it.send()
+    await worker.say(hi(last=True), DONE)
+    assert await it.until(first, lambda status: status not in ("leased", "running")) == "done"
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    assert (it.status(second), len(it.launcher.spawned)) == ("queued", 1)
+    assert attempts_of(it) == [(1, 0, None, None)]
+    await worker.leave(Exited(code=3))
+    await (await it.launcher.next(2)).say(hi(last=True), DONE)
+    assert await it.until(second, lambda status: status not in ("queued", "leased", "running")) == "done"
+    assert attempts_of(it)[0] == (1, 1, "done", "3")
 
 
 class _SlowToFinish(Preparation):
@@ -80,21 +79,20 @@ class _SlowToFinish(Preparation):
             await trio.sleep_forever()
 
 
-async def test_no_limit_of_time_takes_back_a_reply_that_was_there(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        text = "backend: mock\nmock:\n  - text: hi\ntimeouts:\n  total: 0.1s\n"
-        (tmp_path / ".agents/alice.yaml").write_text(text)
-        services = it.attempts.services  # pyright: ignore[reportPrivateUsage]
-        it.attempts.services = msgspec.structs.replace(  # pyright: ignore[reportPrivateUsage]
-            services, places=WorkPlaces(WorkPlace(launcher=cast("Launcher", it.launcher), preparation=_SlowToFinish()))
-        )
-        instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
-        worker = await it.launcher.next()
-        entry = msgspec.structs.replace(hi(last=True), usage=Usage(input_tokens=10))
-        await worker.outbox.send_all(b"".join(map(encode, (Ready(pid=1, version="t"), entry, DONE))))
-        assert await it.until(instruction, lambda status: status not in ("leased", "running")) == "done"
-        assert it.reader.now(_booked) == [(1, 10)]
-        await worker.leave(Exited(code=0))
+async def test_no_limit_of_time_takes_back_a_reply_that_was_there(it: Core, tmp_path: Path) -> None:
+    text = "backend: mock\nmock:\n  - text: hi\ntimeouts:\n  total: 0.1s\n"
+    (tmp_path / ".agents/alice.yaml").write_text(text)
+    services = it.attempts.services  # pyright: ignore[reportPrivateUsage]
+    it.attempts.services = msgspec.structs.replace(  # pyright: ignore[reportPrivateUsage]
+        services, places=WorkPlaces(WorkPlace(launcher=cast("Launcher", it.launcher), preparation=_SlowToFinish()))
+    )
+    instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+    worker = await it.launcher.next()
+    entry = msgspec.structs.replace(hi(last=True), usage=Usage(input_tokens=10))
+    await worker.outbox.send_all(b"".join(map(encode, (Ready(pid=1, version="t"), entry, DONE))))
+    assert await it.until(instruction, lambda status: status not in ("leased", "running")) == "done"
+    assert it.reader.now(_booked) == [(1, 10)]
+    await worker.leave(Exited(code=0))
 
 
 def _booked(conn: apsw.Connection) -> list[tuple[object, ...]]:
@@ -126,148 +124,140 @@ async def test_the_last_entry_and_the_end_are_one_commit(tmp_path: Path) -> None
 
 
 async def test_a_message_to_an_agent_that_has_replied_is_leased_at_once_and_begun_when_its_worker_has_left(
-    tmp_path: Path,
+    it: Core,
 ) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        first = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
-        worker = await it.launcher.next()
-        await worker.say(hi(last=True), DONE)
-        await it.until(first, lambda status: status == "done")
-        await trio.testing.wait_all_tasks_blocked()
-        second = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
-        await trio.testing.wait_all_tasks_blocked(0.05)
-        assert (it.status(second), len(it.launcher.spawned)) == ("leased", 1)
-        await worker.leave(Exited(code=0))
-        await (await it.launcher.next(2)).say(hi(last=True), DONE)
-        assert await it.until(second, lambda status: status != "leased") == "done"
+    first = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+    worker = await it.launcher.next()
+    await worker.say(hi(last=True), DONE)
+    await it.until(first, lambda status: status == "done")
+    await trio.testing.wait_all_tasks_blocked()
+    second = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    assert (it.status(second), len(it.launcher.spawned)) == ("leased", 1)
+    await worker.leave(Exited(code=0))
+    await (await it.launcher.next(2)).say(hi(last=True), DONE)
+    assert await it.until(second, lambda status: status != "leased") == "done"
 
 
-async def test_work_that_was_leased_for_a_place_not_yet_left_can_be_cancelled(tmp_path: Path) -> None:
+async def test_work_that_was_leased_for_a_place_not_yet_left_can_be_cancelled(it: Core) -> None:
     """It never gets a process; and what comes then still waits for the worker that is leaving."""
-    async with core(tmp_path, PlayedLauncher()) as it:
-        first = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
-        worker = await it.launcher.next()
-        await worker.say(hi(last=True), DONE)
-        await it.until(first, lambda status: status == "done")
-        await trio.testing.wait_all_tasks_blocked()
-        second = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
-        await trio.testing.wait_all_tasks_blocked()
-        await it.writer.commit(cancel, second)
-        await trio.testing.wait_all_tasks_blocked(0.05)
-        third = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
-        await trio.testing.wait_all_tasks_blocked(0.05)
-        assert (it.status(second), it.status(third), len(it.launcher.spawned)) == ("cancelled", "queued", 1)
-        await worker.leave(Exited(code=0))
-        await (await it.launcher.next(2)).say(hi(last=True), DONE)
-        assert await it.until(third, lambda status: status not in ("queued", "leased")) == "done"
+    first = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+    worker = await it.launcher.next()
+    await worker.say(hi(last=True), DONE)
+    await it.until(first, lambda status: status == "done")
+    await trio.testing.wait_all_tasks_blocked()
+    second = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+    await trio.testing.wait_all_tasks_blocked()
+    await it.writer.commit(cancel, second)
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    third = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    assert (it.status(second), it.status(third), len(it.launcher.spawned)) == ("cancelled", "queued", 1)
+    await worker.leave(Exited(code=0))
+    await (await it.launcher.next(2)).say(hi(last=True), DONE)
+    assert await it.until(third, lambda status: status not in ("queued", "leased")) == "done"
 
 
-async def test_a_message_to_an_agent_that_may_not_begin_waits_and_takes_nobodys_place(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        await it.writer.commit(pause_agent, ALICE)
-        await trio.testing.wait_all_tasks_blocked()
-        first = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
-        await trio.testing.wait_all_tasks_blocked(0.05)
-        assert (it.status(first), it.launcher.spawned) == ("queued", [])
-        await it.writer.commit(resume_agent, ALICE)
-        worker = await it.launcher.next()
-        second = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
-        assert it.status(second) == "queued"
-        await worker.say(hi(last=True), DONE)
-        await worker.leave(Exited(code=0))
-        await (await it.launcher.next(2)).say(hi(last=True), DONE)
-        assert await it.until(second, lambda status: status not in ("queued", "leased", "running")) == "done"
+async def test_a_message_to_an_agent_that_may_not_begin_waits_and_takes_nobodys_place(it: Core) -> None:
+    await it.writer.commit(pause_agent, ALICE)
+    await trio.testing.wait_all_tasks_blocked()
+    first = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    assert (it.status(first), it.launcher.spawned) == ("queued", [])
+    await it.writer.commit(resume_agent, ALICE)
+    worker = await it.launcher.next()
+    second = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+    assert it.status(second) == "queued"
+    await worker.say(hi(last=True), DONE)
+    await worker.leave(Exited(code=0))
+    await (await it.launcher.next(2)).say(hi(last=True), DONE)
+    assert await it.until(second, lambda status: status not in ("queued", "leased", "running")) == "done"
 
 
 async def test_an_attempt_that_leaves_has_the_queue_looked_at_only_where_there_is_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    it: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        looks: list[str] = []
-        look = Dispatcher.run_once
+    looks: list[str] = []
+    look = Dispatcher.run_once
 
-        def noted(dispatcher: Dispatcher, nursery: trio.Nursery) -> int:
-            looks.append("look")
-            return look(dispatcher, nursery)
+    def noted(dispatcher: Dispatcher, nursery: trio.Nursery) -> int:
+        looks.append("look")
+        return look(dispatcher, nursery)
 
-        monkeypatch.setattr(Dispatcher, "run_once", noted)
-        instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
-        worker = await it.launcher.next()
-        await worker.say(hi(last=True), DONE)
-        await it.until(instruction, lambda status: status == "done")
-        await worker.leave(Exited(code=0))
-        await it.attempts.until_gone(lambda _: True)
-        await trio.testing.wait_all_tasks_blocked(0.05)
-        assert (it.attempts.running, looks) == ({}, [])
-        instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
-        worker = await it.launcher.next(2)
-        following = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
-        await worker.say(hi(last=True), DONE)
-        await worker.leave(Exited(code=0))
-        await (await it.launcher.next(3)).say(hi(last=True), DONE)
-        assert await it.until(following, lambda status: status not in ("queued", "leased", "running")) == "done"
+    monkeypatch.setattr(Dispatcher, "run_once", noted)
+    instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+    worker = await it.launcher.next()
+    await worker.say(hi(last=True), DONE)
+    await it.until(instruction, lambda status: status == "done")
+    await worker.leave(Exited(code=0))
+    await it.attempts.until_gone(lambda _: True)
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    assert (it.attempts.running, looks) == ({}, [])
+    instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+    worker = await it.launcher.next(2)
+    following = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+    await worker.say(hi(last=True), DONE)
+    await worker.leave(Exited(code=0))
+    await (await it.launcher.next(3)).say(hi(last=True), DONE)
+    assert await it.until(following, lambda status: status not in ("queued", "leased", "running")) == "done"
 
 
 @pytest.mark.promise("P11")
-async def test_with_a_message_what_is_first_in_the_queue_is_leased(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        older = await it.writer.commit(append, it.draft())
-        place = WorkerPlace(ALICE, None, None, lambda _place: None)
-        appended, attempt = await it.attempts.append_and_lease(it.draft(), None, place)
+async def test_with_a_message_what_is_first_in_the_queue_is_leased(it: Core) -> None:
+    older = await it.writer.commit(append, it.draft())
+    place = WorkerPlace(ALICE, None, None, lambda _place: None)
+    appended, attempt = await it.attempts.append_and_lease(it.draft(), None, place)
     assert attempt is not None
     assert attempt.leased.instruction == older.instruction_ids[0]
     assert appended.instruction_ids != older.instruction_ids
 
 
 async def test_a_client_that_leaves_while_its_message_is_leased_leaves_no_lease_without_an_attempt(
-    tmp_path: Path,
+    it: Core,
 ) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        with trio.CancelScope() as client:
-            client.cancel()
-            await it.dispatcher.append(it.draft(), None)
-        await trio.testing.wait_all_tasks_blocked(0.05)
-        opened = it.reader.now(instructions.live)
-        assert len(opened) == len(it.launcher.spawned)
+    with trio.CancelScope() as client:
+        client.cancel()
+        await it.dispatcher.append(it.draft(), None)
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    opened = it.reader.now(instructions.live)
+    assert len(opened) == len(it.launcher.spawned)
 
 
 @pytest.mark.promise("SF03")
-async def test_a_store_that_is_full_when_an_attempt_ends_only_delays_it(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        instruction = await it.send()
-        worker = await it.launcher.next()
-        await worker.say()
-        await it.until(instruction, lambda status: status != "queued")
+async def test_a_store_that_is_full_when_an_attempt_ends_only_delays_it(it: Core) -> None:
+    instruction = await it.send()
+    worker = await it.launcher.next()
+    await worker.say()
+    await it.until(instruction, lambda status: status != "queued")
 
-        def fill(tx: object) -> None:
-            it.full = tx.conn.execute("PRAGMA page_count").get  # type: ignore[attr-defined]
-            tx.conn.execute(f"PRAGMA max_page_count = {it.full}")  # type: ignore[attr-defined]
+    def fill(tx: object) -> None:
+        it.full = tx.conn.execute("PRAGMA page_count").get  # type: ignore[attr-defined]
+        tx.conn.execute(f"PRAGMA max_page_count = {it.full}")  # type: ignore[attr-defined]
 
-        def empty(tx: object) -> None:
-            tx.conn.execute("PRAGMA max_page_count = 1000000")  # type: ignore[attr-defined]
+    def empty(tx: object) -> None:
+        tx.conn.execute("PRAGMA max_page_count = 1000000")  # type: ignore[attr-defined]
 
-        await it.writer.commit(fill)
-        await worker.say(Entry(k=0, kind="reply", text="x" * 200_000, stop_reason="end_turn"), DONE)
-        await worker.leave(Exited(code=0))
-        await trio.testing.wait_all_tasks_blocked(0.3)
-        assert it.status(instruction) == "leased"
-        await it.writer.commit(empty)
-        assert await it.until(instruction, lambda status: status in ("done", "dead", "failed")) == "done"
+    await it.writer.commit(fill)
+    await worker.say(Entry(k=0, kind="reply", text="x" * 200_000, stop_reason="end_turn"), DONE)
+    await worker.leave(Exited(code=0))
+    await trio.testing.wait_all_tasks_blocked(0.3)
+    assert it.status(instruction) == "leased"
+    await it.writer.commit(empty)
+    assert await it.until(instruction, lambda status: status in ("done", "dead", "failed")) == "done"
 
 
 @pytest.mark.promise("SF11")
-async def test_a_foreign_lock_on_the_database_only_delays_what_is_booked(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        instruction = await it.send()
-        worker = await it.launcher.next()
-        stranger = apsw.Connection(str(tmp_path / "agent-worker.db"))
-        stranger.execute("BEGIN IMMEDIATE")
-        await worker.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
-        await worker.leave(Exited(code=0))
-        await trio.testing.wait_all_tasks_blocked(0.2)
-        stranger.execute("ROLLBACK")
-        stranger.close()
-        assert await it.until(instruction, lambda status: status in ("done", "dead", "failed")) == "done"
+async def test_a_foreign_lock_on_the_database_only_delays_what_is_booked(it: Core, tmp_path: Path) -> None:
+    instruction = await it.send()
+    worker = await it.launcher.next()
+    stranger = apsw.Connection(str(tmp_path / "agent-worker.db"))
+    stranger.execute("BEGIN IMMEDIATE")
+    await worker.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
+    await worker.leave(Exited(code=0))
+    await trio.testing.wait_all_tasks_blocked(0.2)
+    stranger.execute("ROLLBACK")
+    stranger.close()
+    assert await it.until(instruction, lambda status: status in ("done", "dead", "failed")) == "done"
 
 
 @pytest.mark.promise("P8")
@@ -281,94 +271,89 @@ async def test_a_stop_does_not_wait_for_a_process_that_never_starts(tmp_path: Pa
 
 
 @pytest.mark.promise("P8")
-async def test_a_stop_reaches_work_that_is_being_leased(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        instruction = await it.send()
-        with trio.fail_after(10):
-            await it.dispatcher.drain(0.0)
-        assert it.status(instruction) == "queued"
+async def test_a_stop_reaches_work_that_is_being_leased(it: Core) -> None:
+    instruction = await it.send()
+    with trio.fail_after(10):
+        await it.dispatcher.drain(0.0)
+    assert it.status(instruction) == "queued"
 
 
 @pytest.mark.promise("P19")
-async def test_an_edit_that_needs_trust_is_not_run_for_a_message_that_was_sent_before(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        first = await it.send()
-        worker = await it.launcher.next()
-        second = await it.send()
-        (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - shell: 'touch pwned'\n")
-        await worker.say(DONE)
-        await worker.leave(Exited(code=0))
-        assert await it.until(first, lambda status: status == "done")
-        assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
-        assert len(it.launcher.spawned) == 1
+async def test_an_edit_that_needs_trust_is_not_run_for_a_message_that_was_sent_before(it: Core, tmp_path: Path) -> None:
+    first = await it.send()
+    worker = await it.launcher.next()
+    second = await it.send()
+    (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - shell: 'touch pwned'\n")
+    await worker.say(DONE)
+    await worker.leave(Exited(code=0))
+    assert await it.until(first, lambda status: status == "done")
+    assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
+    assert len(it.launcher.spawned) == 1
 
 
 @pytest.mark.promise("P19")
-async def test_a_program_that_was_written_anew_is_not_run_for_what_was_kept(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        (tmp_path / ".agents/alice.yaml").write_text("backend: exec\ncommand: [./run]\n")
-        (tmp_path / "run").write_text("#!/bin/sh\n")
-        (tmp_path / "run").chmod(0o755)
-        definition, project = it.catalog.agent("alice").definition, it.catalog.project()
-        (found,) = agent_units(definition, project, resources_of(definition, project, tmp_path))
-        it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
-        first = await it.send()
-        worker = await it.launcher.next()
-        (tmp_path / "run").write_text("#!/bin/sh\ntouch pwned\n")
-        await worker.say(DONE)
-        await worker.leave(Exited(code=0))
-        assert await it.until(first, lambda status: status == "done")
-        second = await it.send()
-        assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
-        assert len(it.launcher.spawned) == 1
+async def test_a_program_that_was_written_anew_is_not_run_for_what_was_kept(it: Core, tmp_path: Path) -> None:
+    (tmp_path / ".agents/alice.yaml").write_text("backend: exec\ncommand: [./run]\n")
+    (tmp_path / "run").write_text("#!/bin/sh\n")
+    (tmp_path / "run").chmod(0o755)
+    definition, project = it.catalog.agent("alice").definition, it.catalog.project()
+    (found,) = agent_units(definition, project, resources_of(definition, project, tmp_path))
+    it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+    first = await it.send()
+    worker = await it.launcher.next()
+    (tmp_path / "run").write_text("#!/bin/sh\ntouch pwned\n")
+    await worker.say(DONE)
+    await worker.leave(Exited(code=0))
+    assert await it.until(first, lambda status: status == "done")
+    second = await it.send()
+    assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
+    assert len(it.launcher.spawned) == 1
 
 
 @pytest.mark.promise("P10")
-async def test_a_program_writes_no_more_than_its_quota_of_bytes_over_all_attempts(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        (tmp_path / ".agents/alice.yaml").write_text(
-            "backend: exec\ncommand: [./run]\nlimits: {bytes: 2KiB}\nretry: {backoff: 0}\n"
-        )
-        (tmp_path / "run").write_text("#!/bin/sh\n")
-        (tmp_path / "run").chmod(0o755)
-        await register(it.catalog, it.writer, it.reader)
-        definition, project = it.catalog.agent("alice").definition, it.catalog.project()
-        (found,) = agent_units(definition, project, resources_of(definition, project, tmp_path))
-        it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
-        instruction = await it.send()
-        first = await it.launcher.next()
-        await first.say(Entry(k=0, kind="reply", text="x" * 1500), Error(cause="network", text="gone"))
-        await first.leave(Exited(code=0))
-        second = await it.launcher.next(2)
-        await second.say(Entry(k=1, kind="reply", text="y" * 1500, usage=Usage(input_tokens=7)))
-        assert isinstance(await second.hear(), Start)
-        stop = await second.hear()
-        assert isinstance(stop, Stop)
-        assert "2,048 bytes of text to be kept (limits.bytes)" in stop.reason
-        await second.leave(Exited(code=0))
-        assert await it.until(instruction, lambda status: status not in ("queued", "leased", "running")) == "incomplete"
-        conn = it.database.reader()
-        bodies = [bytes(body) for (body,) in conn.execute("SELECT body FROM entries ORDER BY k")]
-        assert [b"xxx" in body or b"yyy" in body for body in bodies] == [True, False]
-        assert conn.execute("SELECT cause, input_tokens FROM instructions").fetchall() == [("resource", 7)]
-        told = conn.execute("SELECT count(*) FROM events WHERE type = 'quota.reached'").get
-        assert (told, len(it.launcher.spawned)) == (1, 2)
+async def test_a_program_writes_no_more_than_its_quota_of_bytes_over_all_attempts(it: Core, tmp_path: Path) -> None:
+    (tmp_path / ".agents/alice.yaml").write_text(
+        "backend: exec\ncommand: [./run]\nlimits: {bytes: 2KiB}\nretry: {backoff: 0}\n"
+    )
+    (tmp_path / "run").write_text("#!/bin/sh\n")
+    (tmp_path / "run").chmod(0o755)
+    await register(it.catalog, it.writer, it.reader)
+    definition, project = it.catalog.agent("alice").definition, it.catalog.project()
+    (found,) = agent_units(definition, project, resources_of(definition, project, tmp_path))
+    it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+    instruction = await it.send()
+    first = await it.launcher.next()
+    await first.say(Entry(k=0, kind="reply", text="x" * 1500), Error(cause="network", text="gone"))
+    await first.leave(Exited(code=0))
+    second = await it.launcher.next(2)
+    await second.say(Entry(k=1, kind="reply", text="y" * 1500, usage=Usage(input_tokens=7)))
+    assert isinstance(await second.hear(), Start)
+    stop = await second.hear()
+    assert isinstance(stop, Stop)
+    assert "2,048 bytes of text to be kept (limits.bytes)" in stop.reason
+    await second.leave(Exited(code=0))
+    assert await it.until(instruction, lambda status: status not in ("queued", "leased", "running")) == "incomplete"
+    conn = it.database.reader()
+    bodies = [bytes(body) for (body,) in conn.execute("SELECT body FROM entries ORDER BY k")]
+    assert [b"xxx" in body or b"yyy" in body for body in bodies] == [True, False]
+    assert conn.execute("SELECT cause, input_tokens FROM instructions").fetchall() == [("resource", 7)]
+    told = conn.execute("SELECT count(*) FROM events WHERE type = 'quota.reached'").get
+    assert (told, len(it.launcher.spawned)) == (1, 2)
 
 
-async def test_what_our_own_workers_write_is_in_no_quota(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock: [{text: hi}]\nlimits: {bytes: 1KiB}\n")
-        await register(it.catalog, it.writer, it.reader)
-        instruction = await it.send()
-        worker = await it.launcher.next()
-        await worker.say(Entry(k=0, kind="reply", text="x" * 5000, stop_reason="end_turn"), DONE)
-        await worker.leave(Exited(code=0))
-        assert await it.until(instruction, lambda status: status not in ("queued", "leased", "running")) == "done"
+async def test_what_our_own_workers_write_is_in_no_quota(it: Core, tmp_path: Path) -> None:
+    (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock: [{text: hi}]\nlimits: {bytes: 1KiB}\n")
+    await register(it.catalog, it.writer, it.reader)
+    instruction = await it.send()
+    worker = await it.launcher.next()
+    await worker.say(Entry(k=0, kind="reply", text="x" * 5000, stop_reason="end_turn"), DONE)
+    await worker.leave(Exited(code=0))
+    assert await it.until(instruction, lambda status: status not in ("queued", "leased", "running")) == "done"
 
 
 @pytest.mark.promise("P9")
 async def test_what_an_agent_brings_along_is_read_beside_the_kernels_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    it: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readers: list[int] = []
 
@@ -377,83 +362,78 @@ async def test_what_an_agent_brings_along_is_read_beside_the_kernels_loop(
         return resources_of(definition, project, root)
 
     monkeypatch.setattr(start_frame, "resources_of", reading)
-    async with core(tmp_path, PlayedLauncher()) as it:
-        for number, tools in enumerate(("[]", "[skills]"), 1):
-            (tmp_path / ".agents/alice.yaml").write_text(f"backend: mock\nmock: [{{text: hi}}]\ntools: {tools}\n")
-            sent = await it.send()
-            worker = await it.launcher.next(number)
-            await worker.say(DONE)
-            await worker.leave(Exited(code=0))
-            await it.until(sent, lambda status: status == "done")
-            assert len(readers) == number - 1
+    for number, tools in enumerate(("[]", "[skills]"), 1):
+        (tmp_path / ".agents/alice.yaml").write_text(f"backend: mock\nmock: [{{text: hi}}]\ntools: {tools}\n")
+        sent = await it.send()
+        worker = await it.launcher.next(number)
+        await worker.say(DONE)
+        await worker.leave(Exited(code=0))
+        await it.until(sent, lambda status: status == "done")
+        assert len(readers) == number - 1
     assert threading.get_ident() not in readers
 
 
 @pytest.mark.promise("P19")
-async def test_kept_consent_counts_for_each_attempt_until_it_is_taken_back(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - shell: make\n")
-        (found,) = agent_units(it.catalog.agent("alice").definition, it.catalog.project(), NOTHING)
-        it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
-        first = await it.send()
-        worker = await it.launcher.next()
-        it.kept.clear()
-        await worker.say(DONE)
-        await worker.leave(Exited(code=0))
-        assert await it.until(first, lambda status: status == "done")
-        second = await it.send()
-        assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
-        assert len(it.launcher.spawned) == 1
+async def test_kept_consent_counts_for_each_attempt_until_it_is_taken_back(it: Core, tmp_path: Path) -> None:
+    (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - shell: make\n")
+    (found,) = agent_units(it.catalog.agent("alice").definition, it.catalog.project(), NOTHING)
+    it.kept.append(Grant(subject=found.subject, demands=found.demands, digest=found.digest, at=""))
+    first = await it.send()
+    worker = await it.launcher.next()
+    it.kept.clear()
+    await worker.say(DONE)
+    await worker.leave(Exited(code=0))
+    assert await it.until(first, lambda status: status == "done")
+    second = await it.send()
+    assert await it.until(second, lambda status: status in ("failed", "done")) == "failed"
+    assert len(it.launcher.spawned) == 1
 
 
 @pytest.mark.promise("PF03")
-async def test_refused_credentials_are_asked_for_once_and_cost_nothing(tmp_path: Path) -> None:
+async def test_refused_credentials_are_asked_for_once_and_cost_nothing(it: Core) -> None:
     """Exit 0 after an error with 403: the breaker opens, nobody tries again, no attempt is charged."""
-    async with core(tmp_path, PlayedLauncher()) as it:
-        instruction, behind = await it.send(), await it.send()
-        worker = await it.launcher.next()
-        await worker.say(Error(cause="auth", text="no entry", http_status=403))
-        await worker.leave(Exited(code=0))
-        await it.until(instruction, lambda status: status == "waiting")
-        (breaker,) = it.reader.now(circuit_breakers.breakers)
-        assert (breaker.state, breaker.reason) == ("open", "credentials")
-        it.now_ms += 24 * 3600 * 1000
-        await it.deadlines.run_once()
-        await trio.testing.wait_all_tasks_blocked(0.05)
-        assert (it.status(instruction), it.status(behind), len(it.launcher.spawned)) == ("waiting", "queued", 1)
-        assert charged(it) == [(0, 0, 0)]
+    instruction, behind = await it.send(), await it.send()
+    worker = await it.launcher.next()
+    await worker.say(Error(cause="auth", text="no entry", http_status=403))
+    await worker.leave(Exited(code=0))
+    await it.until(instruction, lambda status: status == "waiting")
+    (breaker,) = it.reader.now(circuit_breakers.breakers)
+    assert (breaker.state, breaker.reason) == ("open", "credentials")
+    it.now_ms += 24 * 3600 * 1000
+    await it.deadlines.run_once()
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    assert (it.status(instruction), it.status(behind), len(it.launcher.spawned)) == ("waiting", "queued", 1)
+    assert charged(it) == [(0, 0, 0)]
 
 
 @pytest.mark.promise("P9")
-async def test_a_provider_is_not_to_blame_where_the_kernels_own_tools_were_not_reached(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        instruction = await it.send()
-        for code, counted in ((UNREACHED, 0), (None, 1)):
-            worker = await it.launcher.next(1 + counted)
-            await worker.say(Error(cause="network", text="no connection", code=code))
-            await worker.leave(Exited(code=0))
-            await it.until(instruction, lambda status: status == "queued")
-            assert len(it.reader.now(circuit_breakers.breakers)) == counted
-            it.now_ms += 60_000
-            await it.send()  # so that it is looked for work
-
-
-async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        instruction = await it.send()
-        worker = await it.launcher.next()
-        await worker.say(Error(cause="rate_limited", text="slow down", http_status=429, retry_after=60.0))
+async def test_a_provider_is_not_to_blame_where_the_kernels_own_tools_were_not_reached(it: Core) -> None:
+    instruction = await it.send()
+    for code, counted in ((UNREACHED, 0), (None, 1)):
+        worker = await it.launcher.next(1 + counted)
+        await worker.say(Error(cause="network", text="no connection", code=code))
         await worker.leave(Exited(code=0))
-        await it.until(instruction, lambda status: status == "waiting")
-        it.now_ms += 59_999
-        assert await it.deadlines.run_once() == pytest.approx(0.001)
-        it.now_ms += 1
-        await it.deadlines.run_once()
-        probe = await it.launcher.next(2)
-        await probe.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
-        await probe.leave(Exited(code=0))
-        assert await it.until(instruction, lambda status: status == "done")
-        assert it.reader.now(circuit_breakers.breakers) == ()
+        await it.until(instruction, lambda status: status == "queued")
+        assert len(it.reader.now(circuit_breakers.breakers)) == counted
+        it.now_ms += 60_000
+        await it.send()  # so that it is looked for work
+
+
+async def test_a_failure_that_passes_is_tried_again_after_its_time(it: Core) -> None:
+    instruction = await it.send()
+    worker = await it.launcher.next()
+    await worker.say(Error(cause="rate_limited", text="slow down", http_status=429, retry_after=60.0))
+    await worker.leave(Exited(code=0))
+    await it.until(instruction, lambda status: status == "waiting")
+    it.now_ms += 59_999
+    assert await it.deadlines.run_once() == pytest.approx(0.001)
+    it.now_ms += 1
+    await it.deadlines.run_once()
+    probe = await it.launcher.next(2)
+    await probe.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
+    await probe.leave(Exited(code=0))
+    assert await it.until(instruction, lambda status: status == "done")
+    assert it.reader.now(circuit_breakers.breakers) == ()
 
 
 class Short(PlayedLauncher):
@@ -485,14 +465,13 @@ async def test_a_machine_short_of_processes_is_waited_for(tmp_path: Path) -> Non
 
 
 @pytest.mark.promise("PF16")
-async def test_a_program_that_cannot_be_run_fails_at_once_and_is_no_crash(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        instruction = await it.send()
-        worker = await it.launcher.next()
-        await worker.leave(Exited(failed="ENOENT: /bin/nope"))
-        assert await it.until(instruction, lambda status: status in ("failed", "dead", "waiting")) == "failed"
-        assert charged(it)[0][1:] == (0, 0)
-        assert len(it.launcher.spawned) == 1
+async def test_a_program_that_cannot_be_run_fails_at_once_and_is_no_crash(it: Core) -> None:
+    instruction = await it.send()
+    worker = await it.launcher.next()
+    await worker.leave(Exited(failed="ENOENT: /bin/nope"))
+    assert await it.until(instruction, lambda status: status in ("failed", "dead", "waiting")) == "failed"
+    assert charged(it)[0][1:] == (0, 0)
+    assert len(it.launcher.spawned) == 1
 
 
 CHARGED = """

@@ -21,6 +21,8 @@ from protocol.api.merges import MergeInfo, MergeRequest
 from tests.kernel.git.git_project import GitProject, ground_in, launched
 from tests.kernel.services.landing_project import Died, Interference, LandingProject, landing_ground
 
+pytestmark = pytest.mark.promise("P33")
+
 FILES: dict[str, bytes | None] = {
     "a.txt": b"alice\n", "d/deep/old.txt": b"changed\n", "gone.txt": None, "new/n.txt": b"new\n", "run.sh": b"two\n",
     "was file": None, "was file/inner": b"inner\n", "folder/x": None, "folder/y/z": None, "folder": b"a file\n",
@@ -110,7 +112,6 @@ def immutable(path: Path) -> Generator[None]:
         subprocess.run(("chattr", "-i", str(path)), capture_output=True, check=True)
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.parametrize("kind", ["filter", "immutable file", "immutable folder"])
 async def test_files_that_cannot_be_written_leave_everything_as_it_was(
     tmp_path: Path, launcher: Launcher, kind: str
@@ -136,7 +137,6 @@ async def test_files_that_cannot_be_written_leave_everything_as_it_was(
         assert git_project.git("status", "--porcelain") == ""
 
 
-@pytest.mark.promise("P33")
 async def test_a_full_disk_leaves_everything_as_it_was(small: Path, launcher: Launcher) -> None:
     """On a file system of 24 MB: files grow to 1 MB each. Refused; with room again it lands."""
     git_project = ground_in(small / "here")
@@ -163,7 +163,6 @@ def fails(code: int) -> Callable[[], object]:
     return act
 
 
-@pytest.mark.promise("P33")
 async def test_a_step_that_fails_takes_the_steps_before_it_back(
     place: LandingProject, subtests: pytest.Subtests
 ) -> None:
@@ -181,7 +180,6 @@ async def test_a_step_that_fails_takes_the_steps_before_it_back(
     landed(place.git_project, await place.land(run))
 
 
-@pytest.mark.promise("P33")
 async def test_a_branch_that_git_cannot_move_takes_the_files_back(
     place: LandingProject, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
@@ -198,7 +196,6 @@ async def test_a_branch_that_git_cannot_move_takes_the_files_back(
     landed(place.git_project, await place.land(run))
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.parametrize("point", ["aside", "file", "files", "index"])
 async def test_what_the_user_writes_meanwhile_is_neither_lost_nor_landed(place: LandingProject, point: str) -> None:
     root = place.git_project.root
@@ -219,7 +216,6 @@ async def test_what_the_user_writes_meanwhile_is_neither_lost_nor_landed(place: 
     assert not (root / ".git/index.lock").exists()
 
 
-@pytest.mark.promise("P33")
 async def test_a_program_that_still_writes_to_an_old_file_keeps_its_words(place: LandingProject) -> None:
     file = place.git_project.root / "a.txt"
     place.branch("alice", FILES)
@@ -244,7 +240,6 @@ KILLS = (
 )  # fmt: skip
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.parametrize("kill", KILLS)
 async def test_a_kernel_killed_while_files_move_leaves_the_next_one_to_land_them(
     place: LandingProject, kill: str
@@ -257,7 +252,6 @@ async def test_a_kernel_killed_while_files_move_leaves_the_next_one_to_land_them
     assert place.git_project.git("log", "--first-parent", "--format=%s", "main").count("Merge") == 1
 
 
-@pytest.mark.promise("P33")
 async def test_the_lock_of_a_branch_goes_also_where_the_next_kernel_refuses_to_move_it(place: LandingProject) -> None:
     place.branch("alice", FILES)
     lock = place.git_project.root / ".git/refs/heads/main.lock"
@@ -273,7 +267,6 @@ async def test_the_lock_of_a_branch_goes_also_where_the_next_kernel_refuses_to_m
     assert (info.state, info.files, lock.exists()) == ("refused", ("stays.txt",), False), info
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.parametrize("kill", KILLS)
 async def test_who_removes_the_lock_of_a_dead_kernel_and_commits_takes_nothing_back(
     place: LandingProject, kill: str
@@ -308,7 +301,6 @@ async def test_who_removes_the_lock_of_a_dead_kernel_and_commits_takes_nothing_b
     assert not lock.exists()
 
 
-@pytest.mark.promise("P33")
 async def test_files_that_were_taken_back_after_a_kernel_died_are_told(place: LandingProject) -> None:
     git_project = place.git_project
     place.branch("alice", FILES)
@@ -326,7 +318,6 @@ async def test_files_that_were_taken_back_after_a_kernel_died_are_told(place: La
     assert git_project.git("status", "--porcelain") == "?? untracked.txt"
 
 
-@pytest.mark.promise("P33")
 async def test_files_that_cannot_be_put_back_are_put_back_later(
     place: LandingProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,7 +348,7 @@ async def test_files_that_cannot_be_put_back_are_put_back_later(
     }
 
 
-@pytest.mark.promise("P33", "P15")
+@pytest.mark.promise("P15")
 async def test_a_link_in_the_place_of_the_folder_for_new_files_is_not_followed(
     place: LandingProject, tmp_path: Path
 ) -> None:
@@ -370,7 +361,6 @@ async def test_a_link_in_the_place_of_the_folder_for_new_files_is_not_followed(
     assert [one.name for one in victim.iterdir()] == ["precious"]
 
 
-@pytest.mark.promise("P33")
 async def test_a_folder_that_becomes_a_link_while_files_move_is_not_written_through(
     place: LandingProject, tmp_path: Path
 ) -> None:
@@ -387,7 +377,6 @@ async def test_a_folder_that_becomes_a_link_while_files_move_is_not_written_thro
     assert (info.state, list(victim.iterdir())) == ("refused", []), info
 
 
-@pytest.mark.promise("P33")
 async def test_the_lock_of_another_kernel_is_not_taken_for_ones_own(place: LandingProject) -> None:
     lock = place.git_project.root / ".git/index.lock"
     file_exchange.lock(str(lock.parent), "0" * 40)
@@ -396,7 +385,6 @@ async def test_the_lock_of_another_kernel_is_not_taken_for_ones_own(place: Landi
     assert (info.state, "another git is at work" in info.why, lock.exists()) == ("refused", True, True), info
 
 
-@pytest.mark.promise("P33")
 async def test_one_landing_whose_files_cannot_be_written_does_not_keep_the_others(
     tmp_path: Path, launcher: Launcher
 ) -> None:
@@ -413,7 +401,6 @@ async def test_one_landing_whose_files_cannot_be_written_does_not_keep_the_other
         assert git_project.git("status", "--porcelain") == ""
 
 
-@pytest.mark.promise("P33")
 async def test_work_that_was_given_back_and_is_unchanged_is_not_given_back_again(place: LandingProject) -> None:
     place.branch("alice", {"a.txt": b"alice\n"})
     run, base = await place.run_of("alice"), place.git_project.git("rev-parse", "main")

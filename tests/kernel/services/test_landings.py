@@ -34,6 +34,8 @@ from tests.kernel.services.landing_project import (
     landing_ground,
 )
 
+pytestmark = pytest.mark.promise("P33")
+
 SHOWN = "nothing is checked"
 """The planted fault that the ordinary suite tries."""
 LIKELY = {SHOWN: 110, "the branch is moved from wherever it is": 105, "a checkout is left half done": 109}
@@ -62,7 +64,6 @@ def clean(git_project: GitProject) -> bool:
     return git_project.git("status", "--porcelain") == "" and not (git_project.root / ".git/index.lock").exists()
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.long("tests/kernel/git/test_branches.py")
 async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: LandingProject) -> None:
     place.branch("alice", {"old name.txt": None, "new/name.txt": LINES.replace(b"line", b"row"), "gone.txt": None})
@@ -82,7 +83,6 @@ async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: La
     assert (again.state, again.commit) == ("merged", None)
 
 
-@pytest.mark.promise("P33")
 async def test_conflicts_change_nothing_and_name_the_files(place: LandingProject, subtests: pytest.Subtests) -> None:
     kinds: dict[str, tuple[dict[str, bytes | None], dict[str, bytes | None], str]] = {
         "text": (
@@ -137,7 +137,7 @@ async def test_a_branch_that_changes_what_another_holds_for_a_task_waits_for_tha
     assert (await place.land(run)).state == "merged"
 
 
-@pytest.mark.promise("P28", "P33")
+@pytest.mark.promise("P28")
 async def test_nothing_that_a_branch_or_the_repository_names_is_run(place: LandingProject, tmp_path: Path) -> None:
     marker = tmp_path / "it ran"
     git_project = place.git_project
@@ -168,7 +168,6 @@ async def test_nothing_that_a_branch_or_the_repository_names_is_run(place: Landi
     assert not marker.exists()
 
 
-@pytest.mark.promise("P33")
 async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_red(place: LandingProject) -> None:
     check = 'test "$(cat n*.txt | wc -l)" -le 2 || { echo too many; exit 1; }'
     for name in ("alice", "bob", "carol", "dave"):
@@ -184,7 +183,6 @@ async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_r
     assert not list((place.git_project.folder / "trees").rglob("n-*.txt"))
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.long("tests/kernel/procs/test_command.py")
 async def test_a_check_may_use_no_more_of_the_machine_than_those_whose_work_it_checks(
     place: LandingProject, subtests: pytest.Subtests
@@ -203,7 +201,6 @@ async def test_a_check_may_use_no_more_of_the_machine_than_those_whose_work_it_c
             assert (info.state, f"(limits.{kind})" in info.why, place.refs()) == ("refused", True, before), info
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.long("tests/kernel/services/test_landings.py")
 async def test_what_is_too_large_is_refused_before_git_reads_it(
     place: LandingProject, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
@@ -240,7 +237,6 @@ async def test_what_is_too_large_is_refused_before_git_reads_it(
     assert merged == [place.git_project.git("rev-parse", BRANCH + "fine")]
 
 
-@pytest.mark.promise("P33")
 async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingProject, subtests: pytest.Subtests) -> None:
     root = place.git_project.root
     place.branch("alice", {"a.txt": b"alice\n", "new.txt": b"new\n"})
@@ -286,7 +282,6 @@ async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingProject,
     assert clean(place.git_project)
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.long("tests/kernel/services/test_landings.py")
 async def test_what_git_ignores_in_a_checkout_is_not_written_over(
     place: LandingProject, subtests: pytest.Subtests
@@ -319,7 +314,6 @@ async def test_what_git_ignores_in_a_checkout_is_not_written_over(
     assert clean(place.git_project)
 
 
-@pytest.mark.promise("P33")
 async def test_a_folder_that_only_the_repository_calls_a_working_tree_is_not_written_to(
     place: LandingProject, tmp_path: Path
 ) -> None:
@@ -345,7 +339,6 @@ async def test_a_folder_that_only_the_repository_calls_a_working_tree_is_not_wri
     assert (info.state, str(home) in info.why, sorted(home.iterdir())) == ("refused", True, seen), info
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.parametrize(
     "name",
     [
@@ -374,7 +367,6 @@ async def test_nothing_is_written_by_way_of_a_link_in_the_repository(
     assert clean(place.git_project)
 
 
-@pytest.mark.promise("P33")
 async def test_a_check_does_not_run_where_a_link_of_a_branch_leads(place: LandingProject, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -391,7 +383,6 @@ async def test_a_check_does_not_run_where_a_link_of_a_branch_leads(place: Landin
     assert (outcome.why, list(outside.iterdir())) == ("the result has no folder sub", [])
 
 
-@pytest.mark.promise("P33")
 async def test_a_branch_that_somebody_moved_is_not_moved_again(place: LandingProject) -> None:
     old, tip = place.git_project.git("rev-parse", "main"), place.branch("alice", {"a.txt": b"alice\n"})
     theirs = commit(place.git_project, "refs/heads/side", {"u.txt": b"user\n"}, "main")
@@ -403,7 +394,6 @@ async def test_a_branch_that_somebody_moved_is_not_moved_again(place: LandingPro
     assert place.git_project.git("rev-parse", "elsewhere") == tip
 
 
-@pytest.mark.promise("P33")
 async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
     place: LandingProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -439,7 +429,6 @@ async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
     assert programs[3:] == ["carol"], "what lands together is checked together"
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.parametrize("checked_out", [True, pytest.param(False, marks=pytest.mark.long("[True]"))])
 async def test_a_commit_that_comes_right_before_the_branch_moves_is_not_lost(
     place: LandingProject, monkeypatch: pytest.MonkeyPatch, checked_out: bool
@@ -468,7 +457,6 @@ async def test_a_commit_that_comes_right_before_the_branch_moves_is_not_lost(
         assert (info.state, info.tries, place.read("new.txt", into)) == ("merged", 2, "alice"), info
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.parametrize("checked_out", [True, False])
 @pytest.mark.long("tests/kernel/git/test_branches.py")
 async def test_a_branch_that_another_git_has_locked_is_refused_and_not_tried_for_ever(
@@ -495,7 +483,7 @@ async def test_a_branch_that_another_git_has_locked_is_refused_and_not_tried_for
     assert clean(place.git_project)
 
 
-@pytest.mark.promise("P28", "P33")
+@pytest.mark.promise("P28")
 async def test_filters_of_the_users_own_work_on_a_checkout_that_moves_and_on_what_is_checked(
     place: LandingProject,
 ) -> None:
@@ -508,7 +496,6 @@ async def test_filters_of_the_users_own_work_on_a_checkout_that_moves_and_on_wha
     assert (git_project.root / "new.up").read_text() == "QUIET\n"
 
 
-@pytest.mark.promise("P33")
 async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(place: LandingProject) -> None:
     place.git_project.git("checkout", "--quiet", "-b", "elsewhere")
     place.branch("alice", {"a.txt": b"alice\n"})
@@ -528,7 +515,6 @@ async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(pl
     assert "git branch 'x;$(id)' makes it" in odd.why
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.long("tests/kernel/policy/test_landing.py")
 async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep_the_others(
     place: LandingProject, tmp_path: Path
@@ -550,7 +536,6 @@ async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep
     assert "red.txt" not in place.git_project.git("ls-tree", "--name-only", "main").split()
 
 
-@pytest.mark.promise("P33")
 async def test_a_conflict_with_work_that_does_not_land_is_tried_again(place: LandingProject) -> None:
     place.branch("alice", {"a.txt": b"alice\n", "red.txt": b"x\n"})
     place.branch("bob", {"a.txt": b"bob\n"})
@@ -560,7 +545,6 @@ async def test_a_conflict_with_work_that_does_not_land_is_tried_again(place: Lan
     assert [place.outcome(one).state for one in asked] == ["refused", "merged"]
 
 
-@pytest.mark.promise("P33")
 async def test_what_is_asked_for_while_others_are_merged_is_checked_with_them(
     place: LandingProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -582,7 +566,6 @@ async def test_what_is_asked_for_while_others_are_merged_is_checked_with_them(
     assert (log.read_text(), place.git_project.git("reflog", "main").count("awk merge")) == ("x\n", 1)
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.long("tests/kernel/services/test_landing_faults.py")
 async def test_a_kernel_may_die_at_every_point_of_a_landing(
     tmp_path: Path, launcher: Launcher, subtests: pytest.Subtests
@@ -607,7 +590,6 @@ async def test_a_kernel_may_die_at_every_point_of_a_landing(
                 assert {BRANCH + name for name in ("alice", "bob")} <= {ref[11:] for ref in place.refs()}
 
 
-@pytest.mark.promise("P33")
 async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: LandingProject) -> None:
     root = place.git_project.root
     place.branch(
@@ -632,7 +614,6 @@ async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: 
     assert clean(place.git_project)
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.long("tests/e2e/test_merge.py")
 async def test_the_user_is_the_author_and_the_reflog_knows(place: LandingProject) -> None:
     place.git_project.git("config", "user.name", "Ada L")
@@ -655,14 +636,12 @@ def histories(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.long("the other tests of this file")
 def test_generated_histories_land_whole_and_lose_nothing() -> None:
     tried = histories("2", "--seed", "1001")
     assert (tried.returncode, "2 histories, 0 wrong" in tried.stdout) == (0, True), tried
 
 
-@pytest.mark.promise("P33")
 @pytest.mark.parametrize(
     "fault",
     PLANTED,
@@ -673,7 +652,6 @@ def test_the_judge_of_histories_sees_a_fault(fault: str) -> None:
     assert (tried.returncode, "1 faults planted, 0 not found" in tried.stdout) == (0, True), tried
 
 
-@pytest.mark.promise("P33")
 async def test_who_conflicts_with_a_colleague_of_its_run_is_told_to_merge_a_commit_that_is_there(
     place: LandingProject,
 ) -> None:

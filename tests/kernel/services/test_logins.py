@@ -156,21 +156,10 @@ def put_a_pipe_there(copy: Path) -> None:
         put_a_pipe_there,
     ],
     ids=[
-        "torn",
-        "logged out",
-        "another shape",
-        "emptied",
-        "no token",
-        "a text for a time",
-        "a list for a token",
-        "a long token",
-        "two lines for a token",
-        "too large",
-        "gone",
-        "a link",
-        "a pipe",
+        "torn", "logged out", "another shape", "emptied", "no token", "a text for a time", "a list for a token",
+        "a long token", "two lines for a token", "too large", "gone", "a link", "a pipe",
     ],
-)
+)  # fmt: skip
 async def test_what_is_no_login_does_not_go_home(place: Place, spoil: bytes | Callable[[Path], None]) -> None:
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
     await kernel.lend(leased, start)

@@ -18,7 +18,7 @@ from protocol.budget import RunBudget
 from protocol.ipc import Entry, Exited, Result, Start
 from protocol.names import AgentKey, SpaceId, workflow_space
 from protocol.workflow import Ref, RunLimits, WorkflowDefinition
-from tests.kernel.services.budget_kernel import SPACE, BudgetKernel, budget_kernel
+from tests.kernel.services.budget_kernel import SPACE, BudgetKernel
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, core
 
 ALICE = MemberSpec(name="alice", key=AgentKey("alice"), origin="file")
@@ -28,14 +28,9 @@ async def begin(it: Core, name: str) -> SpaceId:
     """A workflow that refers to alice, and gives her work."""
     definition = WorkflowDefinition(name=name, agents={"alice": Ref(ref="alice")})
     payload = RunSpec(
-        name=name,
-        tag="main",
-        mode="start",
-        file=f".workflows/{name}.yaml",
-        definition=msgspec.json.encode(definition),
-        members=(ALICE,),
-        kickoff=f"@alice the secret of {name}",
-    )
+        name=name, tag="main", mode="start", file=f".workflows/{name}.yaml",
+        definition=msgspec.json.encode(definition), members=(ALICE,), kickoff=f"@alice the secret of {name}",
+    )  # fmt: skip
     space = workflow_space(name)
     await it.writer.commit(append, Draft(kind="status", space=space, sender="system", text="started", payload=payload))
     return space
@@ -105,46 +100,42 @@ def changes(kernel: BudgetKernel) -> list[object]:
     ],
 )
 async def test_a_run_of_two_that_always_mention_each_other_halts_at_its_limit(
-    limits: RunLimits, played: int, by: str, waits_for: str
+    kernel: BudgetKernel, limits: RunLimits, played: int, by: str, waits_for: str
 ) -> None:
     """Halts with an event, exit 6; who would have been next is incomplete, not lost."""
-    async with budget_kernel() as kernel:
-        await kernel.start("@ann begin", RunBudget(), limits=limits)
-        assert await play(kernel, OTHER) == played
-        assert list(kernel.states().values())[-1] == ("waiting", waits_for)
-        assert changes(kernel) == [by]
-        over = await judged(kernel)
-        assert (over.state, over.status, over.exit_code) == ("stopped", "incomplete", 6)
-        counts = kernel.reader.now(instructions.counts, over.id).statuses
-        assert counts == {"done": played, "incomplete": 1}
+    await kernel.start("@ann begin", RunBudget(), limits=limits)
+    assert await play(kernel, OTHER) == played
+    assert list(kernel.states().values())[-1] == ("waiting", waits_for)
+    assert changes(kernel) == [by]
+    over = await judged(kernel)
+    assert (over.state, over.status, over.exit_code) == ("stopped", "incomplete", 6)
+    counts = kernel.reader.now(instructions.counts, over.id).statuses
+    assert counts == {"done": played, "incomplete": 1}
 
 
-async def test_a_started_workflow_waits_at_its_limit_until_somebody_continues_it() -> None:
-    async with budget_kernel() as kernel:
-        await kernel.start("@ann begin", RunBudget(), mode="start", limits=TWICE)
+async def test_a_started_workflow_waits_at_its_limit_until_somebody_continues_it(kernel: BudgetKernel) -> None:
+    await kernel.start("@ann begin", RunBudget(), mode="start", limits=TWICE)
+    assert await play(kernel, OTHER) == 7
+    for _ in range(2):
+        standing = await judged(kernel)
+        assert (standing.state, standing.limited_by) == ("running", "hops")
+        assert await play(kernel, OTHER) == 0
+        assert len(await kernel.writer.commit(grant, SPACE)) == 1
+        assert kernel.run().limited_by is None
         assert await play(kernel, OTHER) == 7
-        for _ in range(2):
-            standing = await judged(kernel)
-            assert (standing.state, standing.limited_by) == ("running", "hops")
-            assert await play(kernel, OTHER) == 0
-            assert len(await kernel.writer.commit(grant, SPACE)) == 1
-            assert kernel.run().limited_by is None
-            assert await play(kernel, OTHER) == 7
-        assert changes(kernel) == ["hops", "hops", "hops"]
+    assert changes(kernel) == ["hops", "hops", "hops"]
 
 
-async def test_what_the_user_says_is_heard_while_a_chain_is_held() -> None:
-    async with budget_kernel() as kernel:
-        await kernel.start("@ann begin", RunBudget(), mode="start", limits=RunLimits(hops=3))
-        await play(kernel, OTHER)
-        await kernel.say("@cid what happened?")
-        assert await play(kernel, {**OTHER, "cid": "a loop"}) == 1
+async def test_what_the_user_says_is_heard_while_a_chain_is_held(kernel: BudgetKernel) -> None:
+    await kernel.start("@ann begin", RunBudget(), mode="start", limits=RunLimits(hops=3))
+    await play(kernel, OTHER)
+    await kernel.say("@cid what happened?")
+    assert await play(kernel, {**OTHER, "cid": "a loop"}) == 1
 
 
 @pytest.mark.promise("TF13")
-async def test_who_mentions_itself_is_not_woken() -> None:
-    async with budget_kernel() as kernel:
-        await kernel.start("@ann begin", RunBudget())
-        assert await play(kernel, {"ann": "@ann again and again"}) == 1
-        over = await judged(kernel)
-        assert (over.status, over.exit_code) == ("done", 0)
+async def test_who_mentions_itself_is_not_woken(kernel: BudgetKernel) -> None:
+    await kernel.start("@ann begin", RunBudget())
+    assert await play(kernel, {"ann": "@ann again and again"}) == 1
+    over = await judged(kernel)
+    assert (over.status, over.exit_code) == ("done", 0)

@@ -1,7 +1,6 @@
 """Runs that a vote decides over, on a real store: how they end, and that they wait for it."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any, Final, Literal
 
 import msgspec
@@ -104,8 +103,8 @@ class Vote:
         return self.on.reader.now(show, OneRun(run=HERE), self.on.now_ms)
 
 
-@asynccontextmanager
-async def voting() -> AsyncGenerator[Vote, None]:
+@pytest.fixture
+async def it() -> AsyncGenerator[Vote]:
     with scene() as on:
         async with trio.open_nursery() as nursery:
             await nursery.start(on.writer.run)
@@ -135,31 +134,29 @@ async def voting() -> AsyncGenerator[Vote, None]:
     ],
 )  # fmt: skip
 async def test_a_vote_decides_how_a_run_ends_and_only_a_yes_is_a_success(
-    steps: list[Step], status: str, exit_code: int, verdict: str | None, why: str
+    it: Vote, steps: list[Step], status: str, exit_code: int, verdict: str | None, why: str
 ) -> None:
     """contracts 1 and 7: verdict, exit 8; whatever else became of the vote, it fails closed."""
-    async with voting() as it:
-        await it.start()
-        for what, more in steps:
-            if more.get("votes") is False:
-                await it.work(None)
-            else:
-                await it.step((what, more))
-        await it.on.runs.run_once()
-        report = it.report()
-        assert (report.status, report.exit_code, report.verdict) == (status, exit_code, verdict)
-        assert why in report.messages[-1].text
+    await it.start()
+    for what, more in steps:
+        if more.get("votes") is False:
+            await it.work(None)
+        else:
+            await it.step((what, more))
+    await it.on.runs.run_once()
+    report = it.report()
+    assert (report.status, report.exit_code, report.verdict) == (status, exit_code, verdict)
+    assert why in report.messages[-1].text
 
 
 @pytest.mark.parametrize(
     "terms", [{"binding": False}, {"type": "decision", "options": (Option(id="yes"), Option(id="no"))}]
 )
-async def test_what_could_not_decide_does_not_use_up_the_id_of_the_verdict(terms: dict[str, Any]) -> None:
-    async with voting() as it:
-        await it.start()
-        with pytest.raises(Refused, match="has to be a binding approval"):
-            await it.step(("ask", terms))
-        await it.step(ASK)
+async def test_what_could_not_decide_does_not_use_up_the_id_of_the_verdict(it: Vote, terms: dict[str, Any]) -> None:
+    await it.start()
+    with pytest.raises(Refused, match="has to be a binding approval"):
+        await it.step(("ask", terms))
+    await it.step(ASK)
 
 
 TEAM = ("alice", "bob", "carol")
@@ -188,91 +185,85 @@ async def by(it: Vote, name: str) -> Author:
     ],
 )
 async def test_who_asks_cannot_change_the_terms_of_the_verdict(
-    verdict: str | VerdictTerms, terms: dict[str, Any], named: str
+    it: Vote, verdict: str | VerdictTerms, terms: dict[str, Any], named: str
 ) -> None:
-    async with voting() as it:
-        await it.start(verdict=verdict, members=TEAM)
-        alice = await by(it, "alice")
-        with pytest.raises(Refused, match=f"whose file says how it is decided: {named} cannot be changed"):
-            await it.on.writer.commit(create, HERE, ProposalTerms(**{**BARE, **terms}), author=alice)
-        put = await it.on.writer.commit(create, HERE, ProposalTerms(**BARE), author=alice)
-        assert put.ballot.id == "release"
+    await it.start(verdict=verdict, members=TEAM)
+    alice = await by(it, "alice")
+    with pytest.raises(Refused, match=f"whose file says how it is decided: {named} cannot be changed"):
+        await it.on.writer.commit(create, HERE, ProposalTerms(**{**BARE, **terms}), author=alice)
+    put = await it.on.writer.commit(create, HERE, ProposalTerms(**BARE), author=alice)
+    assert put.ballot.id == "release"
 
 
-async def test_one_member_and_the_end_of_its_time_make_no_verdict() -> None:
-    async with voting() as it:
-        await it.start(verdict="release", members=TEAM)
-        alice = await by(it, "alice")
-        with pytest.raises(Refused, match="timeout_seconds cannot be changed"):
-            await it.on.writer.commit(create, HERE, ProposalTerms(**BARE, timeout_seconds=1), author=alice)
-        await it.on.writer.commit(create, HERE, ProposalTerms(**BARE), author=alice)
+async def test_one_member_and_the_end_of_its_time_make_no_verdict(it: Vote) -> None:
+    await it.start(verdict="release", members=TEAM)
+    alice = await by(it, "alice")
+    with pytest.raises(Refused, match="timeout_seconds cannot be changed"):
+        await it.on.writer.commit(create, HERE, ProposalTerms(**BARE, timeout_seconds=1), author=alice)
+    await it.on.writer.commit(create, HERE, ProposalTerms(**BARE), author=alice)
+    await it.on.writer.commit(vote, HERE, "release", "yes", author=alice)
+    it.on.now_ms += 600_000
+    await it.on.writer.commit(apply_due, 3_600_000)
+    assert it.report().verdict is None
+    assert any(one.text.startswith("[EXPIRED:release]") for one in it.report().messages)
+
+
+async def test_the_file_says_who_votes_how_long_and_what_breaks_a_tie(it: Vote) -> None:
+    await it.start(verdict=LONG, members=TEAM)
+    alice, bob, carol = [await by(it, name) for name in TEAM]
+    same = Resolution(type="majority", quorum=2, tie_breaker="creator-decides")
+    asked = ProposalTerms(**BARE, resolution=same, timeout_seconds=120)
+    put = await it.on.writer.commit(create, HERE, asked, author=bob)
+    assert (put.ballot.electors, put.ballot.resolution, len(put.instruction_ids)) == (("bob", "carol"), same, 1)
+    with pytest.raises(Refused, match="alice is not among those who vote on release") as refused:
         await it.on.writer.commit(vote, HERE, "release", "yes", author=alice)
-        it.on.now_ms += 600_000
-        await it.on.writer.commit(apply_due, 3_600_000)
-        assert it.report().verdict is None
-        assert any(one.text.startswith("[EXPIRED:release]") for one in it.report().messages)
-
-
-async def test_the_file_says_who_votes_how_long_and_what_breaks_a_tie() -> None:
-    async with voting() as it:
-        await it.start(verdict=LONG, members=TEAM)
-        alice, bob, carol = [await by(it, name) for name in TEAM]
-        same = Resolution(type="majority", quorum=2, tie_breaker="creator-decides")
-        asked = ProposalTerms(**BARE, resolution=same, timeout_seconds=120)
-        put = await it.on.writer.commit(create, HERE, asked, author=bob)
-        assert (put.ballot.electors, put.ballot.resolution, len(put.instruction_ids)) == (("bob", "carol"), same, 1)
-        with pytest.raises(Refused, match="alice is not among those who vote on release") as refused:
-            await it.on.writer.commit(vote, HERE, "release", "yes", author=alice)
-        assert refused.value.hint == "they are bob, carol"
-        await it.on.writer.commit(vote, HERE, "release", "no", author=carol)
-        await it.on.writer.commit(vote, HERE, "release", "yes", author=bob)
-        assert it.report().verdict is None
-        await it.on.writer.commit(vote, HERE, "release", "no", author=bob)
-        assert it.report().verdict == "no"
+    assert refused.value.hint == "they are bob, carol"
+    await it.on.writer.commit(vote, HERE, "release", "no", author=carol)
+    await it.on.writer.commit(vote, HERE, "release", "yes", author=bob)
+    assert it.report().verdict is None
+    await it.on.writer.commit(vote, HERE, "release", "no", author=bob)
+    assert it.report().verdict == "no"
 
 
 @pytest.mark.parametrize("kind", ["assignment", "decision", "approval"])
-async def test_what_nothing_relies_on_cannot_be_binding(kind: Any) -> None:
-    async with voting() as it:
-        await it.start(members=TEAM)
-        options = () if kind == "approval" else (Option(id="a"), Option(id="b"))
-        asked = ProposalTerms(type=kind, title="x", options=options, binding=True)
-        with pytest.raises(Refused, match=f"nothing relies on what comes of this {kind}") as refused:
-            await it.on.writer.commit(create, HERE, asked)
-        assert "binding is: the approval release decides over this workflow" in str(refused.value.hint)
-        await it.on.writer.commit(create, HERE, msgspec.structs.replace(asked, binding=False))
+async def test_what_nothing_relies_on_cannot_be_binding(it: Vote, kind: Any) -> None:
+    await it.start(members=TEAM)
+    options = () if kind == "approval" else (Option(id="a"), Option(id="b"))
+    asked = ProposalTerms(type=kind, title="x", options=options, binding=True)
+    with pytest.raises(Refused, match=f"nothing relies on what comes of this {kind}") as refused:
+        await it.on.writer.commit(create, HERE, asked)
+    assert "binding is: the approval release decides over this workflow" in str(refused.value.hint)
+    await it.on.writer.commit(create, HERE, msgspec.structs.replace(asked, binding=False))
 
 
 @pytest.mark.promise("P26")
-async def test_a_run_waits_for_an_open_vote_and_no_longer_than_that() -> None:
-    async with voting() as it:
-        await it.start()
-        await it.step(ASK)
-        await it.work(None)
-        assert await it.on.runs.run_once() == 60.0
-        it.on.now_ms += 60_000
-        assert await it.on.runs.run_once() == LONGEST_NAP_SECONDS
-        assert it.report().status == "running"
-        await it.on.writer.commit(apply_due, 3_600_000)
-        await it.on.runs.run_once()
-        assert (it.report().status, it.report().exit_code) == ("incomplete", 6)
+async def test_a_run_waits_for_an_open_vote_and_no_longer_than_that(it: Vote) -> None:
+    await it.start()
+    await it.step(ASK)
+    await it.work(None)
+    assert await it.on.runs.run_once() == 60.0
+    it.on.now_ms += 60_000
+    assert await it.on.runs.run_once() == LONGEST_NAP_SECONDS
+    assert it.report().status == "running"
+    await it.on.writer.commit(apply_due, 3_600_000)
+    await it.on.runs.run_once()
+    assert (it.report().status, it.report().exit_code) == ("incomplete", 6)
 
 
 @pytest.mark.promise("P26")
-async def test_a_vote_that_may_last_longer_than_its_run_is_waited_for_until_the_time_is_up() -> None:
+async def test_a_vote_that_may_last_longer_than_its_run_is_waited_for_until_the_time_is_up(it: Vote) -> None:
     """Exit 124: any vote may end it before; a stop leaves nothing open."""
-    async with voting() as it:
-        await it.start(deadline_ms=NOW_MS + 30_000)
-        await it.step(ASK)
-        await it.work(None)
-        assert await it.on.runs.run_once() == 30.0
-        assert it.report().status == "running"
-        it.on.now_ms += 30_000
-        await it.on.runs.run_once()
-        report = it.report()
-        assert (report.status, report.exit_code, report.verdict) == ("timeout", 124, None)
-        assert "the time was up" in report.messages[-2].text
-        assert "[RESOLVED:release]" in report.messages[-1].text
+    await it.start(deadline_ms=NOW_MS + 30_000)
+    await it.step(ASK)
+    await it.work(None)
+    assert await it.on.runs.run_once() == 30.0
+    assert it.report().status == "running"
+    it.on.now_ms += 30_000
+    await it.on.runs.run_once()
+    report = it.report()
+    assert (report.status, report.exit_code, report.verdict) == ("timeout", 124, None)
+    assert "the time was up" in report.messages[-2].text
+    assert "[RESOLVED:release]" in report.messages[-1].text
 
 
 SPENT = "UPDATE workflows SET assigned = instructions_limit, limited = 1, limited_by = 'instructions'"
@@ -293,34 +284,32 @@ ERROR = "UPDATE agents SET state = 'error'"
     ],
 )
 async def test_a_vote_does_not_keep_a_run_that_cannot_go_on(
-    fault: str, attended: bool, status: str, exit_code: int
+    it: Vote, fault: str, attended: bool, status: str, exit_code: int
 ) -> None:
-    async with voting() as it:
-        await it.start(attended=attended)
-        await it.by_alice()
-        await it.on.writer.commit(close, instruction_id(1), 1, status="done")
-        if fault == ERROR:
-            await it.on.writer.commit(append, Draft(kind="said", space=HERE, sender="user", text="so?", to=("alice",)))
-        await it.on.writer.commit(lambda tx: tx.conn.execute(fault))
-        await it.on.runs.run_once()
-        report = it.report()
-        assert (report.status, report.exit_code, report.verdict) == (status, exit_code, None)
+    await it.start(attended=attended)
+    await it.by_alice()
+    await it.on.writer.commit(close, instruction_id(1), 1, status="done")
+    if fault == ERROR:
+        await it.on.writer.commit(append, Draft(kind="said", space=HERE, sender="user", text="so?", to=("alice",)))
+    await it.on.writer.commit(lambda tx: tx.conn.execute(fault))
+    await it.on.runs.run_once()
+    report = it.report()
+    assert (report.status, report.exit_code, report.verdict) == (status, exit_code, None)
 
 
 @pytest.mark.promise("P27")
-async def test_what_a_vote_comes_to_gives_no_work_that_a_limit_would_keep_undone() -> None:
-    async with voting() as it:
-        await it.start()
-        await it.by_alice()
-        await it.on.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET hops_limit = 1"))
-        await it.on.writer.commit(close, instruction_id(1), 1, status="done")
-        assert await it.on.runs.run_once() == 60.0
-        await it.step(("late", {}))
-        await it.on.runs.run_once()
-        report = it.report()
-        assert (report.status, report.exit_code) == ("incomplete", 6)
-        assert sum(report.instructions.values()) == 1
-        assert [one.kind for one in report.messages[-3:]] == ["resolved", "system", "status"]
+async def test_what_a_vote_comes_to_gives_no_work_that_a_limit_would_keep_undone(it: Vote) -> None:
+    await it.start()
+    await it.by_alice()
+    await it.on.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET hops_limit = 1"))
+    await it.on.writer.commit(close, instruction_id(1), 1, status="done")
+    assert await it.on.runs.run_once() == 60.0
+    await it.step(("late", {}))
+    await it.on.runs.run_once()
+    report = it.report()
+    assert (report.status, report.exit_code) == ("incomplete", 6)
+    assert sum(report.instructions.values()) == 1
+    assert [one.kind for one in report.messages[-3:]] == ["resolved", "system", "status"]
 
 
 def ended(it: Vote) -> list[str]:
@@ -330,76 +319,70 @@ def ended(it: Vote) -> list[str]:
 
 
 @pytest.mark.promise("P24")
-async def test_what_is_due_when_its_run_ends_wakes_nobody() -> None:
-    async with voting() as it:
-        await it.start(deadline_ms=NOW_MS + 90_000)
-        await it.by_alice()
-        await it.step(("user", {"choice": "no"}))
-        await it.on.writer.commit(close, instruction_id(1), 1, status="done")
-        it.on.now_ms += 100_000
-        await it.on.runs.run_once()
-        report = it.report()
-        assert (report.exit_code, report.verdict, sum(report.instructions.values())) == (124, None, 1)
-        assert ended(it) == ["expired"]
+async def test_what_is_due_when_its_run_ends_wakes_nobody(it: Vote) -> None:
+    await it.start(deadline_ms=NOW_MS + 90_000)
+    await it.by_alice()
+    await it.step(("user", {"choice": "no"}))
+    await it.on.writer.commit(close, instruction_id(1), 1, status="done")
+    it.on.now_ms += 100_000
+    await it.on.runs.run_once()
+    report = it.report()
+    assert (report.exit_code, report.verdict, sum(report.instructions.values())) == (124, None, 1)
+    assert ended(it) == ["expired"]
 
 
 @pytest.mark.promise("P24", "P26")
-async def test_a_vote_whose_time_was_up_before_its_runs_has_expired_though_no_kernel_ran() -> None:
-    async with voting() as it:
-        await it.start(deadline_ms=NOW_MS + 90_000)
-        await it.step(ASK)
-        await it.step(("user", {"choice": "no"}))
-        await it.work(None)
-        it.on.now_ms += 100_000
-        await it.on.runs.run_once()
-        assert (it.report().status, it.report().exit_code, it.report().verdict) == ("timeout", 124, None)
-        assert ended(it) == ["expired"]
+async def test_a_vote_whose_time_was_up_before_its_runs_has_expired_though_no_kernel_ran(it: Vote) -> None:
+    await it.start(deadline_ms=NOW_MS + 90_000)
+    await it.step(ASK)
+    await it.step(("user", {"choice": "no"}))
+    await it.work(None)
+    it.on.now_ms += 100_000
+    await it.on.runs.run_once()
+    assert (it.report().status, it.report().exit_code, it.report().verdict) == ("timeout", 124, None)
+    assert ended(it) == ["expired"]
 
 
 @pytest.mark.promise("P24")
 @pytest.mark.parametrize("way", ["cancel", "clear"])
-async def test_what_ended_by_its_deadline_is_not_called_off_afterwards(way: str) -> None:
-    async with voting() as it:
-        await it.start()
-        await it.step(ASK)
-        await it.step(("user", {"choice": "no"}))
-        await it.work(None)
-        it.on.now_ms += 60_000
-        if way == "cancel":
-            with pytest.raises(Refused, match="it is expired"):
-                await it.step(("cancel", {}))
-        else:
-            await it.on.writer.commit(clear, HERE)
-            assert ended(it) == ["expired"]
+async def test_what_ended_by_its_deadline_is_not_called_off_afterwards(it: Vote, way: str) -> None:
+    await it.start()
+    await it.step(ASK)
+    await it.step(("user", {"choice": "no"}))
+    await it.work(None)
+    it.on.now_ms += 60_000
+    if way == "cancel":
+        with pytest.raises(Refused, match="it is expired"):
+            await it.step(("cancel", {}))
+    else:
+        await it.on.writer.commit(clear, HERE)
+        assert ended(it) == ["expired"]
 
 
 @pytest.mark.parametrize(("step", "exit_code", "verdict"), [(YES, 0, "yes"), (NO, 8, "no")])
-async def test_what_was_decided_outlives_what_was_said(step: Step, exit_code: int, verdict: str) -> None:
-    async with voting() as it:
+async def test_what_was_decided_outlives_what_was_said(it: Vote, step: Step, exit_code: int, verdict: str) -> None:
+    await it.start()
+    await it.step(ASK)
+    await it.step(step)
+    await it.on.runs.run_once()
+    await it.on.writer.commit(clear, HERE)
+    assert (it.report().exit_code, it.report().verdict) == (exit_code, verdict)
+
+
+async def test_a_workflow_that_was_started_says_what_was_decided_and_goes_on(it: Vote) -> None:
+    await it.start("start")
+    await it.step(ASK)
+    assert it.report().verdict is None
+    await it.step(NO)
+    await it.on.runs.run_once()
+    assert (it.report().status, it.report().verdict) == ("running", "no")
+
+
+async def test_each_run_of_a_name_votes_anew(it: Vote) -> None:
+    for choice in ("yes", "no"):
         await it.start()
-        await it.step(ASK)
-        await it.step(step)
-        await it.on.runs.run_once()
-        await it.on.writer.commit(clear, HERE)
-        assert (it.report().exit_code, it.report().verdict) == (exit_code, verdict)
-
-
-async def test_a_workflow_that_was_started_says_what_was_decided_and_goes_on() -> None:
-    async with voting() as it:
-        await it.start("start")
-        await it.step(ASK)
         assert it.report().verdict is None
-        await it.step(NO)
+        await it.step(ASK)
+        await it.step((choice, {}))
         await it.on.runs.run_once()
-        assert (it.report().status, it.report().verdict) == ("running", "no")
-
-
-async def test_each_run_of_a_name_votes_anew() -> None:
-    async with voting() as it:
-        for choice in ("yes", "no"):
-            await it.start()
-            assert it.report().verdict is None
-            await it.step(ASK)
-            await it.step((choice, {}))
-            await it.on.runs.run_once()
-            assert it.report().verdict == choice
+        assert it.report().verdict == choice

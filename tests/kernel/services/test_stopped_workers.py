@@ -14,7 +14,7 @@ from kernel.services.supervision import ShutdownSignal
 from kernel.store.entries import of as entries_of
 from kernel.store.transitions.close import cancel
 from protocol.ipc import Entry, Error, Exited, Result, Stop, WorkerFrame
-from tests.kernel.services.kernel_core import PlayedLauncher, PlayedWorker, core
+from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core
 
 DONE = Result(status="done", text="too late")
 
@@ -37,53 +37,48 @@ class Deaf(trio.abc.SendStream):
 
 
 @pytest.mark.promise("P8")
-async def test_a_worker_that_does_not_read_is_stopped_as_fast_as_any_other(tmp_path: Path) -> None:
+async def test_a_worker_that_does_not_read_is_stopped_as_fast_as_any_other(it: Core) -> None:
     """A stop frame that cannot be written delays no ladder (it may take 30 s to be given up)."""
-    async with core(tmp_path, PlayedLauncher()) as it:
-        instruction = await it.send()
-        worker = await it.launcher.next()
-        worker.stdin = Deaf(worker)  # type: ignore[assignment]
-        await worker.say()
-        await trio.testing.wait_all_tasks_blocked()
-        with trio.fail_after(5):
-            await it.dispatcher.drain(0.1)
-        assert it.status(instruction) == "queued"
+    instruction = await it.send()
+    worker = await it.launcher.next()
+    worker.stdin = Deaf(worker)  # type: ignore[assignment]
+    await worker.say()
+    await trio.testing.wait_all_tasks_blocked()
+    with trio.fail_after(5):
+        await it.dispatcher.drain(0.1)
+    assert it.status(instruction) == "queued"
 
 
 @pytest.mark.promise("P13")
-async def test_a_worker_that_dies_as_the_kernel_writes_to_it_is_a_crash(tmp_path: Path) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        await it.send()
-        worker = await it.launcher.next()
-        await worker.inbox.aclose()
-        await worker.say()
-        await trio.testing.wait_all_tasks_blocked()
-        await worker.leave(Exited(signal=9))
-        await it.launcher.next(2)
+async def test_a_worker_that_dies_as_the_kernel_writes_to_it_is_a_crash(it: Core) -> None:
+    await it.send()
+    worker = await it.launcher.next()
+    await worker.inbox.aclose()
+    await worker.say()
+    await trio.testing.wait_all_tasks_blocked()
+    await worker.leave(Exited(signal=9))
+    await it.launcher.next(2)
 
-        def ended(conn: Connection) -> list[tuple[str, str]]:
-            return cast(
-                "list[tuple[str, str]]", conn.execute("SELECT outcome, exit FROM attempts WHERE n = 1").fetchall()
-            )
+    def ended(conn: Connection) -> list[tuple[str, str]]:
+        return cast("list[tuple[str, str]]", conn.execute("SELECT outcome, exit FROM attempts WHERE n = 1").fetchall())
 
-        assert it.reader.now(ended) == [("crash", "SIGKILL")]
+    assert it.reader.now(ended) == [("crash", "SIGKILL")]
 
 
 @pytest.mark.promise("IF16")
 @pytest.mark.parametrize("late", [DONE, Error(cause="crash", text="x"), Entry(k=0, kind="reply", text="late")])
-async def test_nothing_a_worker_says_after_its_work_was_taken_back_counts(tmp_path: Path, late: WorkerFrame) -> None:
-    async with core(tmp_path, PlayedLauncher()) as it:
-        instruction = await it.send()
-        worker = await it.launcher.next()
-        await worker.say()
-        await worker.hear()  # its start
-        await it.writer.commit(cancel, instruction)
-        await worker.say(late)
-        await worker.leave(Exited(code=0))
-        with trio.fail_after(10):
-            await it.dispatcher.drain(0.0)
-        assert it.status(instruction) == "cancelled"
-        assert it.reader.now(entries_of, instruction) == ()
+async def test_nothing_a_worker_says_after_its_work_was_taken_back_counts(it: Core, late: WorkerFrame) -> None:
+    instruction = await it.send()
+    worker = await it.launcher.next()
+    await worker.say()
+    await worker.hear()  # its start
+    await it.writer.commit(cancel, instruction)
+    await worker.say(late)
+    await worker.leave(Exited(code=0))
+    with trio.fail_after(10):
+        await it.dispatcher.drain(0.0)
+    assert it.status(instruction) == "cancelled"
+    assert it.reader.now(entries_of, instruction) == ()
 
 
 @pytest.mark.promise("P8")
@@ -113,18 +108,17 @@ async def test_a_second_request_to_stop_ends_all_patience(autojump_clock: trio.t
 
 
 async def test_a_worker_that_broke_the_protocol_is_ended_and_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    it: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It knows nothing of its end: only who said its last word, or was told, gets time to leave."""
     monkeypatch.setattr(running_attempt, "LEAVE_SECONDS", 600.0)
-    async with core(tmp_path, PlayedLauncher()) as it:
-        await it.send()
-        worker = await it.launcher.next()
-        await worker.say()
-        await worker.outbox.send_all(b'{"t":"entry","k":-1}\n')
-        with trio.fail_after(10):
-            exited = await worker.wait()
-        assert exited.killed
+    await it.send()
+    worker = await it.launcher.next()
+    await worker.say()
+    await worker.outbox.send_all(b'{"t":"entry","k":-1}\n')
+    with trio.fail_after(10):
+        exited = await worker.wait()
+    assert exited.killed
 
 
 @pytest.mark.promise("P8")
@@ -151,26 +145,25 @@ async def test_a_program_that_never_said_it_is_ready_is_not_given_the_grace_of_o
 
 
 @pytest.mark.promise("P8")
-async def test_who_waits_for_the_end_of_attempts_waits_for_the_tree_and_for_those_alone(tmp_path: Path) -> None:
+async def test_who_waits_for_the_end_of_attempts_waits_for_the_tree_and_for_those_alone(it: Core) -> None:
     """Also where the lease is only being committed; of others nobody waits."""
-    async with core(tmp_path, PlayedLauncher()) as it:
-        instruction = await it.send()
+    instruction = await it.send()
+    with trio.fail_after(5):
+        await it.attempts.until_gone(lambda leased: leased.agent == "nobody")
+    worker = await it.launcher.next()
+    await worker.say()
+    await it.writer.commit(cancel, instruction)
+    gone = trio.Event()
+
+    async def wait() -> None:
+        await it.attempts.until_gone(lambda leased: leased.agent == "alice")
+        gone.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not gone.is_set()
+        await worker.leave(Exited(code=0))
         with trio.fail_after(5):
-            await it.attempts.until_gone(lambda leased: leased.agent == "nobody")
-        worker = await it.launcher.next()
-        await worker.say()
-        await it.writer.commit(cancel, instruction)
-        gone = trio.Event()
-
-        async def wait() -> None:
-            await it.attempts.until_gone(lambda leased: leased.agent == "alice")
-            gone.set()
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(wait)
-            await trio.testing.wait_all_tasks_blocked()
-            assert not gone.is_set()
-            await worker.leave(Exited(code=0))
-            with trio.fail_after(5):
-                await gone.wait()
-        assert it.attempts.running == {}
+            await gone.wait()
+    assert it.attempts.running == {}

@@ -1,7 +1,6 @@
 """Schedules that come, on a real store, with clocks set by hand."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -108,200 +107,186 @@ class Scene:
         return [(timer.agent, timer.home) for timer in self.store.reader.now(timers.all)]
 
 
-@asynccontextmanager
-async def scene(root: Path) -> AsyncGenerator[Scene]:
-    (root / ".agents").mkdir()
+@pytest.fixture
+async def it(tmp_path: Path) -> AsyncGenerator[Scene]:
+    (tmp_path / ".agents").mkdir()
     async with open_store(":memory:") as store:
-        made = Scene(store, Catalog(root), int(MORNING.timestamp() * 1000), None)  # type: ignore[arg-type]
+        made = Scene(store, Catalog(tmp_path), int(MORNING.timestamp() * 1000), None)  # type: ignore[arg-type]
         made.schedules = made.new_schedules()
         yield made
 
 
-async def test_an_interval_comes_after_its_period_and_again_after_the_next(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 5s, prompt: Check for pending reviews}")
-        assert await it.pass_ms(4999) == 0.001
-        assert it.woken() == []
-        assert await it.pass_ms(1) == 5.0
-        assert it.woken() == ["Check for pending reviews"]
-        await it.finish("i1")
-        it.write("alice", "{wakeup: 5s}")
-        await it.pass_ms(5000)
-        await it.pass_ms(0)
-        assert it.woken() == [DEFAULT_PROMPT]
+async def test_an_interval_comes_after_its_period_and_again_after_the_next(it: Scene) -> None:
+    await it.agent("{wakeup: 5s, prompt: Check for pending reviews}")
+    assert await it.pass_ms(4999) == 0.001
+    assert it.woken() == []
+    assert await it.pass_ms(1) == 5.0
+    assert it.woken() == ["Check for pending reviews"]
+    await it.finish("i1")
+    it.write("alice", "{wakeup: 5s}")
+    await it.pass_ms(5000)
+    await it.pass_ms(0)
+    assert it.woken() == [DEFAULT_PROMPT]
 
 
 @pytest.mark.promise("TF03", "TF19")
-async def test_what_was_missed_while_nobody_looked_comes_once(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 1m}")
-        await it.agent("{wakeup: '* * * * *'}", "bob")
-        for passed in (8 * 3600 * 1000, 0, 0):
-            await it.pass_ms(passed)
-        assert (len(it.woken("dm:alice")), len(it.woken("dm:bob"))) == (1, 1)
+async def test_what_was_missed_while_nobody_looked_comes_once(it: Scene) -> None:
+    await it.agent("{wakeup: 1m}")
+    await it.agent("{wakeup: '* * * * *'}", "bob")
+    for passed in (8 * 3600 * 1000, 0, 0):
+        await it.pass_ms(passed)
+    assert (len(it.woken("dm:alice")), len(it.woken("dm:bob"))) == (1, 1)
 
 
 @pytest.mark.promise("P21")
-async def test_a_new_kernel_lets_what_was_missed_come_once(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 1h}")
-        it.schedules = it.new_schedules()
-        await it.pass_ms(10 * 3600 * 1000)
-        await it.pass_ms(0)
-        assert len(it.woken()) == 1
+async def test_a_new_kernel_lets_what_was_missed_come_once(it: Scene) -> None:
+    await it.agent("{wakeup: 1h}")
+    it.schedules = it.new_schedules()
+    await it.pass_ms(10 * 3600 * 1000)
+    await it.pass_ms(0)
+    assert len(it.woken()) == 1
 
 
 @pytest.mark.promise("TF01")
-async def test_a_kernel_whose_clock_begins_a_year_earlier_waits_no_longer_than_a_period(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 1h}")
-        it.store.clock.now_ms -= YEAR_MS
-        it.wall_ms -= YEAR_MS
-        it.schedules = it.new_schedules()
-        await it.schedules.run_once()
-        await it.pass_ms(3600 * 1000)
-        assert len(it.woken()) == 1
+async def test_a_kernel_whose_clock_begins_a_year_earlier_waits_no_longer_than_a_period(it: Scene) -> None:
+    await it.agent("{wakeup: 1h}")
+    it.store.clock.now_ms -= YEAR_MS
+    it.wall_ms -= YEAR_MS
+    it.schedules = it.new_schedules()
+    await it.schedules.run_once()
+    await it.pass_ms(3600 * 1000)
+    assert len(it.woken()) == 1
 
 
-async def test_cron_comes_by_the_wall_clock_whatever_its_agent_does(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 0 9 * * *, timezone: UTC}")
-        await it.store.said("dm:alice", "work")
-        await it.store.take("i1")
-        assert await it.pass_ms(59_000) == 1.0
-        await it.pass_ms(1000)
-        assert it.woken() == ["work", DEFAULT_PROMPT]
+async def test_cron_comes_by_the_wall_clock_whatever_its_agent_does(it: Scene) -> None:
+    await it.agent("{wakeup: 0 9 * * *, timezone: UTC}")
+    await it.store.said("dm:alice", "work")
+    await it.store.take("i1")
+    assert await it.pass_ms(59_000) == 1.0
+    await it.pass_ms(1000)
+    assert it.woken() == ["work", DEFAULT_PROMPT]
 
 
 @pytest.mark.promise("TF01")
 @pytest.mark.parametrize("jump_ms", [YEAR_MS, -YEAR_MS])
-async def test_a_wall_clock_that_jumps_a_year_makes_no_storm(tmp_path: Path, jump_ms: int) -> None:
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 0 9 * * *}")
-        await it.pass_ms(60_000)
-        await it.finish("i1")
-        it.wall_ms += jump_ms
-        for _ in range(5):
-            await it.pass_ms(1000)
-        came = it.woken()
-        assert len(came) == (1 if jump_ms > 0 else 0)
-        next_ms = it.store.reader.now(timers.upcoming).wall_ms
-        assert next_ms is not None
-        assert 0 < next_ms - it.wall_ms <= DAY_MS
+async def test_a_wall_clock_that_jumps_a_year_makes_no_storm(it: Scene, jump_ms: int) -> None:
+    await it.agent("{wakeup: 0 9 * * *}")
+    await it.pass_ms(60_000)
+    await it.finish("i1")
+    it.wall_ms += jump_ms
+    for _ in range(5):
+        await it.pass_ms(1000)
+    came = it.woken()
+    assert len(came) == (1 if jump_ms > 0 else 0)
+    next_ms = it.store.reader.now(timers.upcoming).wall_ms
+    assert next_ms is not None
+    assert 0 < next_ms - it.wall_ms <= DAY_MS
 
 
 @pytest.mark.promise("TF02")
-async def test_a_wall_clock_that_corrects_itself_repeats_nothing(tmp_path: Path) -> None:
+async def test_a_wall_clock_that_corrects_itself_repeats_nothing(it: Scene) -> None:
     """Nine o'clock was kept; it does not come again because the clock went back to 8:58."""
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 0 9 * * *}")
+    await it.agent("{wakeup: 0 9 * * *}")
+    await it.pass_ms(60_000)
+    await it.finish("i1")
+    it.wall_ms -= 120_000
+    for _ in range(5):
         await it.pass_ms(60_000)
-        await it.finish("i1")
-        it.wall_ms -= 120_000
-        for _ in range(5):
-            await it.pass_ms(60_000)
-        assert it.woken() == []
+    assert it.woken() == []
 
 
 @pytest.mark.promise("P21")
-async def test_an_interval_takes_no_heed_of_the_wall_clock(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 10m}")
-        for jump_ms in (YEAR_MS, -2 * YEAR_MS):
-            it.wall_ms += jump_ms
-            await it.pass_ms(60_000)
-        assert it.woken() == []
-        await it.pass_ms(480_000)
-        assert len(it.woken()) == 1
+async def test_an_interval_takes_no_heed_of_the_wall_clock(it: Scene) -> None:
+    await it.agent("{wakeup: 10m}")
+    for jump_ms in (YEAR_MS, -2 * YEAR_MS):
+        it.wall_ms += jump_ms
+        await it.pass_ms(60_000)
+    assert it.woken() == []
+    await it.pass_ms(480_000)
+    assert len(it.woken()) == 1
 
 
 @pytest.mark.promise("CF18")
-async def test_an_edit_counts_before_the_schedule_comes_again(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 5s, prompt: old}")
-        it.write("alice", "{wakeup: 5s, prompt: new}")
-        await it.pass_ms(5000)
+async def test_an_edit_counts_before_the_schedule_comes_again(it: Scene) -> None:
+    await it.agent("{wakeup: 5s, prompt: old}")
+    it.write("alice", "{wakeup: 5s, prompt: new}")
+    await it.pass_ms(5000)
+    await it.pass_ms(0)
+    assert it.woken() == ["new"]
+    await it.finish("i1")
+    for text in ("{wakeup: 1h}", "null"):
+        it.write("alice", text)
+        await it.pass_ms(3600 * 1000)
         await it.pass_ms(0)
-        assert it.woken() == ["new"]
-        await it.finish("i1")
-        for text in ("{wakeup: 1h}", "null"):
-            it.write("alice", text)
-            await it.pass_ms(3600 * 1000)
-            await it.pass_ms(0)
-            assert it.woken() == []
-        assert it.armed() == []
-
-
-@pytest.mark.promise("CF18")
-async def test_a_schedule_that_is_written_into_a_file_counts_within_a_minute(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        it.write("alice", "null")
-        await register(it.catalog, it.store.writer, it.store.reader)
-        assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
-        for schedule, first_seconds in (("{wakeup: 1h}", 60.0), ("{wakeup: 5s}", 5.0), ("{wakeup: 0s}", 5.0)):
-            it.write("alice", schedule)
-            nap = await it.pass_ms(60_000)
-            assert min(nap, await it.schedules.run_once()) == first_seconds
-            assert it.armed() == [("alice", "dm:alice")]
-        assert len(it.woken()) == 1
-
-
-@pytest.mark.promise("CF18")
-async def test_a_wrong_file_leaves_the_schedule_and_a_deleted_one_ends_it(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 5s}")
-        it.write("alice", "{wakeup: 0s}")
-        assert await it.pass_ms(5000) == 5.0
-        assert (len(it.woken()), it.armed()) == (1, [("alice", "dm:alice")])
-        await it.finish("i1")
-        (it.catalog.root / ".agents/alice.yaml").unlink()
-        await it.pass_ms(5000)
-        assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
-        assert (it.woken(), it.armed()) == ([], [])
-
-
-async def test_a_paused_agent_is_not_woken_and_costs_nothing(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 5s}")
-        await it.store.writer.commit(set_agent_state, AgentKey("alice"), "paused")
-        assert await it.pass_ms(3600 * 1000) == LONGEST_NAP_SECONDS
         assert it.woken() == []
-        await it.store.writer.commit(set_agent_state, AgentKey("alice"), "active")
-        await it.pass_ms(0)
-        assert len(it.woken()) == 1
+    assert it.armed() == []
 
 
-async def test_a_schedule_that_fails_each_time_is_told_once(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 5s}")
+@pytest.mark.promise("CF18")
+async def test_a_schedule_that_is_written_into_a_file_counts_within_a_minute(it: Scene) -> None:
+    it.write("alice", "null")
+    await register(it.catalog, it.store.writer, it.store.reader)
+    assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
+    for schedule, first_seconds in (("{wakeup: 1h}", 60.0), ("{wakeup: 5s}", 5.0), ("{wakeup: 0s}", 5.0)):
+        it.write("alice", schedule)
+        nap = await it.pass_ms(60_000)
+        assert min(nap, await it.schedules.run_once()) == first_seconds
+        assert it.armed() == [("alice", "dm:alice")]
+    assert len(it.woken()) == 1
 
-        async def come(number: int, status: EndStatus, cause: Cause | None = None) -> int:
-            await it.pass_ms(5000)
-            leased = await it.store.take(f"i{number}")
-            await it.store.writer.commit(close, f"i{number}", leased.epoch, status=status, cause=cause)
-            return sum(one.kind == "system" for one in it.store.reader.now(messages.channel, "dm:alice", 100))
 
-        assert [await come(number, "failed", "untrusted") for number in (1, 2, 3)] == [1, 1, 1]
-        assert [await come(number, "failed", "invalid") for number in (4, 5)] == [2, 2]
-        assert [await come(6, "done"), await come(7, "failed", "invalid")] == [2, 3]
-        (sent,) = (await it.store.said("dm:alice", "what is the matter?")).instruction_ids
-        leased = await it.store.take(sent)
-        await it.store.writer.commit(close, sent, leased.epoch, status="failed", cause="invalid")
-        assert await come(9, "failed", "invalid") == 4
+@pytest.mark.promise("CF18")
+async def test_a_wrong_file_leaves_the_schedule_and_a_deleted_one_ends_it(it: Scene) -> None:
+    await it.agent("{wakeup: 5s}")
+    it.write("alice", "{wakeup: 0s}")
+    assert await it.pass_ms(5000) == 5.0
+    assert (len(it.woken()), it.armed()) == (1, [("alice", "dm:alice")])
+    await it.finish("i1")
+    (it.catalog.root / ".agents/alice.yaml").unlink()
+    await it.pass_ms(5000)
+    assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
+    assert (it.woken(), it.armed()) == ([], [])
+
+
+async def test_a_paused_agent_is_not_woken_and_costs_nothing(it: Scene) -> None:
+    await it.agent("{wakeup: 5s}")
+    await it.store.writer.commit(set_agent_state, AgentKey("alice"), "paused")
+    assert await it.pass_ms(3600 * 1000) == LONGEST_NAP_SECONDS
+    assert it.woken() == []
+    await it.store.writer.commit(set_agent_state, AgentKey("alice"), "active")
+    await it.pass_ms(0)
+    assert len(it.woken()) == 1
+
+
+async def test_a_schedule_that_fails_each_time_is_told_once(it: Scene) -> None:
+    await it.agent("{wakeup: 5s}")
+
+    async def come(number: int, status: EndStatus, cause: Cause | None = None) -> int:
+        await it.pass_ms(5000)
+        leased = await it.store.take(f"i{number}")
+        await it.store.writer.commit(close, f"i{number}", leased.epoch, status=status, cause=cause)
+        return sum(one.kind == "system" for one in it.store.reader.now(messages.channel, "dm:alice", 100))
+
+    assert [await come(number, "failed", "untrusted") for number in (1, 2, 3)] == [1, 1, 1]
+    assert [await come(number, "failed", "invalid") for number in (4, 5)] == [2, 2]
+    assert [await come(6, "done"), await come(7, "failed", "invalid")] == [2, 3]
+    (sent,) = (await it.store.said("dm:alice", "what is the matter?")).instruction_ids
+    leased = await it.store.take(sent)
+    await it.store.writer.commit(close, sent, leased.epoch, status="failed", cause="invalid")
+    assert await come(9, "failed", "invalid") == 4
 
 
 @pytest.mark.promise("LF01")
-async def test_two_hundred_idle_agents_are_slept_through(tmp_path: Path) -> None:
-    async with scene(tmp_path) as it:
-        body = msgspec.json.encode(AgentDefinition(name="x", model="mock/m"))
-        specs = [AgentSpec(key=AgentKey(f"a{n}"), origin="ephemeral", definition=body) for n in range(200)]
-        await it.store.writer.commit(put_agents, specs)
-        assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
-        await it.agent("{wakeup: 1h}")
-        assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
+async def test_two_hundred_idle_agents_are_slept_through(it: Scene) -> None:
+    body = msgspec.json.encode(AgentDefinition(name="x", model="mock/m"))
+    specs = [AgentSpec(key=AgentKey(f"a{n}"), origin="ephemeral", definition=body) for n in range(200)]
+    await it.store.writer.commit(put_agents, specs)
+    assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
+    await it.agent("{wakeup: 1h}")
+    assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
 
 
-async def test_a_workflows_schedule_takes_the_place_of_the_agents_own_while_it_runs(tmp_path: Path) -> None:
+async def test_a_workflows_schedule_takes_the_place_of_the_agents_own_while_it_runs(it: Scene) -> None:
     """contracts 1: a ref may override the schedule; an inline agent wakes where it lives."""
     hourly = Schedule(wakeup="1h", prompt="in review")
     definition = WorkflowDefinition(
@@ -317,99 +302,95 @@ async def test_a_workflows_schedule_takes_the_place_of_the_agents_own_while_it_r
         MemberSpec(name="helper", key=AgentKey("helper@review:main"), origin="inline", definition=b"{}"),
         MemberSpec(name="quiet", key=AgentKey("quiet@review:main"), origin="inline", definition=b"{}"),
     )
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 5s}")
-        await it.workflow(*members, definition=definition)
-        await it.schedules.run_once()
-        assert it.armed() == [("alice", "review:main"), ("helper@review:main", "review:main")]
-        await it.pass_ms(3600 * 1000)
-        assert (it.woken(), it.woken("review:main")) == ([], ["in review", "in review"])
-        await it.store.writer.commit(stop_workflow, "review:main", "cancelled", 130)
-        await it.schedules.run_once()
-        assert it.armed() == [("alice", "dm:alice")]
+    await it.agent("{wakeup: 5s}")
+    await it.workflow(*members, definition=definition)
+    await it.schedules.run_once()
+    assert it.armed() == [("alice", "review:main"), ("helper@review:main", "review:main")]
+    await it.pass_ms(3600 * 1000)
+    assert (it.woken(), it.woken("review:main")) == ([], ["in review", "in review"])
+    await it.store.writer.commit(stop_workflow, "review:main", "cancelled", 130)
+    await it.schedules.run_once()
+    assert it.armed() == [("alice", "dm:alice")]
 
 
 @pytest.mark.promise("P26")
-async def test_a_schedule_keeps_no_run_alive(tmp_path: Path) -> None:
+async def test_a_schedule_keeps_no_run_alive(it: Scene) -> None:
     helper = AgentDefinition(name="helper", model="mock/m", schedule=Schedule(wakeup="1s"))
     spec = MemberSpec(name="helper", key=AgentKey("helper@review:main"), origin="inline", definition=b"{}")
-    async with scene(tmp_path) as it:
-        await it.workflow(spec, definition=WorkflowDefinition(name="review", agents={"helper": helper}))
-        await it.schedules.run_once()
-        assert it.armed() == [("helper@review:main", "review:main")]
-        store = it.store
-        runs = Runs(log=store.log, wake=store.feed.new_wake())
-        await runs.run_once()
-        record = store.reader.now(workflows.latest, "review:main")
-        assert record is not None
-        assert (record.state, record.status, record.exit_code) == ("stopped", "done", 0)
-        assert await it.pass_ms(1000) == LONGEST_NAP_SECONDS
-        assert (it.woken("review:main"), it.armed()) == ([], [])
+    await it.workflow(spec, definition=WorkflowDefinition(name="review", agents={"helper": helper}))
+    await it.schedules.run_once()
+    assert it.armed() == [("helper@review:main", "review:main")]
+    store = it.store
+    runs = Runs(log=store.log, wake=store.feed.new_wake())
+    await runs.run_once()
+    record = store.reader.now(workflows.latest, "review:main")
+    assert record is not None
+    assert (record.state, record.status, record.exit_code) == ("stopped", "done", 0)
+    assert await it.pass_ms(1000) == LONGEST_NAP_SECONDS
+    assert (it.woken("review:main"), it.armed()) == ([], [])
 
 
 @pytest.mark.promise("SF03")
 async def test_a_full_disk_puts_a_wakeup_off_and_loses_none(
-    tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    it: Scene, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with scene(tmp_path) as it:
-        await it.agent("{wakeup: 5s}")
-        asked = trio.Event()
+    await it.agent("{wakeup: 5s}")
+    asked = trio.Event()
 
-        async def full(*_args: object, **_values: object) -> None:
-            asked.set()
-            raise STORAGE_FULL
+    async def full(*_args: object, **_values: object) -> None:
+        asked.set()
+        raise STORAGE_FULL
 
-        with monkeypatch.context() as disk:
-            disk.setattr(it.store.writer, "commit", full)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(it.pass_ms, 5000)
-                await asked.wait()
-                await wait_all_tasks_blocked()
-                mock_clock.jump(1)
-        assert it.woken() == []
-        await it.pass_ms(0)
-        assert it.woken() == [DEFAULT_PROMPT]
+    with monkeypatch.context() as disk:
+        disk.setattr(it.store.writer, "commit", full)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(it.pass_ms, 5000)
+            await asked.wait()
+            await wait_all_tasks_blocked()
+            mock_clock.jump(1)
+    assert it.woken() == []
+    await it.pass_ms(0)
+    assert it.woken() == [DEFAULT_PROMPT]
 
 
 @pytest.mark.promise("P21", "LF01")
 async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
-    tmp_path: Path, mock_clock: MockClock
+    it: Scene, mock_clock: MockClock
 ) -> None:
-    async with scene(tmp_path) as it:
-        start_ms = it.store.clock.now_ms
-        looks: list[float] = []
+    start_ms = it.store.clock.now_ms
+    looks: list[float] = []
 
-        def now_ms() -> int:
-            looks.append(mock_clock.current_time())
-            return start_ms + round(mock_clock.current_time() * 1000)
+    def now_ms() -> int:
+        looks.append(mock_clock.current_time())
+        return start_ms + round(mock_clock.current_time() * 1000)
 
-        it.schedules = Schedules(
-            log=Log(it.store.reader, it.store.writer, now_ms),
-            files=TrustedFiles(it.catalog, {}, ProjectTrust(everything=True)),
-            wake=it.store.feed.new_wake(WAKING),
-            wall_ms=lambda: now_ms() + 5,
-        )
-        await it.schedules.run_once()
-        async with trio.open_nursery() as nursery:
-            await nursery.start(it.schedules.run)
-            await wait_all_tasks_blocked()
-            looks.clear()
-            mock_clock.jump(7)
-            await wait_all_tasks_blocked()
-            assert looks == []
-            it.write("alice", "{wakeup: 2s}")
-            with it.store.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
-                await register(it.catalog, it.store.writer, it.store.reader)
-                while not it.armed():
-                    await wait_all_tasks_blocked(0.01)
-                for seconds in (0.5, 1.499):
-                    mock_clock.jump(seconds)
-                    await wait_all_tasks_blocked(0.01)
-                    assert it.woken() == []
-                mock_clock.jump(0.001)
-                await anext(queued)
-            assert it.woken() == [DEFAULT_PROMPT]
-            nursery.cancel_scope.cancel()
+    it.schedules = Schedules(
+        log=Log(it.store.reader, it.store.writer, now_ms),
+        files=TrustedFiles(it.catalog, {}, ProjectTrust(everything=True)),
+        wake=it.store.feed.new_wake(WAKING),
+        wall_ms=lambda: now_ms() + 5,
+    )
+    await it.schedules.run_once()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(it.schedules.run)
+        await wait_all_tasks_blocked()
+        looks.clear()
+        mock_clock.jump(7)
+        await wait_all_tasks_blocked()
+        assert looks == []
+        it.write("alice", "{wakeup: 2s}")
+        with it.store.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
+            await register(it.catalog, it.store.writer, it.store.reader)
+            while not it.armed():
+                await wait_all_tasks_blocked(0.01)
+            for seconds in (0.5, 1.499):
+                mock_clock.jump(seconds)
+                await wait_all_tasks_blocked(0.01)
+                assert it.woken() == []
+            mock_clock.jump(0.001)
+            await anext(queued)
+        assert it.woken() == [DEFAULT_PROMPT]
+        nursery.cancel_scope.cancel()
 
 
 class Consenting:
@@ -429,101 +410,96 @@ class Consenting:
 
 
 @pytest.mark.promise("P19")
-async def test_a_schedule_that_nobody_agreed_to_does_not_run(tmp_path: Path) -> None:
+async def test_a_schedule_that_nobody_agreed_to_does_not_run(it: Scene) -> None:
     consents = Consenting()
-    async with scene(tmp_path) as it:
-        it.schedules = it.new_schedules(trusted=False, kept=consents)
-        await it.agent("{wakeup: 5s, prompt: spend}")
-        for _ in range(3):
-            await it.pass_ms(10_000)
-        assert it.woken() == []
-        assert it.armed() == []
-        [told] = [one for one in it.store.told if one.type == "schedule.untrusted"]
-        assert (told.agent, told.data["wakeup"]) == ("alice", "5s")
-        assert str(told.data["hint"]).endswith("awk trust alice")
-        consents.to(it)
-        await it.schedules.run_once()
-        await it.pass_ms(5000)
-        assert it.woken() == ["spend"]
+    it.schedules = it.new_schedules(trusted=False, kept=consents)
+    await it.agent("{wakeup: 5s, prompt: spend}")
+    for _ in range(3):
+        await it.pass_ms(10_000)
+    assert it.woken() == []
+    assert it.armed() == []
+    [told] = [one for one in it.store.told if one.type == "schedule.untrusted"]
+    assert (told.agent, told.data["wakeup"]) == ("alice", "5s")
+    assert str(told.data["hint"]).endswith("awk trust alice")
+    consents.to(it)
+    await it.schedules.run_once()
+    await it.pass_ms(5000)
+    assert it.woken() == ["spend"]
 
 
 @pytest.mark.promise("P19")
 @pytest.mark.parametrize(
     "edited", ["{wakeup: 1s, prompt: spend}", "{wakeup: 5s, prompt: spend more}", "{wakeup: '* * * * *'}"]
 )
-async def test_an_edited_schedule_asks_again(tmp_path: Path, edited: str) -> None:
+async def test_an_edited_schedule_asks_again(it: Scene, edited: str) -> None:
     consents = Consenting()
-    async with scene(tmp_path) as it:
-        it.schedules = it.new_schedules(trusted=False, kept=consents)
-        it.write("alice", "{wakeup: 5s, prompt: spend}")
-        consents.to(it)
-        await it.agent("{wakeup: 5s, prompt: spend}")
-        assert it.armed() == [("alice", "dm:alice")]
-        it.write("alice", edited)
-        await it.pass_ms(5000)
-        await it.pass_ms(DAY_MS)
-        assert it.woken() == []
-        assert it.armed() == []
+    it.schedules = it.new_schedules(trusted=False, kept=consents)
+    it.write("alice", "{wakeup: 5s, prompt: spend}")
+    consents.to(it)
+    await it.agent("{wakeup: 5s, prompt: spend}")
+    assert it.armed() == [("alice", "dm:alice")]
+    it.write("alice", edited)
+    await it.pass_ms(5000)
+    await it.pass_ms(DAY_MS)
+    assert it.woken() == []
+    assert it.armed() == []
 
 
 @pytest.mark.promise("P19")
-async def test_a_budget_that_was_taken_away_asks_again(tmp_path: Path) -> None:
+async def test_a_budget_that_was_taken_away_asks_again(it: Scene) -> None:
     consents = Consenting()
-    async with scene(tmp_path) as it:
-        it.schedules = it.new_schedules(trusted=False, kept=consents)
-        it.write("alice", "{wakeup: 5s}\nbudget: {tokens: 1000}")
-        consents.to(it)
-        assert consents.kept[0].demands[1] == "alice may spend 1000 tokens within 1d, awake or asked"
-        await it.agent("{wakeup: 5s}")
-        assert it.armed() == []
+    it.schedules = it.new_schedules(trusted=False, kept=consents)
+    it.write("alice", "{wakeup: 5s}\nbudget: {tokens: 1000}")
+    consents.to(it)
+    assert consents.kept[0].demands[1] == "alice may spend 1000 tokens within 1d, awake or asked"
+    await it.agent("{wakeup: 5s}")
+    assert it.armed() == []
 
 
 @pytest.mark.promise("P19")
-async def test_a_consent_that_is_taken_back_holds_from_then_on(tmp_path: Path) -> None:
+async def test_a_consent_that_is_taken_back_holds_from_then_on(it: Scene) -> None:
     consents = Consenting()
-    async with scene(tmp_path) as it:
-        it.schedules = it.new_schedules(trusted=False, kept=consents)
-        for name in ("alice", "bob"):
-            it.write(name, "{wakeup: 5s}")
-            consents.to(it, name)
-            await it.agent("{wakeup: 5s}", name)
-        assert len(it.armed()) == 2
-        consents.kept = ()
-        await it.pass_ms(5000)
-        assert it.woken() == it.woken("dm:bob") == []
-        assert it.armed() == []
+    it.schedules = it.new_schedules(trusted=False, kept=consents)
+    for name in ("alice", "bob"):
+        it.write(name, "{wakeup: 5s}")
+        consents.to(it, name)
+        await it.agent("{wakeup: 5s}", name)
+    assert len(it.armed()) == 2
+    consents.kept = ()
+    await it.pass_ms(5000)
+    assert it.woken() == it.woken("dm:bob") == []
+    assert it.armed() == []
 
 
 @pytest.mark.promise("P19")
-async def test_a_workflow_brings_what_was_agreed_to_with_its_start(tmp_path: Path) -> None:
+async def test_a_workflow_brings_what_was_agreed_to_with_its_start(it: Scene) -> None:
     consents = Consenting()
     ref = Ref(ref="alice", schedule=Schedule(wakeup="5s"))
     definition = WorkflowDefinition(name="review", agents={"alice": ref})
-    async with scene(tmp_path) as it:
-        it.schedules = it.new_schedules(trusted=False, kept=consents)
-        it.write("alice", "{wakeup: 1h}")
-        await register(it.catalog, it.store.writer, it.store.reader)
-        member = MemberSpec(name="alice", key=AgentKey("alice"), origin="file")
-        await it.workflow(member, definition=definition)
-        await it.schedules.run_once()
-        assert it.armed() == []
-        demands = (wakes_text("alice", Schedule(wakeup="5s")),)
-        for subject in ("workflow other.yaml", "agent review.yaml"):
-            consents.kept = (Grant(subject=subject, demands=demands, digest=digest_of(subject, demands), at="now"),)
-            await it.schedules.run_once()
-            assert it.armed() == []
-        subject = "workflow review.yaml"
+    it.schedules = it.new_schedules(trusted=False, kept=consents)
+    it.write("alice", "{wakeup: 1h}")
+    await register(it.catalog, it.store.writer, it.store.reader)
+    member = MemberSpec(name="alice", key=AgentKey("alice"), origin="file")
+    await it.workflow(member, definition=definition)
+    await it.schedules.run_once()
+    assert it.armed() == []
+    demands = (wakes_text("alice", Schedule(wakeup="5s")),)
+    for subject in ("workflow other.yaml", "agent review.yaml"):
         consents.kept = (Grant(subject=subject, demands=demands, digest=digest_of(subject, demands), at="now"),)
         await it.schedules.run_once()
-        assert it.armed() == [("alice", "review:main")]
+        assert it.armed() == []
+    subject = "workflow review.yaml"
+    consents.kept = (Grant(subject=subject, demands=demands, digest=digest_of(subject, demands), at="now"),)
+    await it.schedules.run_once()
+    assert it.armed() == [("alice", "review:main")]
 
 
 @pytest.mark.promise("LF01")
-async def test_a_consent_is_noticed_when_it_is_written(tmp_path: Path) -> None:
+async def test_a_consent_is_noticed_when_it_is_written(it: Scene, tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     consents = Consenting()
-    async with scene(tmp_path) as it, trio.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery:
         it.schedules = it.new_schedules(trusted=False, kept=consents, trust_dir=state)
         it.write("alice", "{wakeup: 5s}")
         await register(it.catalog, it.store.writer, it.store.reader)

@@ -228,14 +228,8 @@ async def test_spans_go_only_where_a_person_let_them(bench: Bench) -> None:
 
 def test_what_is_written_by_hand_is_what_the_library_reads() -> None:
     values: dict[str, Value] = {
-        "a": "ä\ud800",
-        "b": -(2**40),
-        "c": 2**62,
-        "d": 0.1,
-        "e": True,
-        "f": False,
-        "g": ("x", ""),
-    }
+        "a": "ä\ud800", "b": -(2**40), "c": 2**62, "d": 0.1, "e": True, "f": False, "g": ("x", ""),
+    }  # fmt: skip
     span = Span(trace=b"t" * 16, id=b"s" * 8, name="n" * 300, start_ms=2**41, end_ms=5, attributes=values, failed="no")
     collector = Collector()
     collector.take(export_request([span, span], {"service.name": "x"}, "scope", "1", "schema"))

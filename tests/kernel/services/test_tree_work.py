@@ -130,14 +130,9 @@ async def test_a_check_runs_where_its_agent_works_and_confined_where_either_is(
         return trees
 
     parts: Any = {
-        "root": Path("/project"),
-        "trees": SimpleNamespace(box=box),
-        "reader": SimpleNamespace(now=now),
-        "confinement": boxes,
-        "hidden": ("/home",),
-        "launcher": None,
-        "env": {"PATH": "/bin"},
-    }
+        "root": Path("/project"), "trees": SimpleNamespace(box=box), "reader": SimpleNamespace(now=now),
+        "confinement": boxes, "hidden": ("/home",), "launcher": None, "env": {"PATH": "/bin"},
+    }  # fmt: skip
     caller = Identity(
         agent=AgentKey("alice"), name=AgentName("alice"), space=SpaceId("w:main#1"), instruction=InstructionId("i1"),
         epoch=1, live=True,

@@ -109,14 +109,9 @@ async def test_whoever_asked_a_person_goes_on_with_the_answer(store: Store) -> N
     space = await store.workflow(as_member("alice"), as_member("carol"), kickoff="@alice ask carol")
     await store.take("i1")
     question = Draft(
-        kind="said",
-        space=space,
-        sender="alice",
-        text="may we ship?",
-        to=("carol",),
-        author=Author(InstructionId("i1"), 1),
-        asks=True,
-    )
+        kind="said", space=space, sender="alice", text="may we ship?", to=("carol",),
+        author=Author(InstructionId("i1"), 1), asks=True,
+    )  # fmt: skip
     await store.writer.commit(append, question)
     await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
     stands = store.reader.now(instructions.of, ["i1"], store.clock.now_ms)[InstructionId("i1")]
@@ -152,14 +147,9 @@ async def test_what_a_person_was_asked_is_given_to_another_who_asked_goes_on_wit
     space = await store.workflow(*members, kickoff="@alice ask carol")
     await store.take("i1")
     question = Draft(
-        kind="said",
-        space=space,
-        sender="alice",
-        text="may we ship?",
-        to=("carol",),
-        author=Author(InstructionId("i1"), 1),
-        asks=True,
-    )
+        kind="said", space=space, sender="alice", text="may we ship?", to=("carol",),
+        author=Author(InstructionId("i1"), 1), asks=True,
+    )  # fmt: skip
     await store.writer.commit(append, question)
     await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
     await store.writer.commit(plan, space, (TaskSpec(title="Look at it", for_="carol"),))

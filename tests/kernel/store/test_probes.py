@@ -23,14 +23,9 @@ from tests.kernel.store.running_store import Store
 STARVATION_MS = 300_000_000
 KEY = "anthropic#aa/m"
 HELD_BACK = Requeue(
-    status="waiting",
-    outcome="held back",
-    waits_for="provider",
-    wait_key=KEY,
-    not_before_ms=1,
-    holds=True,
+    status="waiting", outcome="held back", waits_for="provider", wait_key=KEY, not_before_ms=1, holds=True,
     seen_shut=True,
-)
+)  # fmt: skip
 """How admission puts back whom a breaker keeps from calling."""
 
 
@@ -101,9 +96,7 @@ async def test_whose_workflow_holds_it_back_leaves_its_place_to_the_next(store: 
     assert ready(store) == ["i2"]
 
 
-async def test_an_edit_during_a_pause_and_a_limit_leaves_no_probe_behind(
-    store: Store,
-) -> None:
+async def test_an_edit_during_a_pause_and_a_limit_leaves_no_probe_behind(store: Store) -> None:
     await store.agents("alice", "bob")
     alice = MemberSpec(name="alice", key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/m"}')
     space = await store.workflow(alice)
@@ -306,13 +299,9 @@ async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_
     await store.agents("alice")
     await store.given("dm:alice", "x")
     parking = Requeue(
-        status="waiting",
-        outcome="auth",
-        cause="auth",
-        waits_for="credentials",
-        wait_key=KEY,
+        status="waiting", outcome="auth", cause="auth", waits_for="credentials", wait_key=KEY,
         trip=ProviderFailure(KEY, "auth", None, 0.0),
-    )
+    )  # fmt: skip
     await store.writer.commit(requeue, "i1", 1, parking)
     await store.writer.commit(cancel, "i1")
     await store.writer.commit(resume_agent, AgentKey("alice"))

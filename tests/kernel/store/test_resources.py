@@ -17,11 +17,7 @@ SPACES: Final = ("dm:alice", "dm:bob", "review:main#1")
 TEXTS: Final = ("a", "é日x\n" * 3, "b" * 40, "\x00\u2028\U0001f600 end")
 KEEPS = st.tuples(st.just("keep"), st.sampled_from(SPACES), st.sampled_from(TEXTS), st.just(0), st.just(0))
 READS = st.tuples(
-    st.just("read"),
-    st.sampled_from(SPACES),
-    st.sampled_from(TEXTS),
-    st.integers(0, 45),
-    st.none() | st.integers(1, 45),
+    st.just("read"), st.sampled_from(SPACES), st.sampled_from(TEXTS), st.integers(0, 45), st.none() | st.integers(1, 45)
 )
 
 

@@ -60,13 +60,9 @@ def test_a_file_switches_off_what_files_defined_and_nothing_else(work: BusyWorks
     define(work, "alice", spec("hers"))
     work.commit(rules.define_of_file, SPACE, [spec("stays"), spec("changed", "ho")])
     assert known(work) == {
-        "old": (SYSTEM, 2, False),
-        "off": (USER, 2, False),
-        "stays": (SYSTEM, 1, True),
-        "changed": (SYSTEM, 2, True),
-        "theirs": (USER, 1, True),
-        "hers": ("alice", 1, True),
-    }
+        "old": (SYSTEM, 2, False), "off": (USER, 2, False), "stays": (SYSTEM, 1, True), "changed": (SYSTEM, 2, True),
+        "theirs": (USER, 1, True), "hers": ("alice", 1, True),
+    }  # fmt: skip
     before = messages(work)
     work.commit(rules.define_of_file, SPACE, [spec("stays"), spec("changed", "ho")])
     assert messages(work) == before, "what is so already is not said again"

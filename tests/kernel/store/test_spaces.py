@@ -173,13 +173,9 @@ def test_a_task_in_a_space_that_nobody_can_claim_needs_a_person_until_the_space_
     for name in MEMBERS:
         author = author_of(workspace, name)
         refused = Requeue(
-            status="waiting",
-            outcome="auth",
-            cause="auth",
-            waits_for="credentials",
-            wait_key=f"agent:{name}",
+            status="waiting", outcome="auth", cause="auth", waits_for="credentials", wait_key=f"agent:{name}",
             holds=True,
-        )
+        )  # fmt: skip
         workspace.commit(requeue, author.instruction, author.epoch, refused)
     assert found() == [("t1", "review:main~design", "r1", "awk task done @review~design t1")]
     workspace.commit(close_by_person, space)

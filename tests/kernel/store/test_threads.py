@@ -17,14 +17,9 @@ from tests.kernel.store.running_store import Store
 
 BIG = "x" * (INLINE_BYTES * 2)
 PROMPT = FrozenPrompt(
-    backend="sdk",
-    dialect="openai",
-    model="m",
-    system="be alice",
-    messages=(Turn(role="user", text="before"),),
-    message="go",
-    manifest=("system: 8 characters",),
-)
+    backend="sdk", dialect="openai", model="m", system="be alice", messages=(Turn(role="user", text="before"),),
+    message="go", manifest=("system: 8 characters",),
+)  # fmt: skip
 
 
 def reply(k: int, text: str = "", stop: str = "tool_use", *calls: str) -> Entry:

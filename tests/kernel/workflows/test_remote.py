@@ -179,13 +179,9 @@ async def test_a_repository_cannot_have_anything_followed_or_run(tmp_path: Path,
     )
     async with stage(tmp_path, host) as on:
         on.environ |= {
-            "HOME": str(evil),
-            "GIT_SSH_COMMAND": f"touch {canary}",
-            "GIT_EXTERNAL_DIFF": f"touch {canary}",
-            "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": "core.fsmonitor",
-            "GIT_CONFIG_VALUE_0": f"touch {canary}",
-        }
+            "HOME": str(evil), "GIT_SSH_COMMAND": f"touch {canary}", "GIT_EXTERNAL_DIFF": f"touch {canary}",
+            "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": f"touch {canary}",
+        }  # fmt: skip
         found = await on.fetch()
         assert [path for path in found.folder.rglob("*") if path.is_symlink()] == []
         assert (found.folder / "a.txt").read_bytes() == b"$Id$\n"

@@ -23,13 +23,9 @@ def make_job(
     for path in places.values():
         path.mkdir(mode=0o700, exist_ok=True)
     fields: dict[str, Any] = {
-        "backend": backend,
-        "model": "scripted",
-        "provider": PROVIDER,
-        "cwd": str(places["project"]),
-        "token": TOKEN,
+        "backend": backend, "model": "scripted", "provider": PROVIDER, "cwd": str(places["project"]), "token": TOKEN,
         "approval": "ask",
-    }
+    }  # fmt: skip
     return BackendJob(
         start=make_start(**{**fields, **changes}),
         binary=f"/bin/{backend}",

@@ -317,17 +317,10 @@ def after_end(agent: Agent, _frame: dict[str, Any]) -> None:
 
 
 HOSTILE: dict[str, Callable[[Agent, dict[str, Any]], None]] = {
-    "half": half,
-    "giant-update": giant_update,
-    "giant-request": giant_request,
-    "wrong-ids": wrong_ids,
-    "unknown": unknown,
-    "flood": flood,
-    "leave-for-good": leave_for_good,
-    "calls": calls,
-    "after-end": after_end,
+    "half": half, "giant-update": giant_update, "giant-request": giant_request, "wrong-ids": wrong_ids,
+    "unknown": unknown, "flood": flood, "leave-for-good": leave_for_good, "calls": calls, "after-end": after_end,
     "other-mode": other_mode,
-}
+}  # fmt: skip
 
 _writing = threading.Lock()
 

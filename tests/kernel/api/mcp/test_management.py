@@ -85,12 +85,7 @@ async def test_the_sdks_client_leads_a_team(kernel: ServedKernel, mode: str) -> 
 
 @pytest.mark.parametrize(
     ("scope", "listed"),
-    [
-        ("read", LOOK),
-        ("operate", LOOK | OPERATE),
-        ("approve", set(MANAGEMENT)),
-        ("approve:alice", set(MANAGEMENT)),
-    ],
+    [("read", LOOK), ("operate", LOOK | OPERATE), ("approve", set(MANAGEMENT)), ("approve:alice", set(MANAGEMENT))],
 )
 async def test_what_a_token_does_not_open_is_not_listed_and_refused(
     kernel: ServedKernel, scope: str, listed: set[str]

@@ -186,13 +186,9 @@ async def test_what_is_listed_is_the_same_both_ways(kernel: ServedKernel, method
 
 
 ALICE = Identity(
-    agent=AgentKey("alice"),
-    name=AgentName("alice"),
-    space=SpaceId("dm:alice"),
-    instruction=InstructionId("i1"),
-    epoch=1,
-    live=True,
-)
+    agent=AgentKey("alice"), name=AgentName("alice"), space=SpaceId("dm:alice"), instruction=InstructionId("i1"),
+    epoch=1, live=True,
+)  # fmt: skip
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "cli", "version": "1"}}
 
 

@@ -16,6 +16,8 @@ from protocol import node
 from protocol.ipc import Exited
 from tests.kernel.procs.trees import PATIENCE
 
+pytestmark = pytest.mark.promise("P86")
+
 LONG = node.LeaseTimes(lease_seconds=600, beat_seconds=60)
 SHORT = node.LeaseTimes(lease_seconds=0.3, beat_seconds=60, margin_seconds=0.1)
 SPEC = Spec(attempt="i1-1", argv=("true",), cwd="/", env={})
@@ -154,7 +156,6 @@ GARBAGE = {
 }
 
 
-@pytest.mark.promise("P86")
 @pytest.mark.parametrize("said", [*LIES, *GARBAGE])
 async def test_what_a_node_may_not_say_ends_the_session_and_has_no_effect(said: str) -> None:
     async with world() as there:
@@ -173,7 +174,6 @@ async def test_what_a_node_may_not_say_ends_the_session_and_has_no_effect(said: 
             assert (await handle.wait()).lost or await handle.wait() == Exited(code=0)
 
 
-@pytest.mark.promise("P86")
 async def test_a_lease_is_counted_by_the_kernel_alone() -> None:
     async with world(SHORT) as there:
         handle = await there.start()
@@ -183,7 +183,6 @@ async def test_a_lease_is_counted_by_the_kernel_alone() -> None:
             assert (await handle.wait()).lost
 
 
-@pytest.mark.promise("P86")
 async def test_a_flood_of_beats_is_answered_by_few_frames() -> None:
     async with world() as there:
         await there.liar.say(*(node.Beat(at_ms=number) for number in range(20_000)))
@@ -193,7 +192,6 @@ async def test_a_flood_of_beats_is_answered_by_few_frames() -> None:
         assert len(echoes) < 50  # one for each piece of the flood that was read at once
 
 
-@pytest.mark.promise("P86")
 async def test_what_waits_for_a_node_that_reads_nothing_is_bounded() -> None:
     wire, data = Wire(node.NodeSays), bytes_of(1, node.STDIN, node.CHUNK_BYTES)
     for _ in range(node.QUEUE_WINDOW_BYTES // node.CHUNK_BYTES):
@@ -219,7 +217,6 @@ async def test_connections_that_are_over_make_way_for_others() -> None:
         assert not there.hung_up.is_set()
 
 
-@pytest.mark.promise("P86")
 def test_a_length_that_is_announced_is_not_believed() -> None:
     """4 GiB: refused before a byte of it is kept. Frames arrive whole, however their bytes do."""
     with pytest.raises(Garbled, match="4294967295 bytes is announced"):
@@ -228,7 +225,6 @@ def test_a_length_that_is_announced_is_not_believed() -> None:
     assert [body for byte in whole for body in unpacker.feed(bytes([byte]))] == [whole[4:]]
 
 
-@pytest.mark.promise("P86")
 async def test_a_node_that_never_ends_a_process_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernel.procs.node.remote_process.DESTROY_SECONDS", 0.01)
     async with world(SHORT) as there:
