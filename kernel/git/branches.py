@@ -144,10 +144,7 @@ class Branches:
 
     async def _tip_of(self, view: View, tree: Worktree) -> str:
         """The last commit of the branch of ``tree``; before that is there, what it is to begin with."""
-        name = f"refs/heads/{tree.branch}"
-        found = await self._git.run(view, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        return found.stdout.decode("ascii", "replace").strip() if found.ok else tree.base
+        return await self._git.commit_of(view, f"refs/heads/{tree.branch}") or tree.base
 
     async def _author(self, tree: Worktree, view: View, agent: str) -> Author:
-        manner = await self._repository.manner(tree)
-        return await author_of(self._git, view, agent, (manner.name, manner.email))
+        return await author_of(self._git, view, agent, await self._repository.manner(tree))

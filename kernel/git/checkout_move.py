@@ -39,7 +39,7 @@ from kernel.git.file_exchange import (
     stage_of,
 )
 from kernel.git.merging import FILES_SHOWN, Merging, NotMoved
-from kernel.git.project_git import ProjectGit
+from kernel.git.runner import ProjectGit
 from kernel.git.tree_commits import named
 from kernel.git.view import View
 from kernel.procs.spec import SpawnTransient

@@ -7,7 +7,6 @@ then the one branch moves that is the agent's, if nobody else has moved it. git 
 """
 
 import os
-import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -16,29 +15,20 @@ from typing import Final
 import trio
 
 from kernel.git.directory import GitDirectory
-from kernel.git.project_git import ProjectGit, failed, with_folder
+from kernel.git.exchange import has_commit, store_pack, verify_pack, write_pack
+from kernel.git.runner import COMMIT, ProjectGit, failed
 from kernel.git.view import (
     View,
     copy_index,
     copy_settings,
     filter_sections,
-    quoted,
     section,
     write_alternates,
 )
-from kernel.source.safe_paths import open_file
 from kernel.store.transitions.worktrees import Worktree
 from protocol.ipc import Sandbox
 
-PACK_BYTES: Final = 1024**3
-"""Of all that an agent adds to its branch at once."""
-_LIMITED: Final = f"--max-input-size={PACK_BYTES}"
-INDEX_PACK: Final = ("index-pack", "--stdin", "--strict", _LIMITED)
-_LOOSE: Final = 100
-"""Fewer objects than this are kept one by one, as git does itself."""
 _CLONES: Final = ".clones"
-COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_HEADER_BYTES: Final = 12
 
 
 def clone_of(tree: Worktree) -> str:
@@ -109,11 +99,12 @@ async def bring_back(git: ProjectGit, tree: Worktree, view: View, box: Sandbox) 
         raise failed(f"the branch {tree.branch} cannot be read: {git.why(asked)}", f"see {clone_of(tree)}")
     if tip == known:
         return tip
-    if (await git.run(view, "rev-parse", "--verify", "--quiet", f"{tip}^{{commit}}")).ok:
-        pass  # nothing new: it was reset, or is a commit of the project
-    else:
+    if not await has_commit(git, view, tip):  # else there is nothing new: it was reset, or is a commit of the project
         async with git.folder() as folder:
-            await _take(git, view, clone, folder, f"{tip}\n^{known}\n^{tree.base}\n")
+            pack = Path(folder, "pack")
+            await write_pack(git, clone, tip, (known, tree.base), pack)
+            await verify_pack(git, view, pack)
+            await store_pack(git, view, pack)
     checked = ("rev-list", "--objects", "--quiet", tip, "--not", known, tree.base)
     await git.said(view, *checked)
     await git.said(view, "update-ref", branch, tip, known)
@@ -131,54 +122,6 @@ async def unmerged(git: ProjectGit, tree: Worktree, view: View, box: Sandbox) ->
     words = ("rev-list", "--count", "--ignore-missing", "--all", "HEAD", "--stdin")
     counted = (await git.said(clone, *words, given=refs)).strip()
     return int(counted) if counted.isdigit() and len(counted) < 10 else 1
-
-
-async def _take(git: ProjectGit, view: View, clone: View, folder: str, wanted: str) -> None:
-    """Add to the project what ``wanted`` names in the clone, as a pack that is verified first."""
-    assert clone.sandbox is not None
-    out = Path(folder, "out")
-    await trio.Path(out, "pack").mkdir(mode=0o700, parents=True)
-    within = View(clone.folder, clone.top, with_folder(clone.sandbox, str(out)))
-    places = {
-        "GIT_OBJECT_DIRECTORY": str(out),
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(f"{clone.folder}/objects"),
-    }
-    pack_to = f"{out}/pack/pack"
-    await git.said(within, "pack-objects", "--revs", "--quiet", pack_to, given=wanted.encode(), variables=places)
-    pack, count = await trio.to_thread.run_sync(_one_pack, out / "pack", Path(folder, "pack"))
-    await git.said(view, *INDEX_PACK, given=pack)  # into the view: it goes with that
-    await store_pack(git, view, pack, count)
-
-
-async def store_pack(git: ProjectGit, view: View, pack: Path, count: int, *how: str) -> None:
-    """Add the ``count`` objects of ``pack``, which was verified, to the project; ``how``: more words for an index."""
-    words = ("unpack-objects", "-q", "--strict", _LIMITED) if count < _LOOSE else (*INDEX_PACK, *how)
-    await git.said(view, *words, given=pack, variables={"GIT_OBJECT_DIRECTORY": objects_behind(view)})
-
-
-def objects_behind(view: View) -> str:
-    """The folder that objects of the project are written to."""
-    return f"{os.path.realpath(f'{view.folder}/refs').removesuffix('/refs')}/objects"
-
-
-def _one_pack(out: Path, target: Path) -> tuple[Path, int]:
-    """The pack in ``out``, as a file that nobody else has, and how many objects it says to have. Raises Refused."""
-    names = [name for name in os.listdir(out) if name.endswith(".pack")]
-    if len(names) != 1:
-        raise failed("what is new on the branch cannot be read: there is no pack of it")
-    folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        with open(open_file(folder, names[0], os.O_RDONLY), "rb") as pack, target.open("xb") as file:
-            if os.fstat(pack.fileno()).st_size > PACK_BYTES:
-                raise failed(f"what is new on the branch has more than {PACK_BYTES // 2**20} MiB")
-            header = pack.read(_HEADER_BYTES)
-            pack.seek(0)
-            shutil.copyfileobj(pack, file)
-    except OSError as error:
-        raise failed(f"what is new on the branch cannot be read: {error}") from error
-    finally:
-        os.close(folder)
-    return target, int.from_bytes(header[8:], "big")
 
 
 def _write(tree: Worktree, view: View, config: str, refs: bytes, tip: bytes) -> None:

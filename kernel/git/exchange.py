@@ -1,4 +1,4 @@
-"""Exchange of commits with a clone on another machine, as packs that are not trusted.
+"""Exchange of commits with a clone, in a sandbox or on another machine, as packs that are not trusted.
 
 A pack is verified in a temporary view, and its objects are added to the project only if all checks pass. No ref, hook
 or setting is transferred: the kernel asks the other side for the name of one commit. git verifies each object
@@ -6,18 +6,25 @@ or setting is transferred: the kernel asks the other side for the name of one co
 it refuses submodules, links out of the tree, and attributes that would run a program of the user over files.
 """
 
+import os
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kernel.git.clone import INDEX_PACK, PACK_BYTES, store_pack
-from kernel.git.objects import BadObjects, parse_objects
-from kernel.git.project_git import ProjectGit, failed
+from kernel.git.fetch import BadObjects, parse_objects
+from kernel.git.runner import Git, ProjectGit, failed
 from kernel.git.view import View
 from protocol.errors import Refused
 
+PACK_BYTES: Final = 1024**3
+"""Of all that an agent adds to its branch at once."""
+_LIMITED: Final = f"--max-input-size={PACK_BYTES}"
+_INDEX_PACK: Final = ("index-pack", "--stdin", "--strict", _LIMITED)
+_LOOSE: Final = 100
+"""Fewer objects than this are kept one by one, as git does itself."""
+_HEADER_BYTES: Final = 12
 COMMITS: Final = 10_000
 """Taken at once."""
 FILES_BYTES: Final = 4 * 1024**3
@@ -170,17 +177,31 @@ async def is_ancestor(git: ProjectGit, view: View, old: str, new: str) -> bool:
     return (await git.run(view, "merge-base", "--is-ancestor", old, new)).ok
 
 
-async def pack_commits(git: ProjectGit, view: View, tip: str, known: Sequence[str], into: Path) -> None:
+async def write_pack(git: Git, view: View, tip: str, known: Sequence[str], into: Path, *how: str) -> None:
     """Write all that ``tip`` has besides ``known`` into the new file ``into``. Raises Refused, SpawnTransient."""
-    words = ("pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "--quiet")
-    packed = await git.run(view, *words, given=wanted(tip, known), into=into, limit_bytes=PACK_BYTES)
+    words = ("pack-objects", "--revs", "--stdout", "--delta-base-offset", "--quiet", *how)
+    given = "".join((f"{tip}\n", *(f"^{one}\n" for one in known))).encode()
+    packed = await git.run(view, *words, given=given, into=into, limit_bytes=PACK_BYTES)
     if not packed.ok:
-        raise failed(f"{tip[:12]} cannot be packed for a node: {git.why(packed)}")
+        raise failed(f"{tip[:12]} cannot be packed{git.where}: {git.why(packed)}", f"see {view.top}{git.where}")
 
 
-def wanted(tip: str, known: Sequence[str]) -> bytes:
-    """The words by which git is told to pack ``tip`` without ``known``."""
-    return "".join((f"{tip}\n", *(f"^{one}\n" for one in known))).encode()
+async def verify_pack(git: ProjectGit, view: View, pack: Path, *how: str) -> None:
+    """Have git verify each object of ``pack``, in ``view``: it goes with that. Raises Refused, SpawnTransient."""
+    await git.said(view, *_INDEX_PACK, *how, given=pack, settings=_FSCK)
+
+
+async def store_pack(git: ProjectGit, view: View, pack: Path, *how: str) -> None:
+    """Add the objects of ``pack``, which was verified, to the project. Raises Refused, SpawnTransient."""
+    with pack.open("rb") as file:
+        count = int.from_bytes(file.read(_HEADER_BYTES)[8:], "big")
+    words = ("unpack-objects", "-q", "--strict", _LIMITED) if count < _LOOSE else (*_INDEX_PACK, *how)
+    await git.said(view, *words, given=pack, variables={"GIT_OBJECT_DIRECTORY": objects_behind(view)})
+
+
+def objects_behind(view: View) -> str:
+    """The folder that objects of the project are written to."""
+    return f"{os.path.realpath(f'{view.folder}/refs').removesuffix('/refs')}/objects"
 
 
 async def _check_given(git: ProjectGit, view: View, tip: str, known: Sequence[str]) -> None:
@@ -199,7 +220,7 @@ async def take_commits(git: ProjectGit, view: View, tip: str, known: Sequence[st
     Raises Refused (setup_failed) where anything is wrong with them, and then nothing is added; SpawnTransient.
     """
     try:
-        await git.said(view, *INDEX_PACK, "--fix-thin", given=pack, settings=_FSCK)  # into the view: it goes with that
+        await verify_pack(git, view, pack, "--fix-thin")
         if not await has_commit(git, view, tip):
             raise failed(f"{tip[:12]} is not in what came")
         await git.said(view, "rev-list", "--objects", "--quiet", tip, "--not", *known)
@@ -208,6 +229,4 @@ async def take_commits(git: ProjectGit, view: View, tip: str, known: Sequence[st
     except Refused as refused:
         text = f"what came from the node is not taken: {refused.text}"
         raise Refused(refused.code, text, refused.hint) from refused
-    with pack.open("rb") as file:
-        count = int.from_bytes(file.read(12)[8:], "big")
-    await store_pack(git, view, pack, count, "--fix-thin")
+    await store_pack(git, view, pack, "--fix-thin")

@@ -18,8 +18,7 @@ import msgspec
 import trio
 
 from kernel.git.directory import GitDirectory, NoRepository, first_line, mode_of
-from kernel.git.project_git import ProjectGit, failed, unusable
-from kernel.git.runner import Setting
+from kernel.git.runner import ProjectGit, Setting, failed, unusable
 from kernel.git.tree_commits import different, in_the_way, named
 from kernel.git.view import View
 from kernel.source.scalars import show_size
@@ -109,9 +108,7 @@ class Merging:
 
     async def tip(self, branch: str) -> str | None:
         """The commit that ``branch`` is at; None: there is no such branch."""
-        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"refs/heads/{branch}^{{commit}}")
-        found = await self._git.run(self._view, *words)
-        return found.stdout.decode("ascii", "replace").strip() if found.ok else None
+        return await self._git.commit_of(self._view, f"refs/heads/{branch}")
 
     async def has(self, commit: str, inside: str) -> bool:
         """Return whether ``commit`` is ``inside``, or one before it."""

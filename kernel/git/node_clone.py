@@ -7,16 +7,12 @@ a name of a commit or a pack; it is checked here (``kernel.git.exchange``).
 
 import itertools
 import secrets
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from kernel.git.clone import COMMIT, PACK_BYTES
-from kernel.git.exchange import wanted
-from kernel.git.project_git import LIMIT_BYTES, SECONDS, failed
-from kernel.git.runner import GitCommand
+from kernel.git.runner import COMMIT, SECONDS, Git, GitCommand, failed
 from kernel.git.tree_commits import Author, WritableTree, commit_staged, stage
 from kernel.git.view import View
 from kernel.procs.command import CommandResult, run_command
@@ -59,7 +55,7 @@ exit 0
 _READY: Final = 'cd "$1" && printf %s "$2" >ready'
 
 
-class NodeGit:
+class NodeGit(Git):
     """Runs git and shells on the node that says ``facts`` of itself, as its user, in an environment of ours."""
 
     def __init__(self, launcher: Launcher, facts: NodeFacts) -> None:
@@ -68,38 +64,9 @@ class NodeGit:
         self._launcher = launcher
         self._name = f"files-{secrets.token_hex(4)}"
         self._numbers = itertools.count(1)
-        self._command = GitCommand(
-            launcher=launcher,
-            path=facts.path,
-            program="git",
-            name=f"{self._name}-git",
-            variables=self.environment,
-            seconds=SECONDS,
-            limit_bytes=LIMIT_BYTES,
-        )
-
-    async def run(
-        self,
-        view: View,
-        *words: str,
-        variables: Mapping[str, str] | None = None,
-        given: bytes | Path = b"",
-        into: Path | None = None,
-        limit_bytes: int = LIMIT_BYTES,
-    ) -> CommandResult:
-        """A run that may as well say no. Raises SpawnTransient."""
-        command = msgspec.structs.replace(self._command, limit_bytes=limit_bytes)
-        known = {**view.variables, **(variables or {})}
-        return await command.run(view.top, *words, variables=known, given=given, into=into, sandbox=view.sandbox)
-
-    async def said(
-        self, view: View, *words: str, variables: Mapping[str, str] | None = None, given: bytes | Path = b""
-    ) -> bytes:
-        """The output of git. Raises Refused (setup_failed), SpawnTransient."""
-        result = await self.run(view, *words, variables=variables, given=given)
-        if not result.ok:
-            raise failed(f"git {words[0]} failed on the node: {self.why(result)}", "see what git says there")
-        return result.stdout
+        name, known = f"{self._name}-git", self.environment
+        command = GitCommand(launcher=launcher, path=facts.path, program="git", name=name, variables=known)
+        super().__init__(command, where=" on the node", hint="see what git says there")
 
     async def shell(self, script: str, *words: str, given: bytes | Path = b"", sandbox: Sandbox | None = None) -> bytes:
         """The output of ``script``, which is ours; ``words`` are ``$1`` and so on. Raises Refused, SpawnTransient."""
@@ -122,7 +89,7 @@ class NodeGit:
         """The reason why a run failed."""
         if result.exit.failed is not None:
             return result.exit.failed
-        return "it took too long" if result.timed_out else self._command.why(result)
+        return "it took too long" if result.timed_out else super().why(result)
 
 
 class CloneState(msgspec.Struct, frozen=True):
@@ -174,7 +141,7 @@ class NodeClone:
         """The last commit of its branch, as it says; None: it has none. Raises Refused where another is checked out."""
         git, view = self.git, self.view
         out = (await git.run(view, "symbolic-ref", "--quiet", "HEAD")).stdout.decode("utf-8", "replace").strip()
-        tip = await self._ref(self.branch)
+        tip = await git.commit_of(view, self.branch)
         if tip is not None and out != self.branch:
             what = out.removeprefix("refs/heads/")[:100] or "no branch"
             raise failed(f"{what!a} is checked out in {view.top} on the node", "check out the agent's branch there")
@@ -182,14 +149,7 @@ class NodeClone:
 
     async def here(self) -> str | None:
         """The commit that both sides had last, as the clone says."""
-        return await self._ref(HERE)
-
-    async def _ref(self, name: str) -> str | None:
-        found = await self.git.run(
-            self.view, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
-        )
-        tip = found.stdout.decode("ascii", "replace").strip()
-        return tip if found.ok and COMMIT.fullmatch(tip) else None
+        return await self.git.commit_of(self.view, HERE)
 
     async def commit(self, head: str, message: str, author: Author) -> str:
         """Commit all that is not committed there; the last commit then. Raises Refused, SpawnTransient."""
@@ -203,16 +163,6 @@ class NodeClone:
             raise failed("git commit-tree on the node names no commit")
         await git.said(view, "update-ref", self.branch, made, head)
         return made
-
-    async def send_back(self, tip: str, known: Sequence[str], into: Path) -> None:
-        """Write the pack of what ``tip`` has besides ``known`` into the new file ``into``. Raises Refused."""
-        words = ("pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "--quiet")
-        given = wanted(tip, known)
-        packed = await self.git.run(self.view, *words, given=given, into=into, limit_bytes=PACK_BYTES)
-        if not packed.ok:
-            raise failed(
-                f"what is new on the node cannot be read: {self.git.why(packed)}", f"see {self.view.top} there"
-            )
 
     async def take(self, pack: Path, shallow: bytes) -> None:
         """Add the objects in ``pack``. ``shallow``: the commits that the project ends at. Raises Refused."""

@@ -8,8 +8,7 @@ of the branch or, if the branch has diverged, under a separate ref. Commits that
 the node, in a folder beside the clone. Each step can be repeated after an interruption.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -17,10 +16,10 @@ import msgspec
 import trio
 
 from kernel.git.directory import GitDirectory
-from kernel.git.exchange import has_commit, is_ancestor, pack_commits, take_commits
+from kernel.git.exchange import has_commit, is_ancestor, take_commits, write_pack
 from kernel.git.node_clone import NodeClone
-from kernel.git.project_git import ProjectGit, failed, unusable_on_nodes
 from kernel.git.repository import Base, Repository
+from kernel.git.runner import ProjectGit, failed, unusable_on_nodes
 from kernel.git.tree_commits import Author, author_of, commit_at, head_of, move
 from kernel.git.view import View
 from kernel.store.transitions.worktrees import Worktree
@@ -74,8 +73,7 @@ class BareBranch:
 
     async def tip(self, view: View) -> str:
         """The project's own commit where that has all that was done; else the last one of the branch."""
-        own = await self.git.run(view, "rev-parse", "--verify", "--quiet", f"refs/heads/{self.tree.branch}^{{commit}}")
-        last = own.stdout.decode("ascii", "replace").strip() if own.ok else self.tree.base
+        last = await self.git.commit_of(view, f"refs/heads/{self.tree.branch}") or self.tree.base
         return self.tree.base if await is_ancestor(self.git, view, last, self.tree.base) else last
 
     async def follow(self, view: View, tip: str, new: str) -> None:
@@ -85,25 +83,12 @@ class BareBranch:
         await self.git.said(view, "update-ref", name, new, known.stdout.decode("ascii", "replace").strip())
 
 
-@asynccontextmanager
-async def view_of(home: HomeBranch) -> AsyncGenerator[View]:
-    """A view of the repository, which goes with the block. Raises Refused."""
-    async with home.git.view(home.directory) as view:
-        yield view
-
-
 async def clone_base(repository: Repository) -> Base:
     """The commit that clones of the project begin with. Raises Refused (bad_definition) where there can be none."""
     try:
         return await repository.base()
     except Refused as refused:
         raise unusable_on_nodes(refused) from refused
-
-
-async def author_at(home: HomeBranch, view: View, agent: str) -> Author:
-    """In whose name ``agent`` commits. Raises Refused."""
-    manner = await home.git.manner(home.directory)
-    return await author_of(home.git, view, agent, (manner.name, manner.email))
 
 
 LOST: Final = "refs/agent-worker/lost"
@@ -133,8 +118,8 @@ class NodeSync:
         ``live``: its agent may be working there.
         """
         home, clone, notes = self._home, self._clone, list[str]()
-        async with view_of(home) as view:
-            author = await author_at(home, view, self._agent)
+        async with home.git.view(home.directory) as view:
+            author = await self._author(view)
             head: str | None = None
             there = (await clone.look()).there
             if there:
@@ -154,7 +139,7 @@ class NodeSync:
             if head != tip and tip not in known:
                 async with home.git.folder() as folder:
                     pack, shallow = Path(folder, "pack"), trio.Path(view.folder, "shallow")
-                    await pack_commits(home.git, view, tip, known, pack)
+                    await write_pack(home.git, view, tip, known, pack, "--thin")
                     await clone.take(pack, await shallow.read_bytes() if await shallow.exists() else b"")
             if head != tip:
                 await clone.check_out(tip, head)
@@ -166,14 +151,14 @@ class NodeSync:
         ``message`` is said of what is committed by that. ``live``: its agent may be working there.
         """
         home, clone = self._home, self._clone
-        async with view_of(home) as view:
+        async with home.git.view(home.directory) as view:
             tip = await home.tip(view)
             if not live:
                 await clone.unlock()
             head = await clone.head()
             if head is None:
                 raise failed(f"the branch {home.tree.branch} is gone on {self._node}", f"see {clone.view.top} there")
-            made = await clone.commit(head, message or self._message, await author_at(home, view, self._agent))
+            made = await clone.commit(head, message or self._message, await self._author(view))
             if made != tip:
                 await self._fetch(view, made, tip)
                 if not await is_ancestor(home.git, view, tip, made):
@@ -190,19 +175,23 @@ class NodeSync:
         Raises Refused, and then it stays; SpawnTransient.
         """
         home, clone, notes = self._home, self._clone, list[str]()
-        async with view_of(home) as view:
+        async with home.git.view(home.directory) as view:
             made = ""
             if not (await clone.look()).there:
                 raise failed("it is no git repository any more", f"see {clone.place} on {self._node}")
             await clone.unlock()
             head = await clone.head()
             if head is not None:
-                made = await clone.commit(head, self._message, await author_at(home, view, self._agent))
+                made = await clone.commit(head, self._message, await self._author(view))
                 if not await self._held(view, made):
                     await self._fetch(view, made, home.tree.base)
                     await self._keep(view, made, notes)
             await clone.remove()
         return Synced(made, tuple(notes))
+
+    async def _author(self, view: View) -> Author:
+        home = self._home
+        return await author_of(home.git, view, self._agent, await home.git.manner(home.directory))
 
     async def _held(self, view: View, made: str) -> bool:
         if not await has_commit(self._home.git, view, made):
@@ -240,7 +229,7 @@ class NodeSync:
         here = await self._known(view, [await clone.here()])
         async with home.git.folder() as folder:
             pack = Path(folder, "pack")
-            await clone.send_back(made, here, pack)
+            await write_pack(clone.git, clone.view, made, here, pack, "--thin")
             await take_commits(home.git, view, made, [tip, home.tree.base], pack)
 
     async def _known(self, view: View, claimed: Sequence[str | None]) -> list[str]:

@@ -21,7 +21,6 @@ from kernel.git.clone import (
     clone_of,
     has_clone,
     make_clone,
-    objects_behind,
     remove_clone,
     shared_objects,
     unmerged,
@@ -37,7 +36,8 @@ from kernel.git.directory import (
     linked_trees,
     unlink_tree,
 )
-from kernel.git.project_git import ProjectGit, failed, unusable
+from kernel.git.exchange import objects_behind
+from kernel.git.runner import ProjectGit, failed, unusable
 from kernel.git.tree_commits import WritableTree
 from kernel.git.view import Manner, View
 from kernel.procs.launcher import Launcher
@@ -112,11 +112,10 @@ class Repository:
         directory = await self._directory()
         folder = folder_in(self._root, directory)
         async with self.git.view(directory) as view:
-            head = await self.git.run(view, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-            if not head.ok:
+            commit = await self.git.commit_of(view, "HEAD")
+            if commit is None:
                 why = f"the repository at {self._root} has no commit yet"
                 raise unusable(NoRepository(why, "git add, and commit"))
-            commit = head.stdout.decode("ascii", "replace").strip()
             if folder and not (await self.git.run(view, "cat-file", "-e", f"{commit}:{folder}")).ok:
                 why = f"{folder} is not in the repository that {self._root} is in"
                 raise unusable(NoRepository(why, "commit it, or git init here"))
@@ -139,7 +138,7 @@ class Repository:
             # The commit of its branch, which is made unless it is there.
             if tree.state in _OURS:  # nobody else knows the name yet: who locked it was one of us, and is dead
                 await trio.Path(f"{tree.repository}/refs/heads/{tree.branch}.lock").unlink(missing_ok=True)
-            tip = await self._tip(tree, view)
+            tip = await self.git.commit_of(view, f"refs/heads/{tree.branch}")
             if tip is None:
                 await self.git.said(view, "update-ref", f"refs/heads/{tree.branch}", tree.base, "")  # only if it is new
             elif tree.state == "planned" and tip != tree.base:
@@ -216,7 +215,7 @@ class Repository:
                     raise
                 # It was removed meanwhile, with nothing in it that had not come back.
         async with self.git.view(_refs(tree)) as view:
-            return await self._tip(tree, view)
+            return await self.git.commit_of(view, f"refs/heads/{tree.branch}")
 
     async def losses(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
         """The work that would be lost with ``tree``, in words; None: nothing.
@@ -234,7 +233,11 @@ class Repository:
                 return "submodules are in it, which may have work of their own"
             known = ("--not", tree.base, OTHERS, "--branches", "--remotes", "--tags")
             kept = await self.git.said(view, "for-each-ref", "--format=%(refname)", left_refs(tree))
-            tips = ("HEAD", (await self._tip(tree, view)) or "HEAD", *os.fsdecode(kept).split())
+            tips = (
+                "HEAD",
+                (await self.git.commit_of(view, f"refs/heads/{tree.branch}")) or "HEAD",
+                *os.fsdecode(kept).split(),
+            )
             count = int(await self.git.said(view, "rev-list", "--count", *tips, *known))
             if not count and box is not None:
                 count = await unmerged(self.git, tree, view, box)
@@ -256,7 +259,7 @@ class Repository:
                     raise failed(f"{tree.path} contains modified or untracked files", "commit them, or move them away")
         await trio.to_thread.run_sync(_discard, tree)
         async with self.git.view(_refs(tree)) as view:
-            tip = await self._tip(tree, view)
+            tip = await self.git.commit_of(view, f"refs/heads/{tree.branch}")
             if tip is not None and await self._may_go(tree, tip, view, force=force):
                 await self.git.said(view, "update-ref", "-d", f"refs/heads/{tree.branch}", tip)
             left = await self.git.said(view, "for-each-ref", "--format=delete %(refname)", left_refs(tree))
@@ -327,11 +330,6 @@ class Repository:
             own = ("rev-list", "--count", tip, "--not", tree.base, OTHERS)
             return (await self.git.said(view, *own, "--branches", "--remotes", "--tags")).strip() == b"0"
         return False
-
-    async def _tip(self, tree: Worktree, view: View) -> str | None:
-        words = ("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
-        found = await self.git.run(view, *words)
-        return found.stdout.decode("ascii", "replace").strip() if found.ok else None
 
 
 def unlock(tree: Worktree) -> None:

@@ -13,15 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import trio
 
-from kernel.git.clone import COMMIT, clone_of
-from kernel.git.project_git import ProjectGit, failed
-from kernel.git.view import INDEX_BYTES, View
-from kernel.procs.command import CommandResult
+from kernel.git.clone import clone_of
+from kernel.git.runner import COMMIT, Git, ProjectGit, failed
+from kernel.git.view import INDEX_BYTES, Manner, View
 from kernel.source.safe_paths import copy_path
 from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
@@ -34,22 +33,6 @@ _SLASH: Final = ord("/")
 _OLD_GIT: Final = 129
 """What git exits with where it does not know an option."""
 _NO_OBJECTS: Final[Mapping[str, str]] = MappingProxyType({})
-
-
-class RunsGit(Protocol):
-    """Runs git over a view: here (ProjectGit), or on a node."""
-
-    async def run(
-        self, view: View, *words: str, variables: Mapping[str, str] | None = None, given: bytes | Path = b""
-    ) -> CommandResult:
-        """A run that may as well say no. Raises Refused where there is no git, SpawnTransient."""
-        ...
-
-    async def said(
-        self, view: View, *words: str, variables: Mapping[str, str] | None = None, given: bytes | Path = b""
-    ) -> bytes:
-        """The output of git. Raises Refused (setup_failed, or as ``run``), SpawnTransient."""
-        ...
 
 
 class WritableTree(msgspec.Struct, frozen=True):
@@ -86,10 +69,10 @@ class Author(msgspec.Struct, frozen=True):
         }
 
 
-async def author_of(git: RunsGit, view: View, agent: str, own: tuple[str, str]) -> Author:
-    """The user as git knows them: ``own`` (name, email) of the repository, else of their configuration."""
+async def author_of(git: Git, view: View, agent: str, manner: Manner) -> Author:
+    """The user as git knows them: of the repository, which has ``manner``, else of their configuration."""
     found: list[str] = []
-    for key, value in zip(("user.name", "user.email"), own, strict=True):
+    for key, value in (("user.name", manner.name), ("user.email", manner.email)):
         asked = value or (await git.run(view, "config", "--get", key)).stdout.decode("utf-8", "replace")
         found.append(" ".join(asked.split()).strip("<>"))
     name, email = found
@@ -110,7 +93,7 @@ async def head_of(git: ProjectGit, writable: WritableTree) -> str:
     return await commit_at(git, writable.view, writable.branch)
 
 
-async def commit_at(git: RunsGit, view: View, name: str) -> str:
+async def commit_at(git: Git, view: View, name: str) -> str:
     """The commit that ``name`` stands for. Raises Refused (setup_failed)."""
     said = await git.said(view, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
     commit = said.decode("ascii", "replace").strip()
@@ -119,19 +102,19 @@ async def commit_at(git: RunsGit, view: View, name: str) -> str:
     return commit
 
 
-async def count(git: RunsGit, view: View, tip: str, *without: str) -> int:
+async def count(git: Git, view: View, tip: str, *without: str) -> int:
     """The number of commits that ``tip`` has and ``without`` have not."""
     return int(await git.said(view, "rev-list", "--count", tip, "--not", *without))
 
 
-async def changed_files(git: RunsGit, view: View) -> tuple[str, ...]:
+async def changed_files(git: Git, view: View) -> tuple[str, ...]:
     """The files that are not as they were committed, new ones included; what git ignores does not count."""
     words = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty", "--untracked-files=all")
     rows = (await git.said(view, *words)).split(b"\0")
     return tuple(os.fsdecode(row[3:]) for row in rows if len(row) > 3)
 
 
-async def stage(git: RunsGit, writable: WritableTree) -> str:
+async def stage(git: Git, writable: WritableTree) -> str:
     """Put the files as they are into the tree's index. Returns the tree object. Raises Refused where files conflict.
 
     Left out: what git ignores, submodules, and folders that are repositories of their own.
@@ -231,7 +214,7 @@ def named(files: Sequence[str]) -> str:
 
 
 async def commit_staged(
-    git: RunsGit, writable: WritableTree, tree: str, parents: Sequence[str], message: str, author: Author
+    git: Git, writable: WritableTree, tree: str, parents: Sequence[str], message: str, author: Author
 ) -> str:
     """Make a commit of the tree object ``tree``; no branch moves. Returns it. Raises Refused (setup_failed)."""
     words = ("commit-tree", tree, *(word for parent in parents for word in ("-p", parent)))

@@ -18,7 +18,7 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.git.directory import GitDirectory, NoRepository, branch_in, find_git_directory, folder_in
-from kernel.git.project_git import ProjectGit, failed, unusable, unusable_for
+from kernel.git.runner import ProjectGit, failed, unusable, unusable_for
 from kernel.git.tree_commits import Author, WritableTree, commit_all
 from kernel.git.view import View, copy_settings, format_sections, section
 from kernel.inspect.programs import open_launcher

@@ -15,12 +15,10 @@ import msgspec
 import trio
 
 from kernel.procs.attempt_dir import DirectoryPool
-from kernel.procs.descriptors import under_first_limit
 from kernel.procs.handle import Handle
-from kernel.procs.keeper_link import KeeperLink
-from kernel.procs.spawn import spawn_keeper
-from kernel.procs.spec import KeeperLost, PipeEnds, Spec
-from kernel.procs.warm import KeeperPool, StandbyWorker
+from kernel.procs.keeper_link import KeeperLink, KeeperPool
+from kernel.procs.spawn import StandbyWorker, spawn_keeper
+from kernel.procs.spec import KeeperLost, PipeEnds, Spec, under_first_limit
 from protocol.ipc import Fork, Ping, Pong, Preloaded, Retire, ZygoteReport
 from protocol.ndjson import FrameReader, encode
 

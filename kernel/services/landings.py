@@ -30,8 +30,8 @@ from kernel.git.checkout_move import (
 from kernel.git.directory import GitDirectory
 from kernel.git.file_exchange import recorded, release
 from kernel.git.merging import Added, Conflict, Merging, NotMoved, Side, Wanted, merging_in
-from kernel.git.project_git import ProjectGit
 from kernel.git.repository import Repository
+from kernel.git.runner import ProjectGit
 from kernel.policy.landing import TOGETHER, TRIES, limit_after, settle, tightest, together
 from kernel.policy.tasks import claim_on
 from kernel.procs.launcher import Launcher

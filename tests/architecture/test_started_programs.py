@@ -68,7 +68,7 @@ PROGRAMS: Final[dict[str, Control]] = {
     # Who calls them.
     "kernel/git/runner.py::GitCommand.run run_command": Control(
         "VARIABLES and an allowlist",
-        "a view of ours (project_git), or an empty folder",
+        "a view of ours, or an empty folder",
         "GitCommand.seconds, told where it is over",
         "SETTINGS by GIT_CONFIG_COUNT; the repository's is not read",
     ),

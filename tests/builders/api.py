@@ -44,8 +44,7 @@ from kernel.policy.metrics import Durations
 from kernel.policy.node_states import NodeState
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import ExecLauncher
-from kernel.procs.peer import Wire, caller
-from kernel.procs.procfs import ProcessId
+from kernel.procs.procfs import AcceptedConnection, ProcessId, caller
 from kernel.rule.evaluate import InstalledRules
 from kernel.services.embeddings import EmbeddingClient, EmbeddingProcess
 from kernel.services.guard import ANSWER_SECONDS, WAKING, MemoryGuard, Souls
@@ -262,7 +261,7 @@ class ServedKernel:
         for event in self.awaited:
             await event.wait()
 
-    async def calling(self, wire: Wire, cookie: str) -> bytes | None:
+    async def calling(self, wire: AcceptedConnection, cookie: str) -> bytes | None:
         if cookie != COOKIE:
             return None
         process = await trio.to_thread.run_sync(caller, wire, self.trees.keys(), os.getpid())

@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from kernel.procs.descriptors import raise_limit
 from kernel.procs.node.fence import Guard
 from kernel.procs.node.folder import FolderRefused, of_this_machine, open_log, prepare_folder
+from kernel.procs.spec import raise_limit
 from protocol.node import LeaseTimes, decode_join_word
 
 logger = logging.getLogger(__name__)

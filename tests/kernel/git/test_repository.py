@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kernel.git.project_git import ProjectGit, uncommitted
 from kernel.git.repository import INCLUDE, Changed, Repository
+from kernel.git.runner import ProjectGit, uncommitted
 from kernel.git.view import View
 from kernel.store.transitions.worktrees import Worktree
 from kernel.workflows.setup import copy_included

@@ -11,7 +11,7 @@ import pytest
 
 from kernel.git import merging as landing
 from kernel.git.merging import Added, Conflict, Merging, Wanted, merging_in
-from kernel.git.project_git import ProjectGit
+from kernel.git.runner import ProjectGit
 from kernel.git.view import View
 from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
