@@ -21,6 +21,7 @@ from kernel.git.clone import (
     clone_of,
     has_clone,
     make_clone,
+    objects_behind,
     remove_clone,
     shared_objects,
     unmerged,
@@ -36,10 +37,9 @@ from kernel.git.directory import (
     linked_trees,
     unlink_tree,
 )
-from kernel.git.exchange import objects_behind
 from kernel.git.runner import ProjectGit, failed, unusable
 from kernel.git.tree_commits import WritableTree
-from kernel.git.view import Manner, View
+from kernel.git.view import GitView, Manner
 from kernel.procs.launcher import Launcher
 from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
@@ -61,7 +61,7 @@ OTHERS: Final = "--exclude=awk/*"
 """Branches of agents: what only colleagues have besides has not landed, and each of them could go by the others."""
 
 
-class Base(msgspec.Struct, frozen=True):
+class TreeBase(msgspec.Struct, frozen=True):
     """The start of working trees: a commit, the repository, and the project's place in it ("": its top).
 
     ``changed`` files are not as they are in that commit: what was done to them stays behind.
@@ -75,7 +75,7 @@ class Base(msgspec.Struct, frozen=True):
     """The branch that is checked out; "": none."""
 
 
-class Changed(msgspec.Struct, frozen=True):
+class ChangedFile(msgspec.Struct, frozen=True):
     """One file that is not as it was; of a binary one lines are not counted."""
 
     path: str
@@ -83,10 +83,10 @@ class Changed(msgspec.Struct, frozen=True):
     deleted: int
 
 
-class Changes(msgspec.Struct, frozen=True):
+class TreeChanges(msgspec.Struct, frozen=True):
     """All that was done in a tree since its base, committed or not. ``commits`` are (hash, subject), newest first."""
 
-    files: tuple[Changed, ...]
+    files: tuple[ChangedFile, ...]
     commits: tuple[tuple[str, str], ...]
     patch: str = ""
     truncated: bool = False
@@ -107,7 +107,7 @@ class Repository:
         self._turns: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
         """By branch: it comes back, and is written to, once at a time."""
 
-    async def base(self) -> Base:
+    async def base(self) -> TreeBase:
         """The start of trees that are made now. Raises Refused (bad_definition) where none can be made."""
         directory = await self._directory()
         folder = folder_in(self._root, directory)
@@ -120,7 +120,7 @@ class Repository:
                 why = f"{folder} is not in the repository that {self._root} is in"
                 raise unusable(NoRepository(why, "commit it, or git init here"))
             status = await self.git.said(view, *_STATUS, "--untracked-files=no")
-        return Base(commit, directory.common, folder, status.count(b"\0"), branch_in(directory.own))
+        return TreeBase(commit, directory.common, folder, status.count(b"\0"), branch_in(directory.own))
 
     async def branches(self) -> frozenset[str]:
         """The full names of all branches that could be in our way."""
@@ -182,7 +182,7 @@ class Repository:
             ignored = set((await self.git.said(view, *words, "--exclude-standard", cwd=self._root)).split(b"\0"))
         return tuple(os.fsdecode(path) for path in named.split(b"\0") if path and path in ignored)
 
-    async def changes(self, tree: Worktree, *, box: Sandbox | None = None, patch: bool = False) -> Changes:
+    async def changes(self, tree: Worktree, *, box: Sandbox | None = None, patch: bool = False) -> TreeChanges:
         """The changes in ``tree``, new files included. Changes nothing there. Raises Refused (setup_failed)."""
         async with self.over(tree, box) as (view, inside):
             await self._add_new(inside)
@@ -196,10 +196,10 @@ class Repository:
             shown = ("log", "-z", "--format=%H%x09%s", f"--max-count={COMMITS}", f"{tree.base}..HEAD")
             log = await self.git.said(view, *shown)
         counted = (os.fsdecode(row).split("\t", 2) for row in numbers.split(b"\0") if row)
-        files = tuple(Changed(row[2], _count(row[0]), _count(row[1])) for row in counted if len(row) == 3)
+        files = tuple(ChangedFile(row[2], _count(row[0]), _count(row[1])) for row in counted if len(row) == 3)
         logged = (row.decode("utf-8", "replace").partition("\t") for row in log.split(b"\0") if row)
         commits = tuple((commit, subject) for commit, _tab, subject in logged)
-        return Changes(files, commits, text.decode("utf-8", "replace"), truncated)
+        return TreeChanges(files, commits, text.decode("utf-8", "replace"), truncated)
 
     async def tip(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
         """The commit that its branch is at, once that of a confined agent has come back; None: it is gone.
@@ -270,7 +270,7 @@ class Repository:
                 folder.rmdir()
 
     @asynccontextmanager
-    async def over(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[View, View]]:
+    async def over(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[GitView, GitView]]:
         """A view of ``tree`` as everybody sees it, and one for git that reads its files: in ``box`` if there is one."""
         async with self.git.view(_outside(tree)) as view:
             if box is None:
@@ -283,7 +283,7 @@ class Repository:
                 yield view, inside
 
     @asynccontextmanager
-    async def writable(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[View, WritableTree]]:
+    async def writable(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[GitView, WritableTree]]:
         """A view of ``tree`` as everybody sees it, and a way to write to it. A confined one comes back after the block.
 
         Raises Refused.
@@ -294,7 +294,7 @@ class Repository:
                 yield view, WritableTree(tree, view, f"{tree.git_dir}/index", objects)
                 return
             await bring_back(self.git, tree, view, box)
-            yield view, WritableTree(tree, View(clone_of(tree), tree.path, box))
+            yield view, WritableTree(tree, GitView(clone_of(tree), tree.path, box))
             await bring_back(self.git, tree, view, box)
 
     async def manner(self, tree: Worktree) -> Manner:
@@ -308,7 +308,7 @@ class Repository:
             text = f"{self._root} is no working tree of a git repository ({error})"
             raise unusable(NoRepository(text, error.hint)) from error
 
-    async def _add_new(self, view: View) -> None:
+    async def _add_new(self, view: GitView) -> None:
         """Have new files in the index of the view, so that a diff shows them."""
         listed = await self.git.said(view, "ls-files", "-z", "--others", "--exclude-standard")
         files = b"".join(name + b"\0" for name in listed.split(b"\0") if name and not name.endswith(b"/"))
@@ -318,11 +318,11 @@ class Repository:
             words = ("add", "--intent-to-add", f"--pathspec-from-file={names}", "--pathspec-file-nul")
             await self.git.said(view, *words)
 
-    async def _unclean(self, tree: Worktree, view: View) -> int:
+    async def _unclean(self, tree: Worktree, view: GitView) -> int:
         entries = (await self.git.said(view, *_STATUS, "--untracked-files=normal")).split(b"\0")
         return sum(1 for one in entries if one and (tree.state != "removing" or one[:2] != b" D"))
 
-    async def _may_go(self, tree: Worktree, tip: str, view: View, *, force: bool) -> bool:
+    async def _may_go(self, tree: Worktree, tip: str, view: GitView, *, force: bool) -> bool:
         with suppress(Refused):
             await trio.to_thread.run_sync(_check_free, tree)
             if force:

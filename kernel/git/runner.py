@@ -26,8 +26,8 @@ from kernel.agents.environment import worker_environment
 from kernel.git.directory import GitDirectory, NoRepository, find_git_directory
 from kernel.git.view import (
     ConfigFile,
+    GitView,
     Manner,
-    View,
     config_files,
     filter_sections,
     free_locks,
@@ -182,7 +182,7 @@ class Git:
 
     async def run(
         self,
-        view: View,
+        view: GitView,
         *words: str,
         cwd: str | None = None,
         settings: tuple[Setting, ...] = (),
@@ -219,7 +219,7 @@ class Git:
 
     async def said(
         self,
-        view: View,
+        view: GitView,
         *words: str,
         cwd: str | None = None,
         settings: tuple[Setting, ...] = (),
@@ -232,17 +232,17 @@ class Git:
             raise failed(f"git {words[0]} failed{self.where}: {self.why(result)}", self.hint)
         return result.stdout
 
-    async def commit_of(self, view: View, name: str) -> str | None:
+    async def commit_of(self, view: GitView, name: str) -> str | None:
         """The commit that ``name`` stands for; None: there is none. Raises as ``run``."""
         found = await self.run(view, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         commit = found.stdout.decode("ascii", "replace").strip()
         return commit if found.ok and COMMIT.fullmatch(commit) else None
 
-    def seconds_over(self, view: View) -> float:
+    def seconds_over(self, view: GitView) -> float:
         """Return how long a git may take over ``view``."""
         return SECONDS
 
-    def free_locks(self, view: View, words: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
+    def free_locks(self, view: GitView, words: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
         """The locks that a git takes as it writes and nobody else has; none where the files are another machine's."""
         return ()
 
@@ -265,15 +265,15 @@ class ProjectGit(Git):
         self._swept = False
 
     @asynccontextmanager
-    async def view(self, directory: GitDirectory) -> AsyncGenerator[View]:
+    async def view(self, directory: GitDirectory) -> AsyncGenerator[GitView]:
         """A view of ``directory``, which goes with the block. Raises Refused (bad_definition)."""
         async with self.folder() as folder:
             yield await self._made(directory, partial(make_view, f"{folder}/git", directory))
 
     @asynccontextmanager
     async def closed_view(
-        self, directory: GitDirectory, seen: View, *, tip: str, objects: tuple[str, ...], sandbox: Sandbox
-    ) -> AsyncGenerator[View]:
+        self, directory: GitDirectory, seen: GitView, *, tip: str, objects: tuple[str, ...], sandbox: Sandbox
+    ) -> AsyncGenerator[GitView]:
         """As ``seen``, a view of ``directory``, for git in ``sandbox``. Raises Refused (bad_definition)."""
         async with self.folder() as folder:
             box = with_folder(sandbox, folder)
@@ -297,18 +297,18 @@ class ProjectGit(Git):
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(partial(shutil.rmtree, path, ignore_errors=True))
 
-    async def _made(self, directory: GitDirectory, make: Callable[[Manner], View]) -> View:
+    async def _made(self, directory: GitDirectory, make: Callable[[Manner], GitView]) -> GitView:
         manner = await self.manner(directory)
         try:
             return await trio.to_thread.run_sync(make, manner)
         except (OSError, NoRepository) as error:
             raise unusable(error) from error
 
-    def seconds_over(self, view: View) -> float:
+    def seconds_over(self, view: GitView) -> float:
         """See Git. In a sandbox it is less: there a file can be a pipe."""
         return SECONDS if view.sandbox is None else CONFINED_SECONDS
 
-    def free_locks(self, view: View, words: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
+    def free_locks(self, view: GitView, words: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
         """See Git."""
         return free_locks(view, words, variables)
 
@@ -318,7 +318,7 @@ class ProjectGit(Git):
             return f"it took more than {SECONDS:g} s ({CONFINED_SECONDS:g} s in a sandbox); is a file a pipe?"
         return super().why(result)
 
-    async def filters(self, view: View) -> tuple[Setting, ...]:
+    async def filters(self, view: GitView) -> tuple[Setting, ...]:
         """The user's own filters, from their configuration and the system's."""
         found = await self.run(view, "config", "-z", "--get-regexp", r"^filter\.")
         rows = (row.partition("\n") for row in found.stdout.decode("utf-8", "surrogateescape").split("\0") if row)
@@ -334,7 +334,7 @@ class ProjectGit(Git):
                 known = self._read.get(file)
                 if known is None:
                     words = ("config", "--file", file.path, "--no-includes", "-z", "--list")
-                    printed = (await self.said(View("/dev/null", "/"), *words)).decode("utf-8", "surrogateescape")
+                    printed = (await self.said(GitView("/dev/null", "/"), *words)).decode("utf-8", "surrogateescape")
                     rows = (row.partition("\n") for row in printed.split("\0") if row)
                     known = {key: value for key, _, value in rows}
                 read[file] = known
@@ -357,11 +357,6 @@ def unusable(error: NoRepository | OSError) -> Refused:
     """There can be no working trees."""
     hint = error.hint if isinstance(error, NoRepository) else "see what is there"
     return Refused("bad_definition", f"{_UNUSABLE}{error}", hint)
-
-
-def unusable_on_nodes(refused: Refused) -> Refused:
-    """There can be no clones on nodes either."""
-    return unusable_for("an agent that works on a node (needs.labels) works in a clone of the project's git", refused)
 
 
 def unusable_for(what: str, refused: Refused) -> Refused:

@@ -8,7 +8,7 @@ import apsw
 import msgspec
 import trio
 
-from kernel.git.node_sync import clone_base
+from kernel.git.branches import clone_base
 from kernel.git.runner import uncommitted
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, Operation, ToolFront, Wait, operation

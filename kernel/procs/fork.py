@@ -172,11 +172,11 @@ class Zygote(msgspec.Struct, eq=False):
 async def start_zygote(modules: frozenset[str], environ: Mapping[str, str]) -> Zygote:
     """Start a zygote that loads ``modules``. It is not waited for. ``environ`` is what its workers will have."""
     ours, theirs = socket.socketpair()
-    argv = [sys.executable, "-I", "-u", "-m", "worker.zygote", "--control-fd", str(theirs.fileno())]
+    argv = [sys.executable, "-I", "-u", "-m", "worker", "--zygote", str(theirs.fileno()), ",".join(sorted(modules))]
     try:
         with theirs:
             process = await trio.lowlevel.open_process(
-                under_first_limit([*argv, "--preload", ",".join(sorted(modules))]),
+                under_first_limit(argv),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),

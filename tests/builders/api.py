@@ -19,7 +19,7 @@ from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.api.server import serve
-from kernel.git.branches import Standing, TakeMode, Tip
+from kernel.git.branches import BranchStatus, TakeMode, Tip
 from kernel.git.repository import Repository
 from kernel.operations.context import (
     AttemptActivity,
@@ -117,7 +117,7 @@ class NoHomes:
 class NoTreeWork:
     """Nobody has a working tree."""
 
-    async def standing(self, identity: Identity) -> tuple[Worktree, Standing]:
+    async def standing(self, identity: Identity) -> tuple[Worktree, BranchStatus]:
         raise Refused("not_found", f"{identity.name} has no working tree")
 
     async def commit(self, identity: Identity, message: str) -> tuple[Worktree, Tip]:

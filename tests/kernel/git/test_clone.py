@@ -134,7 +134,7 @@ EVIL = {
 
 
 async def test_a_large_pack_of_a_confined_agent_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernel.git.exchange._LOOSE", 0)  # as if every pack had 100 objects
+    monkeypatch.setattr("kernel.git.clone._LOOSE", 0)  # as if every pack had 100 objects
     async with launched(tmp_path) as launcher:
         one = await confined_in(tmp_path / "one", launcher)
         one.do(EVIL["a folder .git"])

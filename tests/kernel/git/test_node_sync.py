@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from kernel.git import exchange as foreign_commits
+from kernel.git import clone as foreign_commits
 from kernel.git.node_sync import LOST, NodeSync
 from kernel.git.repository import Repository
 from kernel.procs.handle import Handle
@@ -132,7 +132,7 @@ def write_object(g: Ground, raw: bytes) -> str:
 
 @pytest.mark.promise("P89")
 async def test_a_large_thin_pack_of_a_node_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernel.git.exchange._LOOSE", 0)  # as if every pack had 100 objects
+    monkeypatch.setattr("kernel.git.clone._LOOSE", 0)  # as if every pack had 100 objects
     async with ground(tmp_path) as g:
         g.project.write("long.txt", "".join(f"line {number}\n" for number in range(2000)), g.tree)
         g.project.commit(g.tree)
