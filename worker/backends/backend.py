@@ -127,7 +127,7 @@ class DaemonConnected(msgspec.Struct, frozen=True):
     """It is connected to Daemon MCP."""
 
 
-class Hopeless(msgspec.Struct, frozen=True):
+class EndEarly(msgspec.Struct, frozen=True):
     """It would not end by itself for long (a wrong key is retried for minutes): it is to be ended, for this reason."""
 
     why: Failed
@@ -175,7 +175,7 @@ Event = (
     | ToolEnded
     | SubagentUsage
     | DaemonConnected
-    | Hopeless
+    | EndEarly
     | BackingOff
     | LastEvent
     | Say

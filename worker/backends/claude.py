@@ -210,7 +210,7 @@ class Claude:
                     why = Failed(
                         "auth", f"{TITLE}: the key was refused", http_status=found.error_status, code=found.error
                     )
-                    retry = backend.Hopeless(why)
+                    retry = backend.EndEarly(why)
                 else:
                     retry = backend.ActivityChanged("waiting to ask the model again")
                 return (retry,)

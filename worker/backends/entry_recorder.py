@@ -151,7 +151,7 @@ class EntryRecorder:
                     self.over = True
                 case backend.BackingOff():
                     self.pauses = event
-                case backend.Hopeless(why=why):
+                case backend.EndEarly(why=why):
                     raise why
                 case backend.Say() | backend.PermissionNeeded() | backend.Parting():
                     raise AssertionError("what goes to the program is taken before anything is told")

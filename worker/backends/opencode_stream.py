@@ -173,7 +173,7 @@ def retried(line: bytes) -> Iterable[backend.Event] | None:
         return None
     if found["told"] == _UNSERVED:
         return (
-            backend.Hopeless(
+            backend.EndEarly(
                 backend.unserved(TITLE, (found["server"] or b"").decode("utf-8", "replace"), "it did not start")
             ),
         )

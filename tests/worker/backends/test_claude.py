@@ -20,7 +20,7 @@ from tests.worker.backends.subjects_programs import CLAUDE
 from worker.backends.backend import (
     ActivityChanged,
     BackendJob,
-    Hopeless,
+    EndEarly,
     ProgramExit,
     ReplyEnded,
     SessionStarted,
@@ -197,7 +197,7 @@ def test_neither_the_result_nor_the_exit_is_success_alone(tmp_path: Path) -> Non
 def test_a_key_that_is_refused_is_not_tried_for_minutes(tmp_path: Path) -> None:
     refused = {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "authentication_failed"}
     (event,) = heard(Claude(job(tmp_path)), refused)
-    assert isinstance(event, Hopeless) and event.why.cause == "auth"
+    assert isinstance(event, EndEarly) and event.why.cause == "auth"
 
 
 @pytest.mark.promise("P14", "P18")
