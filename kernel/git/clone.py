@@ -227,9 +227,8 @@ def attributes_fault(path: str, text: bytes, before: Sequence[bytes]) -> str | N
     for line in (one.strip(_SPACES) for one in text.split(b"\n")):
         if line in known or line.startswith(b"#"):
             continue
-        # Behind a pattern in quotes there need be no space: then nothing is taken for the pattern.
-        words = _WORDS.split(line.decode("utf-8", "replace"))
-        for word in words[not line.startswith(b'"') :]:
+        # A pattern in quotes may have no space behind it: the first word is the empty one before the quotes.
+        for word in _WORDS.split(line.decode("utf-8", "replace"))[1:]:
             name, _, value = word.partition("=")
             if name == "filter" or (name == "merge" and value and value not in _DRIVERS):
                 return f"an attribute that has a program run over files: {_shown(path)}: {_shown(word)}"

@@ -22,8 +22,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.git.fetch import BadObjects, digest_of_files, files_of, parse_objects, read_files, write_files
-from kernel.git.fetch import FetchGit
+from kernel.git.fetch import BadObjects, FetchGit, digest_of_files, files_of, parse_objects, read_files, write_files
 from kernel.procs.launcher import Launcher
 from kernel.source.diagnostics import BadDefinition, Diagnostics, fail, suggest
 from kernel.source.files import FileMissing, inside, read_bytes, read_tree

@@ -76,7 +76,7 @@ async def test_a_kernel_is_refused_that_waited_while_a_later_one_was_served(tmp_
         nursery.start_soon(host.serve, theirs)
         await ours.send_all(pack(KernelHello(project="p1", term=5)))
         await trio.testing.wait_all_tasks_blocked()
-        Terms(tmp_path).keep(6)
+        TermFile(tmp_path).keep(6)
         assert lock is not None
         os.close(lock)
         said = b""
