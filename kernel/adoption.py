@@ -33,7 +33,7 @@ from protocol.version import VERSION
 logger = logging.getLogger(__name__)
 
 TRIAL_DATABASE: Final = "upgrade-trial.db"
-WORKERS: Final = ("worker.zygote", "worker.main")
+WORKERS: Final = ("worker.__main__", "worker.main")
 """They are no part of the kernel, and have to be there as well."""
 EX_CONFIG: Final = 78
 

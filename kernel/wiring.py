@@ -21,7 +21,7 @@ from kernel.boot.discovery_record import boot_id
 from kernel.boot.replacement import patience
 from kernel.foundation import Foundation, foundation_of
 from kernel.git.branches import Branches
-from kernel.git.project_git import ProjectGit
+from kernel.git.runner import ProjectGit
 from kernel.operations.context import (
     AttemptActivity,
     AttemptControl,
@@ -42,7 +42,7 @@ from kernel.operations.node_door import NodeDoor
 from kernel.operations.resource_usage import ResourceSampler
 from kernel.policy.scheduling import WorkerLimits
 from kernel.procs.command import VersionProbes
-from kernel.procs.peer import is_own_child
+from kernel.procs.procfs import is_own_child
 from kernel.services import landings, mirror, node_cleanup, recall, runs, telemetry, timers, webhooks, worktrees
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import Admission, BudgetEnforcer

@@ -1,24 +1,43 @@
-"""Ways into a worker: run directly on stdio, or as the keeper of one (``--keeper``, the exec launcher).
+"""Ways into a worker: run directly on stdio, as the keeper of one (the exec launcher), or as a zygote of keepers.
 
 The model SDKs take seconds to import, so nothing here touches them: ``worker.main`` is imported once it is needed.
+
+The zygote forks keepers from an interpreter that has everything loaded. Single-threaded, without durable state, it
+serves one control socket: a ``fork`` frame with four descriptors becomes a keeper, whose child becomes the worker.
+Being a subreaper it adopts what a killed keeper leaves behind, and kills it; other keepers' trees are not its business.
+It can be killed at any moment: keepers talk to the kernel themselves.
 """
 
 import os
+import select
+import signal
 import socket
 import sys
+import time
+import traceback
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from protocol.ipc import COOKIE_VARIABLE, Fork
-from worker import process_setup
-from worker.fork.child import take_frames
-from worker.process_setup import set_title
+from protocol.ipc import COOKIE_VARIABLE, Exited, Fork, Ping, Pong, Preloaded, Retire, ZygoteFrame
+from protocol.ndjson import FrameReader, encode
+from worker import process_tree
+from worker.fork import keeper
+from worker.fork.keeper import Work, errno_name, take_frames
+from worker.process_tree import ChildSignal, reap, receive_descriptors, set_title
 
 Converse = Callable[[int, int, str | None], int]
 KEEPER_FLAG: Final = "--keeper"
+ZYGOTE_FLAG: Final = "--zygote"
 _ORDER_LIMIT_BYTES: Final = 1024 * 1024
+GRACE_SECONDS: Final = 1.0
+"""After the kernel is gone: time for keepers to kill their trees, before this kills the keepers too."""
+
+_DESCRIPTORS: Final = 4
 
 
 def run_worker(cookie: str | None) -> int:
@@ -41,10 +60,8 @@ def _converse(receive: int, send: int, cookie: str | None) -> int:
 
 def run_keeper(lifeline_fd: int) -> int:
     """Be a keeper without a zygote: stdio is the child's, and the order is the first line on the lifeline."""
-    from worker.fork import keeper  # noqa: PLC0415  (a worker that is run directly has none)
-
     os.set_inheritable(lifeline_fd, False)
-    process_setup.ignore()
+    process_tree.ignore_signals()
     line = _first_line(lifeline_fd)
     if line is None:
         return 1
@@ -65,11 +82,148 @@ def _first_line(fd: int) -> bytes | None:
                 return None
 
 
+class KeeperZygote:
+    """The poll loop."""
+
+    def __init__(self, control: socket.socket, work: Work) -> None:
+        self._control = control
+        self._work = work
+        self._frames: FrameReader[ZygoteFrame] = FrameReader(ZygoteFrame)
+        self._descriptors: deque[list[int]] = deque()
+        self._keepers: set[int] = set()
+        self._child_signal = ChildSignal()
+        self._poll = select.poll()
+        self._poll.register(control.fileno(), select.POLLIN)
+        self._poll.register(self._child_signal.fd, select.POLLIN)
+        self._open = True
+        self._retired = False
+        self._orphans = False
+        self._spare_until: float | None = None
+
+    def serve(self) -> None:
+        """Fork and reap until the control socket has closed and no keeper is left."""
+        while self._open or self._keepers or self._orphans:
+            patience_ms: int | None
+            if self._orphans:
+                patience_ms = keeper.ROUND_MS
+            elif self._spare_until is None:
+                patience_ms = None
+            else:
+                patience_ms = max(keeper.ROUND_MS, int((self._spare_until - time.monotonic()) * 1000) + 1)
+            for fd, _event in self._poll.poll(patience_ms):
+                if fd == self._child_signal.fd:
+                    self._child_signal.drain()
+                else:
+                    self._listen()
+            self._bury()
+
+    def _bury(self) -> None:
+        """Reap what ended; kill what was left to us. A D-state process delays its own burial and nothing else."""
+        ended, _childless = reap()
+        overdue = self._spare_until is not None and time.monotonic() >= self._spare_until
+        lost_keeper = not self._keepers.isdisjoint(ended)
+        self._keepers.difference_update(ended)
+        if lost_keeper or self._orphans or overdue:
+            spare = frozenset[int]() if overdue else self._keepers
+            self._orphans = process_tree.signal_descendants(signal.SIGKILL, spare=spare) > 0
+
+    def _listen(self) -> None:
+        try:
+            chunk, descriptors, flags = receive_descriptors(self._control)
+        except OSError:
+            chunk, descriptors, flags = b"", [], 0
+        if descriptors or flags & socket.MSG_CTRUNC:
+            # Linux ends a read at each message that carries descriptors: one group, maybe cut, belongs to one frame.
+            self._descriptors.append(descriptors)
+        for frame in self._frames.feed(chunk):
+            match frame:
+                case Fork():
+                    fork_descriptors = self._descriptors.popleft() if self._descriptors else []
+                    try:
+                        if len(fork_descriptors) == _DESCRIPTORS:
+                            self._fork_keeper(frame, fork_descriptors)
+                    finally:
+                        for fd in fork_descriptors:
+                            os.close(fd)
+                case Retire():
+                    self._retired = True
+                case Ping():
+                    with suppress(OSError):
+                        self._control.sendall(encode(Pong(n=frame.n)))
+                case _:
+                    sys.stderr.write(f"zygote: unreadable frame: {frame.why}\n")
+        if not chunk:
+            self._open = False
+            self._poll.unregister(self._control.fileno())
+            if not self._retired:
+                self._spare_until = time.monotonic() + GRACE_SECONDS
+
+    def _fork_keeper(self, order: Fork, descriptors: list[int]) -> None:
+        stdin, stdout, stderr, lifeline = descriptors
+        try:
+            pid = os.fork()
+        except OSError as error:
+            why = f"{errno_name(error)}: fork"
+            with suppress(OSError):
+                os.write(lifeline, encode(Exited(failed=why)))
+            return
+        if pid:
+            self._keepers.add(pid)
+            return
+        # Leave the zygote behind. Never returns.
+        stdio = (stdin, stdout, stderr)
+        code = 70
+        try:
+            os.setsid()
+            os.close(self._control.detach())
+            self._child_signal.close()
+            keeper.run(order, lifeline, stdio, self._work)
+            code = 0
+        except BaseException:  # noqa: BLE001  (a bug in the keeper: its tree falls to the zygote, which kills it)
+            traceback.print_exc()
+        finally:
+            with suppress(Exception):
+                sys.stderr.flush()
+            os._exit(code)
+
+
+def _work() -> Work:
+    """``work`` with the worker's module at hand, if it could be loaded: to look for it copies 14 pages in each fork."""
+    loaded = sys.modules.get("worker.main")
+    return work if loaded is None else partial(work, converse=loaded.main)
+
+
+def run_zygote(control_fd: int, modules: str) -> int:
+    """Be a zygote with ``modules`` (``mock,anthropic``) loaded, and return its exit code."""
+    from worker.fork import preload  # noqa: PLC0415  (a worker without a zygote needs none)
+
+    process_tree.ignore_signals()
+    os.set_inheritable(control_fd, False)
+    os.chdir("/")
+    process_tree.become_subreaper()
+    set_title("zygote", modules)
+    control = socket.socket(fileno=control_fd)
+    preload.load(frozenset(filter(None, modules.split(","))))
+    set_title("zygote", modules)  # a rehearsal has called it a keeper
+    preload.freeze()
+    with suppress(OSError):
+        control.sendall(encode(Preloaded(pid=os.getpid(), modules=len(sys.modules))))
+    KeeperZygote(control, _work()).serve()
+    return 0
+
+
 def main() -> int:
-    """``python -I -u -m worker [--keeper FD]``."""
-    if sys.argv[1:2] == [KEEPER_FLAG]:
-        return run_keeper(int(sys.argv[2]))
-    return run_worker(os.environ.get(COOKIE_VARIABLE))
+    """``python -I -u -m worker [--keeper FD | --zygote FD MODULES]``.
+
+    Read without argparse: with what that imports every fork would have 30 mappings and 300 pages more to copy.
+    """
+    match sys.argv[1:]:
+        case [flag, fd] if flag == KEEPER_FLAG:
+            return run_keeper(int(fd))
+        case [flag, fd, modules] if flag == ZYGOTE_FLAG:
+            return run_zygote(int(fd), modules)
+        case _:
+            return run_worker(os.environ.get(COOKIE_VARIABLE))
 
 
 if __name__ == "__main__":

@@ -3,24 +3,37 @@
 Before a tool of the worker's own runs, the kernel is asked, or somebody it asks. Asking holds nothing up here: while
 nobody has decided the outcome is ``pending``, the work is put back, and the next attempt asks again by the same key.
 What an answer means is read here, what it is decided there.
+
+The loop asks, makes durable, runs, and makes durable again, until the work ends. Straight-line on purpose. What
+happened is in the conversation, what follows from it in ``conclude``; the loop keeps nothing else, so it may be cut
+anywhere and started again.
 """
 
+import time
 import traceback
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from protocol.ipc import Error, Result, Start, ToolCall
+import msgspec
+
+from protocol.errors import Cause
+from protocol.ipc import Entry, Error, Go, Limits, Result, Start, ToolCall, Yield
 from protocol.names import is_personal
 from protocol.tools import AUTH_REQUEST, ON_DEMAND
-from worker.conversation import Conversation
+from worker.conversation import Conversation, TooLarge
 from worker.daemon_mcp import DaemonMcp
-from worker.entry_limits import TooLarge
-from worker.io.base import WorkerIO
-from worker.kernel_link import Link, LinkLost, Stopped, secrets_of
-from worker.loop import run
-from worker.models.errors import Failed
-from worker.models.model import ListTools, Model
-from worker.tool import BuiltinTool, FileClaims, Outcome, Permission, ToolRunners, ToolSpec
+from worker.kernel_link import KernelLink, LinkLost, StopRequested, WorkerIO, secrets_of
+from worker.models.mock import SHELL, is_script
+from worker.models.model import Failed, ListTools, Model, StreamSink
+from worker.tool import BuiltinTool, Caller, FileClaims, Permission, ToolOutcome, ToolRunners, ToolSpec
+
+if TYPE_CHECKING:
+    from worker.subprocesses import Subprocesses
+
+_LONGEST_PART: Final = 0.95
+"""Of ``timeouts.tool``, how much a command may use up: then what it said so far is still its result."""
 
 
 class UnknownTool:
@@ -29,9 +42,9 @@ class UnknownTool:
     A person would read words that the model chose, of a call that nothing makes.
     """
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         """Refuse, and ask nobody."""
-        return Outcome(f"{name} is not for you to call: call the tool itself, it is asked about where needed", True)
+        return ToolOutcome(f"{name} is not for you to call: call the tool itself, it is asked about where needed", True)
 
 
 Connect = Callable[[Start, ListTools], Model]
@@ -39,7 +52,7 @@ Connect = Callable[[Start, ListTools], Model]
 
 
 async def attempt(
-    start: Start, link: Link, waits: WorkerIO, connect: Connect, own: Mapping[str, BuiltinTool]
+    start: Start, link: KernelLink, waits: WorkerIO, connect: Connect, own: Mapping[str, BuiltinTool]
 ) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it. ``own`` are the tools that are not the kernel's."""
     conversation: Conversation | None = None
@@ -50,7 +63,7 @@ async def attempt(
         reach = ToolAccess(start, waits, own, doubtful="" if begun is None else begun.pending_key)
         model = connect(start, reach.offered)
         try:
-            return await run(
+            return await run_loop(
                 conversation=conversation,
                 model=model,
                 hands=reach,
@@ -61,7 +74,7 @@ async def attempt(
         finally:
             await model.aclose()
             await reach.aclose()
-    except (LinkLost, Stopped):
+    except (LinkLost, StopRequested):
         return None
     except (Failed, TooLarge) as error:
         return error_frame(error, conversation)
@@ -92,7 +105,7 @@ class ToolAccess:
         theirs = (one for one in await self._connection().tools() if ON_DEMAND.get(one.name, "") in switched_on)
         return *theirs, *(tool.spec for tool in self._own.values() if tool.spec is not None)
 
-    async def run(self, call: ToolCall, key: str) -> Outcome:
+    async def run(self, call: ToolCall, key: str) -> ToolOutcome:
         """Run ``call``. Raises Failed."""
         if self._hands is None:
             kernel = self._connection()
@@ -132,3 +145,184 @@ def error_frame(error: Failed | TooLarge, conversation: Conversation | None) -> 
         partial=partial,
         fired=error.fired,
     )
+
+
+async def attempt_with_tools(
+    start: Start, link: KernelLink, waits: WorkerIO, *, connect: Connect, env: Mapping[str, str]
+) -> Result | Error | None:
+    """As ``attempt``, with what the start frame switches on. ``env`` is what programs see."""
+    from worker.subprocesses import Subprocesses  # noqa: PLC0415  (a worker that plays a script needs no event loop)
+
+    try:
+        programs = Subprocesses(start, env)
+        try:
+            async with _opened(start, programs, link) as own:
+                return await attempt(start, link, waits, connect, own)
+        finally:
+            await programs.end_left()
+    except Exception as error:  # noqa: BLE001  (as in ``attempt``, for what comes before and after it)
+        return crash_frame(error)
+
+
+@asynccontextmanager
+async def _opened(
+    start: Start, programs: "Subprocesses", link: KernelLink
+) -> AsyncGenerator[Mapping[str, BuiltinTool]]:
+    own = dict(_own_tools(start, programs))
+    if not start.mcp_servers:
+        yield own
+        return
+    servers = import_module("worker.mcp_servers")
+    with suppress(LinkLost):
+        await link.progress(f"starting {', '.join(start.mcp_servers)}"[:200])
+
+    async def tell(text: str) -> None:
+        with suppress(LinkLost):
+            await link.log("warning", text)
+
+    async with servers.running(start.mcp_servers, programs, tell) as running:
+        for server in running:
+            own |= servers.tools_of(server, start.idempotency_key, start.read_only)
+            if server.fault:
+                await tell(f"the MCP server {server.name} is not there: {server.fault}")
+        yield own
+
+
+def _own_tools(start: Start, programs: "Subprocesses") -> Iterator[tuple[str, BuiltinTool]]:
+    """Yield the tools that are switched on. Each worker imports what it is to have."""
+    key, seconds = start.idempotency_key, start.limits.tool_seconds
+    longest = seconds * _LONGEST_PART
+    if "bash" in start.tools:
+        from worker.tools.commands import bash  # noqa: PLC0415
+
+        yield "bash", bash(programs, idempotency_key=key, longest_seconds=longest)
+    if "files" in start.tools:
+        from worker.tools.confined_files import ConfinedDir  # noqa: PLC0415
+        from worker.tools.files import FILES  # noqa: PLC0415
+
+        closed = (*start.closed, *(start.sandbox.readable if start.sandbox else ()))
+        place, rules = ConfinedDir(start.cwd, start.hidden, closed), None
+        if start.nested_rules is not None:
+            from worker.tools.files import NestedRules  # noqa: PLC0415
+
+            # A conversation that is shown shortened has lost what it was told.
+            rules = NestedRules(place, start.nested_rules, () if start.compact else start.entries)
+        for tool in FILES:
+            yield tool.name, tool.on(place, rules)
+    if start.skills:
+        from worker.tools.skill import skill  # noqa: PLC0415
+
+        yield "skill", skill(start.skills)
+    if start.project_tools:
+        from worker.tools.commands import project_tool  # noqa: PLC0415
+
+        for name, own in start.project_tools.items():
+            yield name, project_tool(name, own, programs, idempotency_key=key, longest_seconds=longest)
+    if is_script(start):  # a script beside a real model is not played, and gives that no shell
+        from worker.tools.commands import Bash  # noqa: PLC0415
+
+        hand = Bash(programs, idempotency_key=key, longest_seconds=seconds, seconds=seconds)
+        yield SHELL, BuiltinTool(hand=hand)
+
+
+INCOMPLETE: Final[Mapping[str, Cause]] = {"max_tokens": "max_tokens", "context_overflow": "context_overflow"}
+"""Stops that end the work unfinished; it can be continued by another message."""
+ASK_AGAIN: Final = frozenset({"tool_use", "pause_turn", "fired"})
+
+
+class Recorder(StreamSink, Protocol):
+    """The link, as the loop needs it."""
+
+    async def record(self, entry: Entry) -> Go | Yield:
+        """Make ``entry`` durable."""
+        ...
+
+    async def record_last(self, entry: Entry) -> None:
+        """Hand over the entry that only the terminal frame follows, without waiting."""
+        ...
+
+
+async def run_loop(
+    *,
+    conversation: Conversation,
+    model: Model,
+    hands: Caller,
+    limits: Limits,
+    link: Recorder,
+    allowance: int | None = None,
+) -> Result:
+    """Work until the end, a yield, or a limit. ``allowance`` is that of the first model call. Raises Failed.
+
+    Cancellation is safe at any point: what was answered is durable, what was not is done again.
+    """
+    answer: Go | Yield | None = None
+    while (ended := conclude(conversation, limits)) is None:
+        if isinstance(answer, Yield):
+            return Result(status="yielded")
+        allowance = allowance if answer is None else answer.allowance
+        if allowance == 0 and not conversation.pending:
+            return Result(status="incomplete", text=conversation.text, cause="budget")
+        entry = await _next(conversation, model, hands, link, allowance)
+        if entry is None:
+            return Result(status="yielded")
+        if entry.kind == "reply" and entry.stop_reason == "end_turn" and not entry.calls:
+            await link.record_last(entry)
+        else:
+            answer = await link.record(entry)
+        conversation.add(entry)
+    return ended
+
+
+def conclude(conversation: Conversation, limits: Limits) -> Result | None:
+    """Return the end of the work, or None where there is more to do. Raises Failed. Pure.
+
+    Usage is not repeated here: it was booked with the replies.
+    """
+    last = conversation.last
+    if last is None or last.pending is not None or last.notes:
+        return None
+    stop, text = last.reply.stop_reason or "", conversation.text
+    if stop == "end_turn":
+        return Result(status="done", text=text)
+    if stop in INCOMPLETE:
+        return Result(status="incomplete", text=text, cause=INCOMPLETE[stop])
+    if stop == "refusal":
+        raise Failed("refusal", "the model refused to answer")
+    if stop not in ASK_AGAIN:
+        raise Failed("invalid", f"the model stopped for a reason this version does not know: {stop!r}")
+    if stop == "tool_use" and not last.reply.calls:
+        raise Failed("invalid", "the model stopped to use a tool but named none")
+    if conversation.own_step_count >= limits.max_steps and stop != "fired":
+        return Result(status="incomplete", text=text, cause="max_steps")
+    return None
+
+
+async def _next(
+    conversation: Conversation, model: Model, hands: Caller, live: StreamSink, allowance: int | None
+) -> Entry | None:
+    """Run the next call or ask the model; None where a call waits for approval: then it is the next attempt's."""
+    last = conversation.last
+    call = last.pending if last else None
+    began = time.monotonic()
+    if last is not None and call is not None:
+        await live.progress(f"tool {call.name}"[:200], tool=True)
+        outcome = await hands.run(call, last.pending_key)
+        if outcome.pending:
+            return None
+        return Entry(
+            k=conversation.next_k,
+            kind="tool",
+            text=outcome.text,
+            call_id=call.id,
+            name=call.name,
+            is_error=outcome.is_error,
+            refused=outcome.refused,
+            duration_ms=_milliseconds_since(began),
+            note=outcome.note,
+        )
+    reply = await model.reply(conversation, allowance, live)
+    return msgspec.structs.replace(reply, duration_ms=_milliseconds_since(began))
+
+
+def _milliseconds_since(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)

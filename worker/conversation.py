@@ -1,8 +1,11 @@
-"""The conversation so far, as one fold over entries.
+"""The conversation so far, as one fold over entries, and what fits into an entry. Pure.
 
 A fresh start, a resume after any entry and the running loop all go through ``add``, so they cannot disagree
 about what is done (promise P5). Results belong to calls by position: calls run in order, and providers
 repeat ids.
+
+Sizes are of the encoded JSON: a control character costs six bytes there. What is left out is said in its
+place, so that neither a model nor a person takes a part for the whole.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,8 +13,65 @@ from typing import Final
 
 import msgspec
 
-from protocol.ipc import Entry, Start, ToolCall, Turn
-from worker.entry_limits import shorten
+from protocol.ipc import Entry, Json, Shown, Start, ToolCall, Turn
+from protocol.ndjson import LINE_LIMIT_BYTES
+from protocol.text import encode_json
+
+TOOL_RESULT_LIMIT_BYTES: Final = 128 * 1024
+"""A tool's result in an entry, and so in the model's context."""
+TEXT_LIMIT_BYTES: Final = 512 * 1024
+"""A reply's text in a terminal frame."""
+TOO_LARGE: Final = Json(b'{"left out":"arguments that hold a secret and are too large to be kept without it"}')
+_HEADROOM_BYTES: Final = 1024
+
+
+class TooLarge(ValueError):
+    """A reply whose calls and native form alone are over the limit: it cannot be made durable."""
+
+
+def clean(text: str) -> str:
+    """``text`` with lone surrogates replaced: they are legal in a provider's JSON, and in no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def shorten(text: str, limit_bytes: int) -> str:
+    """``text``, its middle replaced by a marker if its encoded form is over ``limit_bytes``."""
+    kept = len(text)
+    short = text
+    while (size := len(encode_json(short))) > limit_bytes:
+        kept = min(kept - 1, int(kept * limit_bytes / size * 0.95))
+        head = kept * 3 // 4
+        tail = len(text) - (kept - head)
+        short = f"{text[:head]}\n[... {tail - head} characters left out ...]\n{text[tail:]}"
+    return short
+
+
+def truncate_entry(entry: Entry) -> Entry:
+    """``entry`` small enough for a line. Raises TooLarge.
+
+    A reply gives up part of its text first: its native form still has all of it.
+    """
+    room = LINE_LIMIT_BYTES - _HEADROOM_BYTES
+    size = len(encode_json(entry))
+    if size <= room:
+        return entry
+    if entry.shown is not None:
+        calls = tuple(msgspec.structs.replace(call, args=TOO_LARGE) for call in entry.shown.calls)
+        shown = Shown(text=shorten(entry.shown.text, TOOL_RESULT_LIMIT_BYTES), calls=calls)
+        entry = msgspec.structs.replace(entry, shown=shown)
+        size = len(encode_json(entry))
+        if size <= room:
+            return entry
+    text_bytes = len(encode_json(entry.text))
+    left = room - (size - text_bytes)
+    if left < _HEADROOM_BYTES:
+        raise TooLarge(f"a reply of {size} bytes does not fit into a frame of {LINE_LIMIT_BYTES}")
+    return msgspec.structs.replace(entry, text=shorten(entry.text, left))
+
 
 ID_LIMIT: Final = 64
 """How much of a provider's id goes into a call's key: it tells a fresh start from a resume, no more."""
@@ -21,7 +81,7 @@ SHORT_RESULT_BYTES: Final = 500
 """What is left of a tool's result in the steps before those."""
 
 
-class Step(msgspec.Struct):
+class ConversationStep(msgspec.Struct):
     """One reply, the results of its calls so far, and what others added before the next reply.
 
     A note that came while calls were pending is shown after all of their results: no call is parted from its own.
@@ -55,7 +115,7 @@ class Conversation:
         """How many turns of ``opening`` were said before the instruction."""
         self.opening = (*start.messages[: self.thread_turns], Turn(role="user", text=start.message))
         self.source_text = start.source_text or start.message
-        self.steps: list[Step] = []
+        self.steps: list[ConversationStep] = []
         self.next_k = start.first_k
         self._earlier_steps = start.earlier_steps
         self._compact = start.compact
@@ -66,7 +126,7 @@ class Conversation:
         """Take in one durable entry."""
         self.next_k = entry.k + 1
         if entry.kind == "reply":
-            self.steps.append(Step(entry))
+            self.steps.append(ConversationStep(entry))
         elif entry.kind == "tool" and self.steps:
             self.steps[-1].results.append(entry)
         elif entry.kind == "note" and self.steps:
@@ -75,19 +135,19 @@ class Conversation:
             self.opening = (*self.opening, Turn(role="user", text=entry.text))
 
     @property
-    def last(self) -> Step | None:
+    def last(self) -> ConversationStep | None:
         """The step under way, or the last one that ended."""
         return self.steps[-1] if self.steps else None
 
     @property
-    def shown(self) -> Sequence[Step]:
+    def shown(self) -> Sequence[ConversationStep]:
         """The steps as a model is to see them."""
         if not self._compact:
             return self.steps
-        shown: list[Step] = []
+        shown: list[ConversationStep] = []
         for step in self.steps[:-WHOLE_STEPS]:
             short = [msgspec.structs.replace(one, text=shorten(one.text, SHORT_RESULT_BYTES)) for one in step.results]
-            shown.append(Step(step.reply, short, step.notes))
+            shown.append(ConversationStep(step.reply, short, step.notes))
         return [*shown, *self.steps[-WHOLE_STEPS:]]
 
     @property
@@ -116,5 +176,5 @@ class Conversation:
         return _count(self.steps[self._earlier_steps :])
 
 
-def _count(steps: Iterable[Step]) -> int:
+def _count(steps: Iterable[ConversationStep]) -> int:
     return sum(step.reply.stop_reason != "fired" for step in steps)

@@ -21,9 +21,9 @@ from protocol.ipc import NULL, Json
 from protocol.text import decoded, encode_json
 from protocol.tools import OFFERED_TO, TO_MODEL
 from protocol.version import VERSION
-from worker.io.base import Stream, WorkerIO
-from worker.models.errors import Failed
-from worker.tool import Outcome, ToolSpec
+from worker.kernel_link import ByteStream, WorkerIO
+from worker.models.model import Failed
+from worker.tool import ToolOutcome, ToolSpec
 
 ANSWER_LIMIT_BYTES: Final = 8 * 1024 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
@@ -33,7 +33,7 @@ BROKEN: Final = (OSError, h11.RemoteProtocolError)
 """What ``post`` raises where the connection failed: the request may or may not have been served."""
 
 
-class Connection:
+class McpConnection:
     """Posts to one URL, one request at a time, reconnecting when the server has hung up."""
 
     def __init__(self, url: str, headers: tuple[tuple[str, str], ...], io: WorkerIO) -> None:
@@ -43,7 +43,7 @@ class Connection:
         self._parts = urlsplit(url)
         self._headers = headers
         self._io = io
-        self._open: tuple[Stream, h11.Connection] | None = None
+        self._open: tuple[ByteStream, h11.Connection] | None = None
 
     async def post(self, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> tuple[int, bytes]:
         """Post ``body``; the status and the body of the answer. Raises one of BROKEN.
@@ -80,7 +80,7 @@ class Connection:
 
     async def _ask(
         self, method: str, body: bytes, headers: tuple[tuple[str, str], ...]
-    ) -> tuple[Stream, h11.Connection]:
+    ) -> tuple[ByteStream, h11.Connection]:
         if self._open is None:
             opened = await self._io.connect(self._parts.hostname or "", self._parts.port or 80)
             self._open = opened, h11.Connection(h11.CLIENT)
@@ -98,7 +98,7 @@ class Connection:
             opened[0].close()
 
 
-async def _answer(stream: Stream, protocol: h11.Connection) -> tuple[int, bytes]:
+async def _answer(stream: ByteStream, protocol: h11.Connection) -> tuple[int, bytes]:
     status, body = 0, bytearray()
     while True:
         event = protocol.next_event()
@@ -125,7 +125,7 @@ _BUSY: Final = frozenset({502, 503, 504})
 
 
 async def request_with_retry(
-    connection: Connection, io: WorkerIO, body: bytes, headers: tuple[tuple[str, str], ...]
+    connection: McpConnection, io: WorkerIO, body: bytes, headers: tuple[tuple[str, str], ...]
 ) -> tuple[int, bytes]:
     """Post ``body``; the status and the body of the answer. Raises Failed where none comes."""
     trouble = ""
@@ -181,7 +181,7 @@ class DaemonMcp:
 
     def __init__(self, url: str, token: str, waits: WorkerIO) -> None:
         self._waits = waits
-        self._connection = Connection(
+        self._connection = McpConnection(
             url,
             (
                 ("authorization", f"Bearer {token}"),
@@ -211,20 +211,20 @@ class DaemonMcp:
             self._tools = tuple(found)
         return self._tools
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         """Call a tool; what the kernel refuses is a result too. Raises Failed where the kernel is out of reach."""
         if not _NAME.fullmatch(name):
-            return Outcome("there is no tool of that name", True)
+            return ToolOutcome("there is no tool of that name", True)
         answer = await self._request("tools/call", {"name": name, "arguments": args, "_meta": {CALL_KEY: key}}, name)
         if answer.result is None:
-            return Outcome(_reason(answer), True)
+            return ToolOutcome(_reason(answer), True)
         result = answer.result
         texts = [part.text if part.type == "text" else f"[{part.type}]" for part in result.content]
         if not texts and result.structured_content != NULL:
             text = bytes(result.structured_content).decode()
         else:
             text = "\n".join(texts)
-        return Outcome(text, answer.result.is_error)
+        return ToolOutcome(text, answer.result.is_error)
 
     async def aclose(self) -> None:
         """Hang up."""

@@ -1,13 +1,15 @@
 """The worker's side of the protocol with the kernel: entries out, answers and control frames in. Sans I/O.
 
 A recorder waits for the kernel's answer: nothing happens before an entry is durable. Bytes travel, and control frames
-are read meanwhile, by ``worker.io`` (``poll`` or ``trio_io``).
+are read meanwhile, by ``worker.io``. The loop, the tools and the script player are written once: a model over the
+network runs them on Trio's loop (``trio_io``); a script needs no event loop and runs them blocking (``poll``), which
+costs a third of the start.
 """
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -15,7 +17,7 @@ from protocol import ipc
 from protocol.backends import CLIS
 from protocol.ndjson import FrameReader, Noise, encode
 from protocol.text import decoded, encode_json
-from worker.entry_limits import TEXT_LIMIT_BYTES, shorten, truncate_entry
+from worker.conversation import TEXT_LIMIT_BYTES, shorten, truncate_entry
 
 if TYPE_CHECKING:
     from protocol.redaction import Redaction
@@ -88,11 +90,11 @@ class LinkLost(Exception):
     """The kernel closed the pipe: nobody listens, so there is nothing left to do."""
 
 
-class Stopped(Exception):
+class StopRequested(Exception):
     """The kernel said ``stop``. Where there is an event loop, cancellation says the same."""
 
 
-class Pipe(Protocol):
+class KernelPipe(Protocol):
     """Lines to the kernel, and the wait for its answer."""
 
     async def send(self, line: bytes) -> None:
@@ -108,10 +110,10 @@ class Pipe(Protocol):
         ...
 
 
-class Link:
+class KernelLink:
     """Frames to and from the kernel, over ``pipe``; ``hearing`` is where that leaves what it reads."""
 
-    def __init__(self, pipe: Pipe, hearing: ControlChannel) -> None:
+    def __init__(self, pipe: KernelPipe, hearing: ControlChannel) -> None:
         self._pipe = pipe
         self._hearing = hearing
         self._progress = ("", -math.inf)
@@ -243,3 +245,49 @@ def secrets_of(start: ipc.Start) -> dict[str, str]:
     if start.provider is not None and start.provider.api_key and start.provider.dialect != "mock":
         found[start.provider.api_key] = "[key]"
     return found
+
+
+T = TypeVar("T")
+
+
+class ByteStream(Protocol):
+    """A connection. Errors of the network are OSError."""
+
+    async def send_all(self, data: bytes) -> None:
+        """Send all of ``data``. Cancellation leaves open how much of it went."""
+        ...
+
+    async def receive_some(self, limit: int) -> bytes:
+        """At most ``limit`` bytes; none at the end."""
+        ...
+
+    def close(self) -> None:
+        """Hang up. Does not wait for the other side."""
+        ...
+
+
+class WorkerIO(Protocol):
+    """Waiting. Pings are answered meanwhile, and a ``stop`` ends what waits."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so long."""
+        ...
+
+    async def within(self, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
+        """Run ``work`` and return its result; None where it took longer than ``seconds``, and was cancelled."""
+        ...
+
+    async def connect(self, host: str, port: int) -> ByteStream:
+        """Open a connection. Raises OSError."""
+        ...
+
+
+def run_blocking(work: Coroutine[Any, Any, T]) -> T:
+    """Run ``work``, none of whose waits needs an event loop, to its end."""
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    work.close()
+    raise RuntimeError("what was to run without an event loop waited for one")

@@ -18,15 +18,12 @@ from protocol.backends import CLIS
 from protocol.ipc import COOKIE_VARIABLE, Error, Ready, Result, Start
 from protocol.ndjson import encode
 from protocol.version import VERSION
-from worker.attempt import Connect, attempt
-from worker.io.base import WorkerIO, run_blocking
+from worker.attempt import Connect, attempt, attempt_with_tools
 from worker.io.poll import PollIO
-from worker.kernel_link import ControlChannel, Link, LinkLost, Stopped
-from worker.models.errors import Failed
-from worker.models.mock import SHELL, MockModel, is_script, kill_self
-from worker.models.model import ListTools, Model
-from worker.process_setup import set_title
-from worker.shell import Confine, Shell
+from worker.kernel_link import ControlChannel, KernelLink, LinkLost, StopRequested, WorkerIO, run_blocking
+from worker.models.mock import SHELL, Confine, MockModel, Shell, is_script, kill_self
+from worker.models.model import Failed, ListTools, Model
+from worker.process_tree import set_title
 from worker.tool import BuiltinTool
 
 EXIT_DONE: Final = 0
@@ -124,7 +121,7 @@ def serve(
     try:
         run_blocking(desk.send(encode(Ready(pid=os.getpid(), version=VERSION))))
         start = desk.start()
-    except (LinkLost, Stopped):
+    except (LinkLost, StopRequested):
         start = None
     stays: list[Told] = []
     if start is not None:
@@ -160,10 +157,10 @@ def _env(start: Start, cookie: str | None) -> dict[str, str]:
 
 def _attempt(
     start: Start, connect: Connect, env: dict[str, str]
-) -> Callable[[Link, WorkerIO], Awaitable[Result | Error | None]]:
+) -> Callable[[KernelLink, WorkerIO], Awaitable[Result | Error | None]]:
     if not _has_tools(start):
         return partial(attempt, start, connect=connect, own={})
-    return partial(import_module("worker.builtin_tools").attempt_with_tools, start, connect=connect, env=env)
+    return partial(attempt_with_tools, start, connect=connect, env=env)
 
 
 def _has_tools(start: Start) -> bool:
@@ -172,7 +169,7 @@ def _has_tools(start: Start) -> bool:
 
 def _play(start: Start | None, desk: PollIO, cookie: str | None, die: Die, leave: Leave) -> None:
     hearing = desk.hearing
-    link = Link(desk, hearing)
+    link = KernelLink(desk, hearing)
     ended: Result | Error | None = None
     if start is not None:
         confine: Confine

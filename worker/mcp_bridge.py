@@ -26,9 +26,9 @@ import trio
 
 from protocol.text import decoded, encode_json
 from protocol.tools import OFFERED_TO, SENDING, TO_MODEL
-from worker.daemon_mcp import BROKEN, CALL_KEY, Connection, refusal, request_with_retry
+from worker.daemon_mcp import BROKEN, CALL_KEY, McpConnection, refusal, request_with_retry
 from worker.io.trio_io import TrioIO
-from worker.models.errors import Failed
+from worker.models.model import Failed
 
 LINE_BYTES: Final = 8 * 1024 * 1024
 """The longest request. A longer one ends the bridge: nothing that follows could be told from it."""
@@ -95,7 +95,7 @@ class Bridge:
         self._answers = answers
         self._listed = listed
         self._answering = trio.Lock()
-        self._idle: list[Connection] = []
+        self._idle: list[McpConnection] = []
         self._running: dict[int | str, trio.CancelScope] = {}
         self._revision = ""
         self._calls = 0
@@ -249,7 +249,7 @@ class Bridge:
         return self._pass != asked
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncGenerator[Connection]:
+    async def _connection(self) -> AsyncGenerator[McpConnection]:
         """A connection that nobody else uses: a call may take as long as it likes, and others go on."""
         config = self._pass
         connection = self._idle.pop() if self._idle else self._connect()
@@ -261,7 +261,7 @@ class Bridge:
             else:
                 connection.close()
 
-    def _connect(self, accept: str = "application/json") -> Connection:
+    def _connect(self, accept: str = "application/json") -> McpConnection:
         """A new one. What is no stream of its own has none: the kernel sends one to who waits for a person."""
         fields = (
             ("authorization", f"Bearer {self._pass.token}"),
@@ -270,7 +270,7 @@ class Bridge:
             ("accept", accept),
         )
         url = self._pass.url
-        return Connection(url if urlsplit(url).path else f"{url}{_PATH}", fields, TrioIO())
+        return McpConnection(url if urlsplit(url).path else f"{url}{_PATH}", fields, TrioIO())
 
 
 def _error(id_: int | str, text: str) -> bytes:

@@ -30,9 +30,9 @@ from protocol.agent import McpServer
 from protocol.ipc import Json
 from protocol.redaction import Redaction
 from protocol.tools import SERVER_PREFIX, is_read_only
-from worker.mcp_stdio import Pipes, StderrTail, piped, watched
+from worker.mcp_stdio import Pipes, ServerStderr, piped, watched
 from worker.subprocesses import Subprocesses
-from worker.tool import UNKNOWN, BuiltinTool, Outcome, ToolSpec
+from worker.tool import UNKNOWN, BuiltinTool, ToolOutcome, ToolSpec
 
 _ANYTHING: Final = {"type": "object"}
 """Arguments that nothing is said of."""
@@ -143,7 +143,7 @@ class Server:
         self._config = config
         self._programs = programs
         self._tell = tell
-        self._words: StderrTail | None = None
+        self._words: ServerStderr | None = None
         self._pipes: Pipes | None = None
         self._client: Client | None = None
         self._leaving = trio.Event()
@@ -201,25 +201,25 @@ class Server:
         if was_there and not self._leaving.is_set():
             await self._tell(f"the MCP server {self.name} has gone: {self.fault}")
 
-    async def call(self, tool: str, args: dict[str, Any], key: str) -> Outcome:
+    async def call(self, tool: str, args: dict[str, Any], key: str) -> ToolOutcome:
         """Call one of its tools. What goes wrong is a result. Cancellation tells the server."""
         if self._client is None:
-            return Outcome(f"the server {self.name} is not there: {self.fault}", True)
+            return ToolOutcome(f"the server {self.name} is not there: {self.fault}", True)
         try:
             result = await self._client.call_tool(tool, args, meta=cast("types.RequestParamsMeta", {KEY: key}))
         except MCPError as error:
             if error.code == types.CONNECTION_CLOSED:
                 why = self._broke()
-                return Outcome(f"the server {self.name} has gone{f' ({why})' if why else ''}: {UNKNOWN}", True)
-            return Outcome(f"the server {self.name} says: {self._reason(error)}", True)
+                return ToolOutcome(f"the server {self.name} has gone{f' ({why})' if why else ''}: {UNKNOWN}", True)
+            return ToolOutcome(f"the server {self.name} says: {self._reason(error)}", True)
         except Exception as error:  # noqa: BLE001 - the boundary: somebody else's program
-            return Outcome(f"the server {self.name} failed ({self._reason(error)}): {UNKNOWN}", True)
+            return ToolOutcome(f"the server {self.name} failed ({self._reason(error)}): {UNKNOWN}", True)
         texts = [part.text if isinstance(part, types.TextContent) else f"[{part.type}]" for part in result.content]
         if not texts and result.structured_content is not None:
             text = msgspec.json.encode(result.structured_content).decode()
         else:
             text = "\n".join(texts)
-        return Outcome(text, bool(result.is_error))
+        return ToolOutcome(text, bool(result.is_error))
 
     def _broke(self) -> str:
         return "" if self._pipes is None else self._pipes.fault
@@ -248,7 +248,7 @@ class Server:
             changed = await trio.to_thread.run_sync(self._programs.changed, words)
             if changed is not None:
                 raise PermissionError(f"{changed} is not what was trusted")
-            self._words = StderrTail()
+            self._words = ServerStderr()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._words.hear)
                 async with Client(repaired(self._streams(words, self._words))) as client:
@@ -264,7 +264,7 @@ class Server:
             yield client
 
     @asynccontextmanager
-    async def _streams(self, command: Sequence[str], words: StderrTail) -> AsyncGenerator[tuple[Pipes, Pipes]]:
+    async def _streams(self, command: Sequence[str], words: ServerStderr) -> AsyncGenerator[tuple[Pipes, Pipes]]:
         process = await self._programs.open(
             command, env=self._config.env, stdin=PIPE, stdout=PIPE, stderr=words.file, around=watched
         )
@@ -328,15 +328,15 @@ class _ServerToolRunner(msgspec.Struct, frozen=True):
     tool: str
     idempotency_key: str
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         return await self.server.call(self.tool, args, f"{self.idempotency_key}:{key}")
 
 
 class _AbsentServer(msgspec.Struct, frozen=True):
     why: str
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
-        return Outcome(self.why, True)
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
+        return ToolOutcome(self.why, True)
 
 
 def _reason(error: BaseException) -> str:

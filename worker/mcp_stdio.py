@@ -17,7 +17,7 @@ import mcp_types as types
 import trio
 from mcp.shared.message import SessionMessage
 
-from worker.backends.process import Lines
+from worker.backends.process import LineSplitter
 
 KEPT_BYTES: Final = 2048
 _WAITS: Final = '"$@"; code=$?; [ $code = 0 ] || printf "\\nexit code %s\\n" $code >&2; exit $code'
@@ -29,7 +29,7 @@ def watched(argv: Sequence[str]) -> list[str]:
     return ["/bin/sh", "-c", _WAITS, "sh", *argv]
 
 
-class StderrTail:
+class ServerStderr:
     """A pipe for a program's standard error. ``close`` it whatever happens."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Pipes:
         self._process = process
         self._stdout = process.stdout
         self._stdin = process.stdin
-        self._lines = Lines(LINE_BYTES)
+        self._lines = LineSplitter(LINE_BYTES)
         self._waiting: deque[bytes] = deque()
         self._reading = trio.CancelScope()
         self._sending = trio.Lock()

@@ -13,8 +13,8 @@ from protocol.agent import Approval
 from protocol.ipc import Json, Refusal, ToolCall
 from protocol.text import decoded
 from protocol.tools import AUTH_REQUEST, CONTEXT_FAMILIES
-from worker.entry_limits import TOOL_RESULT_LIMIT_BYTES, shorten
-from worker.io.base import WorkerIO
+from worker.conversation import TOOL_RESULT_LIMIT_BYTES, shorten
+from worker.kernel_link import WorkerIO
 
 UNKNOWN: Final = "the outcome is unknown, check before you repeat it"
 INTERRUPTED: Final = f"it was interrupted, perhaps when it had begun: {UNKNOWN}"
@@ -28,7 +28,7 @@ EXCERPT_BYTES: Final = 200
 """How much of unusable arguments the model is shown again."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ToolOutcome(msgspec.Struct, frozen=True):
     """The result of a call, as text for the model."""
 
     text: str
@@ -50,7 +50,7 @@ class Permit(msgspec.Struct, frozen=True):
 class ToolRunner(Protocol):
     """Something that runs calls. ``key`` names the call for a ledger: the same on every attempt."""
 
-    def run(self, name: str, args: dict[str, Any], key: str) -> Coroutine[Any, Any, Outcome]:
+    def run(self, name: str, args: dict[str, Any], key: str) -> Coroutine[Any, Any, ToolOutcome]:
         """Run one call. Safe to repeat with the same ``key``, or harmless (the mock's shell)."""
         ...
 
@@ -95,7 +95,7 @@ class FileClaims(msgspec.Struct, frozen=True):
     kernel: ToolRunner
     agent: str
 
-    async def refusal(self, path: str, key: str) -> Outcome | None:
+    async def refusal(self, path: str, key: str) -> ToolOutcome | None:
         """The outcome in place of a call that changes ``path``; None where nobody else holds it. Raises Failed."""
         asked = await self.kernel.run(HELD_BY, {"path": path}, f"{key}.holder")
         if asked.is_error:
@@ -105,7 +105,7 @@ class FileClaims(msgspec.Struct, frozen=True):
         if other is None:
             return None
         text = f"{path}: {other.holder} holds it for the task {other.id}; ask them, or wait until that is over"
-        return Outcome(text, True)
+        return ToolOutcome(text, True)
 
 
 _REFUSED: Final[Mapping[str, tuple[Refusal, str]]] = {
@@ -133,7 +133,7 @@ class Permission(msgspec.Struct, frozen=True):
         """Return whether a call has to be asked about first."""
         return self.policy == "all" or (self.policy != "auto" and not read_only)
 
-    async def ask(self, name: str, args: dict[str, Any], key: str) -> Permit | Outcome:
+    async def ask(self, name: str, args: dict[str, Any], key: str) -> Permit | ToolOutcome:
         """Ask whether a call may run; return the outcome in its place if not. Raises Failed.
 
         Bound to exactly this call: its key, the tool, its arguments.
@@ -143,18 +143,18 @@ class Permission(msgspec.Struct, frozen=True):
             return asked
         answer = msgspec.json.decode(asked.text, type=PermissionAnswer)
         if answer.decision == "pending":
-            return Outcome(asked.text, pending=True)
+            return ToolOutcome(asked.text, pending=True)
         if answer.decision == "granted":
             return Permit(first=answer.first)
         refused, why = _REFUSED.get(answer.decision, (None, answer.decision))
         words = f"{name} was not run: {why}"
-        return Outcome(f"{words}: {answer.reason}" if answer.reason else words, is_error=True, refused=refused)
+        return ToolOutcome(f"{words}: {answer.reason}" if answer.reason else words, is_error=True, refused=refused)
 
 
 class Caller(Protocol):
     """Runs the calls of a conversation."""
 
-    def run(self, call: ToolCall, key: str) -> Coroutine[Any, Any, Outcome]:
+    def run(self, call: ToolCall, key: str) -> Coroutine[Any, Any, ToolOutcome]:
         """Run ``call``. Raises only what ends the attempt (Failed)."""
         ...
 
@@ -180,26 +180,26 @@ class ToolRunners(msgspec.Struct, frozen=True):
         own = self.own.get(name)
         return None if own is None or own.spec is None else own.read_only
 
-    async def run(self, call: ToolCall, key: str) -> Outcome:
+    async def run(self, call: ToolCall, key: str) -> ToolOutcome:
         """Run ``call``. Raises only what ends the attempt (Failed). Cancellation leaves its outcome unknown."""
         args = as_object(call.args)
         if args is None:
             given = bytes(call.args)[:EXCERPT_BYTES].decode("utf-8", "replace")
-            return Outcome(f"{call.name} takes a JSON object that fits its schema, and was given: {given}", True)
+            return ToolOutcome(f"{call.name} takes a JSON object that fits its schema, and was given: {given}", True)
         # Whether the call may be run. Raises Failed.
-        leave: Permit | Outcome
+        leave: Permit | ToolOutcome
         read_only = self.read_only(call.name)
         if self.permits is None or read_only is None or not self.permits.wanted(read_only=read_only):
             leave = Permit(first=False)
         else:
             leave = await self.permits.ask(call.name, args, key)
-        if isinstance(leave, Outcome):
+        if isinstance(leave, ToolOutcome):
             return leave
         own = self.own.get(call.name)
         # Own tools, also one that an earlier attempt had, could do something twice; the kernel knows repeated calls.
         twice = read_only is False if own is not None else not call.name.startswith(CONTEXT_FAMILIES)
         if key == self.doubtful and not leave.first and twice:
-            return Outcome(INTERRUPTED, True)
+            return ToolOutcome(INTERRUPTED, True)
         hand = self.kernel if own is None else own.hand
         if own is not None and own.changes is not None and self.claims is not None:
             path = own.changes(args)
@@ -209,7 +209,7 @@ class ToolRunners(msgspec.Struct, frozen=True):
         outcome = await self.waits.within(self.seconds, hand.run(call.name, args, key))
         if outcome is not None:
             return msgspec.structs.replace(outcome, text=shorten(outcome.text, TOOL_RESULT_LIMIT_BYTES))
-        return Outcome(f"no answer within {self.seconds:g} s: {UNKNOWN}", True)
+        return ToolOutcome(f"no answer within {self.seconds:g} s: {UNKNOWN}", True)
 
 
 def as_object(args: Json) -> dict[str, Any] | None:
@@ -229,11 +229,11 @@ def arguments_json(text: str) -> Json:
     return Json(encoded)
 
 
-class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of a tool."""
 
 
-A = TypeVar("A", bound=Arguments)
+A = TypeVar("A", bound=ToolArguments)
 
 
 class BadArguments(Exception):
@@ -241,7 +241,7 @@ class BadArguments(Exception):
 
     def __init__(self, name: str, error: msgspec.ValidationError) -> None:
         super().__init__(str(error))
-        self.outcome = Outcome(f"the arguments of {name} do not fit: {error}", True)
+        self.outcome = ToolOutcome(f"the arguments of {name} do not fit: {error}", True)
 
 
 def read_arguments(kind: type[A], name: str, args: dict[str, Any]) -> A:
@@ -252,7 +252,7 @@ def read_arguments(kind: type[A], name: str, args: dict[str, Any]) -> A:
         raise BadArguments(name, error) from error
 
 
-def tool_spec(name: str, about: str, kind: type[Arguments]) -> ToolSpec:
+def tool_spec(name: str, about: str, kind: type[ToolArguments]) -> ToolSpec:
     """Describe the tool ``name`` for a model."""
     (_reference,), parts = msgspec.json.schema_components([kind])
     schema = parts[kind.__name__]

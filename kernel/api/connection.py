@@ -24,7 +24,7 @@ from hypercorn.typing import AppWrapper, ASGIReceiveEvent, ASGISendEvent, Scope
 from hypercorn.utils import parse_socket_addr
 
 from kernel.api.strict_http import Http1
-from kernel.procs.peer import Wire
+from kernel.procs.procfs import AcceptedConnection
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +117,9 @@ class ReceiveQueue:
 class RequestTasks(TaskGroup):
     """The tasks of a connection, as hypercorn's protocols want them. ``admitted``, ``wire``: see ADMITTED, WIRE."""
 
-    def __init__(self, admitted: Callable[[str], None], wire: Callable[[], Wire | None], node: str = "") -> None:
+    def __init__(
+        self, admitted: Callable[[str], None], wire: Callable[[], AcceptedConnection | None], node: str = ""
+    ) -> None:
         super().__init__()
         self._node = node
         self._admitted = admitted
@@ -207,11 +209,11 @@ class Connection:
     def _admitted(self, holder: str) -> None:
         self.asked_by(self, holder)
 
-    def _wire(self) -> Wire | None:
+    def _wire(self) -> AcceptedConnection | None:
         with suppress(OSError):
             there = self.stream.socket
             client, server, ours = there.getpeername(), there.getsockname(), os.fstat(there.fileno())
-            return Wire(client[:2], server[:2], ours.st_ino)
+            return AcceptedConnection(client[:2], server[:2], ours.st_ino)
         return None
 
     def leave(self) -> None:

@@ -22,7 +22,7 @@ from kernel.boot.arguments import Arguments, Boot
 from kernel.boot.service_end import KeptBy
 from kernel.boot.state_dir import Locked
 from kernel.fault_injection import fault_point
-from kernel.procs.descriptors import restore_limit
+from kernel.procs.spec import restore_limit
 
 FORMAT: Final = 1
 """Of the line. Of the rest its own reader knows."""

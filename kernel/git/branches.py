@@ -2,16 +2,21 @@
 
 Each call is one piece of work on one tree, alone there. It changes all of the tree, its index and its branch, or
 refuses and changes nothing; done again after an interruption it finds what is done.
+
+The branch of an agent that works on a node follows its clone there (``node_sync``): in a tree here, or bare.
 """
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, Protocol
 
 import msgspec
 
-from kernel.git.clone import bring_back
-from kernel.git.repository import Repository, left_refs
+from kernel.git.clone import bring_back, is_ancestor
+from kernel.git.directory import GitDirectory
+from kernel.git.repository import Repository, TreeBase, left_refs
+from kernel.git.runner import ProjectGit, unusable_for
 from kernel.git.tree_commits import (
-    Author,
+    CommitAuthor,
     WritableTree,
     author_of,
     changed_files,
@@ -22,7 +27,7 @@ from kernel.git.tree_commits import (
     merged,
     move,
 )
-from kernel.git.view import View
+from kernel.git.view import GitView
 from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
@@ -51,7 +56,7 @@ class Colleague(msgspec.Struct, frozen=True):
     mine: int
 
 
-class Standing(msgspec.Struct, frozen=True):
+class BranchStatus(msgspec.Struct, frozen=True):
     """The state of a tree: its last commit, files that are not committed, and the colleagues' branches."""
 
     tip: Tip
@@ -122,7 +127,7 @@ class Branches:
             ahead = await count(self._git, writable.view, end, tree.base)
         return Tip(end, ahead, made=end not in (head, target), left=left)
 
-    async def standing(self, tree: Worktree, box: Sandbox | None, others: tuple[Worktree, ...]) -> Standing:
+    async def standing(self, tree: Worktree, box: Sandbox | None, others: tuple[Worktree, ...]) -> BranchStatus:
         """The state of ``tree``, and how the branches of ``others`` compare with it. Raises Refused, SpawnTransient."""
         async with self._repository.over(tree, box) as (view, inside):
             commit = await commit_at(self._git, view, f"refs/heads/{tree.branch}")
@@ -133,21 +138,83 @@ class Branches:
                 theirs = await self._tip_of(view, other)
                 new = await count(self._git, view, theirs, commit)
                 colleagues.append(Colleague(other, theirs, new, await count(self._git, view, commit, theirs)))
-        return Standing(Tip(commit, ahead), changed, tuple(colleagues))
+        return BranchStatus(Tip(commit, ahead), changed, tuple(colleagues))
 
-    async def _merge(self, writable: WritableTree, head: str, target: str, message: str, author: Author) -> str:
+    async def _merge(self, writable: WritableTree, head: str, target: str, message: str, author: CommitAuthor) -> str:
         if not await count(self._git, writable.view, target, head):
             return head
         if not await count(self._git, writable.view, head, target):
             return target
         return await merged(self._git, writable, head, target, message, author)
 
-    async def _tip_of(self, view: View, tree: Worktree) -> str:
+    async def _tip_of(self, view: GitView, tree: Worktree) -> str:
         """The last commit of the branch of ``tree``; before that is there, what it is to begin with."""
-        name = f"refs/heads/{tree.branch}"
-        found = await self._git.run(view, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        return found.stdout.decode("ascii", "replace").strip() if found.ok else tree.base
+        return await self._git.commit_of(view, f"refs/heads/{tree.branch}") or tree.base
 
-    async def _author(self, tree: Worktree, view: View, agent: str) -> Author:
-        manner = await self._repository.manner(tree)
-        return await author_of(self._git, view, agent, (manner.name, manner.email))
+    async def _author(self, tree: Worktree, view: GitView, agent: str) -> CommitAuthor:
+        return await author_of(self._git, view, agent, await self._repository.manner(tree))
+
+
+class HomeBranch(Protocol):
+    """The branch of an agent: ``tree`` has its names, of which some may lead to nothing here."""
+
+    tree: Worktree
+    git: ProjectGit
+    directory: GitDirectory
+
+    async def tip(self, view: GitView) -> str:
+        """The commit that its agent is to begin with. Raises Refused, SpawnTransient."""
+        ...
+
+    async def follow(self, view: GitView, tip: str, new: str) -> None:
+        """Move it from ``tip`` to ``new``, which is here. Raises Refused, and then nothing has moved."""
+        ...
+
+
+class TreeBranch:
+    """The branch that is checked out in ``tree``. ``box`` is its sandbox here, if it has one. It may raise Refused."""
+
+    def __init__(self, repository: Repository, tree: Worktree, box: Callable[[Worktree], Sandbox | None]) -> None:
+        self.tree = tree
+        self.git = repository.git
+        self.directory = GitDirectory(tree.git_dir, tree.repository, tree.path)
+        self._repository = repository
+        self._box = box
+
+    async def tip(self, view: GitView) -> str:
+        """The commit that its agent is to begin with: the last one."""
+        return await commit_at(self.git, view, f"refs/heads/{self.tree.branch}")
+
+    async def follow(self, view: GitView, tip: str, new: str) -> None:
+        """Bring branch and files there. Raises Refused (conflict) where files here would be lost by that."""
+        async with self._repository.writable(self.tree, self._box(self.tree)) as (_view, writable):
+            await move(self.git, writable, await head_of(self.git, writable), new)
+
+
+class BareBranch:
+    """A branch of nobody's checkout. It begins where the project is, until something is done that is not there."""
+
+    def __init__(self, git: ProjectGit, tree: Worktree) -> None:
+        self.tree = tree
+        self.git = git
+        self.directory = GitDirectory(tree.repository, tree.repository, "")
+
+    async def tip(self, view: GitView) -> str:
+        """The project's own commit where that has all that was done; else the last one of the branch."""
+        last = await self.git.commit_of(view, f"refs/heads/{self.tree.branch}") or self.tree.base
+        return self.tree.base if await is_ancestor(self.git, view, last, self.tree.base) else last
+
+    async def follow(self, view: GitView, tip: str, new: str) -> None:
+        """Have the branch be at ``new``: made where it is not there yet, moved from where it was."""
+        name = f"refs/heads/{self.tree.branch}"
+        known = await self.git.run(view, "rev-parse", "--verify", "--quiet", name)
+        await self.git.said(view, "update-ref", name, new, known.stdout.decode("ascii", "replace").strip())
+
+
+async def clone_base(repository: Repository) -> TreeBase:
+    """The commit that clones of the project begin with. Raises Refused (bad_definition) where there can be none."""
+    try:
+        return await repository.base()
+    except Refused as refused:
+        what = "an agent that works on a node (needs.labels) works in a clone of the project's git"
+        raise unusable_for(what, refused) from refused

@@ -39,9 +39,9 @@ from kernel.git.file_exchange import (
     stage_of,
 )
 from kernel.git.merging import FILES_SHOWN, Merging, NotMoved
-from kernel.git.project_git import ProjectGit
+from kernel.git.runner import ProjectGit
 from kernel.git.tree_commits import named
-from kernel.git.view import View
+from kernel.git.view import GitView
 from kernel.procs.spec import SpawnTransient
 from protocol.errors import Refused
 
@@ -137,7 +137,7 @@ async def move_checkout(
             try:
                 await trio.to_thread.run_sync(make_stage, stage)
                 given = b"".join(os.fsencode(path) + b"\0" for path, change in changed.items() if change != "D")
-                staged = View(view.folder, f"{stage}/new")
+                staged = GitView(view.folder, f"{stage}/new")
                 await git.said(staged, "checkout-index", "--quiet", "-z", "--stdin", given=given)
                 exchange = Exchange(merging.repository, branch, tip, checkout.own, checkout.top, stage)
                 exchange = await trio.to_thread.run_sync(record, git.place, exchange, seen)
@@ -154,7 +154,7 @@ async def move_checkout(
             release(checkout.own, tip)
 
 
-async def _exchange(git: ProjectGit, merging: Merging, view: View, expected: str, exchange: Exchange) -> bool:
+async def _exchange(git: ProjectGit, merging: Merging, view: GitView, expected: str, exchange: Exchange) -> bool:
     """Exchange the files, then the index, and move the branch; where one of them fails, go back."""
     failed: Exception | None = None
     try:
@@ -202,7 +202,7 @@ def check_room(checkout: GitDirectory, ignored: tuple[str, ...]) -> None:
         raise NotClean(f"{text}: move them away, or name another branch (--into)", ignored[:FILES_SHOWN])
 
 
-async def _check_clean(git: ProjectGit, checkout: GitDirectory, view: View) -> None:
+async def _check_clean(git: ProjectGit, checkout: GitDirectory, view: GitView) -> None:
     at_work = sorted(set(_UNDER_WAY).intersection(await trio.to_thread.run_sync(os.listdir, checkout.own)))
     if at_work:
         raise NotClean(f"git is in the middle of something in {checkout.top} ({at_work[0]}): finish that, or abort it")

@@ -1,44 +1,44 @@
-"""The clone of a confined agent: a git directory of its own, whose branch comes back as data.
+"""Clones, in a sandbox or on another machine, and packs of theirs, which are not trusted.
 
-Its tree is a linked one of the project's repository to everybody else. In the sandbox a file of ours is in the place of
-the tree's ``.git``, and names the clone, beside which no git directory can be written there. Objects of the project are
-shared and read-only. What the agent made comes back as a pack, which git verifies object by object before it takes one;
-then the one branch moves that is the agent's, if nobody else has moved it. git runs over the clone in the sandbox only.
+The clone of a confined agent is a git directory of its own, whose branch comes back as data. Its tree is a linked one
+of the project's repository to everybody else. In the sandbox a file of ours is in the place of the tree's ``.git``, and
+names the clone, beside which no git directory can be written there. Objects of the project are shared and read-only.
+git runs over the clone in the sandbox only.
+
+A pack is verified in a temporary view, and its objects are added to the project only if all checks pass. No ref, hook
+or setting is transferred: the kernel asks the other side for the name of one commit. git verifies each object
+(``index-pack --strict``: no ``.git`` in a path, no path out of the tree). Of what comes from a node, the effect of a
+checkout is checked too: submodules are refused, links out of the tree, and attributes that would run a program of the
+user over files.
 """
 
 import os
+import posixpath
 import re
 import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
 from kernel.git.directory import GitDirectory
-from kernel.git.project_git import ProjectGit, failed, with_folder
+from kernel.git.fetch import BadObjects, parse_objects
+from kernel.git.runner import COMMIT, Git, ProjectGit, failed
 from kernel.git.view import (
-    View,
+    GitView,
     copy_index,
     copy_settings,
     filter_sections,
-    quoted,
     section,
     write_alternates,
 )
-from kernel.source.safe_paths import open_file
 from kernel.store.transitions.worktrees import Worktree
+from protocol.errors import Refused
 from protocol.ipc import Sandbox
 
-PACK_BYTES: Final = 1024**3
-"""Of all that an agent adds to its branch at once."""
-_LIMITED: Final = f"--max-input-size={PACK_BYTES}"
-INDEX_PACK: Final = ("index-pack", "--stdin", "--strict", _LIMITED)
-_LOOSE: Final = 100
-"""Fewer objects than this are kept one by one, as git does itself."""
 _CLONES: Final = ".clones"
-COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_HEADER_BYTES: Final = 12
 
 
 def clone_of(tree: Worktree) -> str:
@@ -75,7 +75,7 @@ def remove_clone(tree: Worktree) -> None:
             folder.rmdir()
 
 
-async def make_clone(git: ProjectGit, tree: Worktree, view: View) -> None:
+async def make_clone(git: ProjectGit, tree: Worktree, view: GitView) -> None:
     """Make the clone of ``tree``, of which ``view`` is one. Raises Refused, SpawnTransient."""
     await trio.to_thread.run_sync(remove_clone, tree)
     manner = await git.manner(GitDirectory(tree.git_dir, tree.repository, tree.path))
@@ -95,25 +95,26 @@ async def make_clone(git: ProjectGit, tree: Worktree, view: View) -> None:
     await trio.to_thread.run_sync(_write, tree, view, "".join(rows), refs, tip)
 
 
-async def bring_back(git: ProjectGit, tree: Worktree, view: View, box: Sandbox) -> str:
+async def bring_back(git: ProjectGit, tree: Worktree, view: GitView, box: Sandbox) -> str:
     """Move the branch of ``tree`` to where its agent has it. ``view`` is of the tree as everybody else sees it.
 
     Returns the commit. Raises Refused (setup_failed) where that is nothing that can be taken, SpawnTransient.
     """
     branch = f"refs/heads/{tree.branch}"
     known = (await git.said(view, "rev-parse", "--verify", f"{branch}^{{commit}}")).decode().strip()
-    clone = View(clone_of(tree), tree.path, box)
+    clone = GitView(clone_of(tree), tree.path, box)
     asked = await git.run(clone, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{branch}^{{commit}}")
     tip = asked.stdout.decode("utf-8", "replace").strip()
     if not asked.ok or not COMMIT.fullmatch(tip):
         raise failed(f"the branch {tree.branch} cannot be read: {git.why(asked)}", f"see {clone_of(tree)}")
     if tip == known:
         return tip
-    if (await git.run(view, "rev-parse", "--verify", "--quiet", f"{tip}^{{commit}}")).ok:
-        pass  # nothing new: it was reset, or is a commit of the project
-    else:
+    if not await has_commit(git, view, tip):  # else there is nothing new: it was reset, or is a commit of the project
         async with git.folder() as folder:
-            await _take(git, view, clone, folder, f"{tip}\n^{known}\n^{tree.base}\n")
+            pack = Path(folder, "pack")
+            await write_pack(git, clone, tip, (known, tree.base), pack)
+            await verify_pack(git, view, pack)
+            await store_pack(git, view, pack)
     checked = ("rev-list", "--objects", "--quiet", tip, "--not", known, tree.base)
     await git.said(view, *checked)
     await git.said(view, "update-ref", branch, tip, known)
@@ -124,64 +125,16 @@ async def bring_back(git: ProjectGit, tree: Worktree, view: View, box: Sandbox) 
     return tip
 
 
-async def unmerged(git: ProjectGit, tree: Worktree, view: View, box: Sandbox) -> int:
+async def unmerged(git: ProjectGit, tree: Worktree, view: GitView, box: Sandbox) -> int:
     """The number of commits of the clone are nowhere in the project: on branches that do not come back."""
-    clone = View(clone_of(tree), tree.path, box)
+    clone = GitView(clone_of(tree), tree.path, box)
     refs = await git.said(view, "for-each-ref", "--format=^%(objectname)")
     words = ("rev-list", "--count", "--ignore-missing", "--all", "HEAD", "--stdin")
     counted = (await git.said(clone, *words, given=refs)).strip()
     return int(counted) if counted.isdigit() and len(counted) < 10 else 1
 
 
-async def _take(git: ProjectGit, view: View, clone: View, folder: str, wanted: str) -> None:
-    """Add to the project what ``wanted`` names in the clone, as a pack that is verified first."""
-    assert clone.sandbox is not None
-    out = Path(folder, "out")
-    await trio.Path(out, "pack").mkdir(mode=0o700, parents=True)
-    within = View(clone.folder, clone.top, with_folder(clone.sandbox, str(out)))
-    places = {
-        "GIT_OBJECT_DIRECTORY": str(out),
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": quoted(f"{clone.folder}/objects"),
-    }
-    pack_to = f"{out}/pack/pack"
-    await git.said(within, "pack-objects", "--revs", "--quiet", pack_to, given=wanted.encode(), variables=places)
-    pack, count = await trio.to_thread.run_sync(_one_pack, out / "pack", Path(folder, "pack"))
-    await git.said(view, *INDEX_PACK, given=pack)  # into the view: it goes with that
-    await store_pack(git, view, pack, count)
-
-
-async def store_pack(git: ProjectGit, view: View, pack: Path, count: int, *how: str) -> None:
-    """Add the ``count`` objects of ``pack``, which was verified, to the project; ``how``: more words for an index."""
-    words = ("unpack-objects", "-q", "--strict", _LIMITED) if count < _LOOSE else (*INDEX_PACK, *how)
-    await git.said(view, *words, given=pack, variables={"GIT_OBJECT_DIRECTORY": objects_behind(view)})
-
-
-def objects_behind(view: View) -> str:
-    """The folder that objects of the project are written to."""
-    return f"{os.path.realpath(f'{view.folder}/refs').removesuffix('/refs')}/objects"
-
-
-def _one_pack(out: Path, target: Path) -> tuple[Path, int]:
-    """The pack in ``out``, as a file that nobody else has, and how many objects it says to have. Raises Refused."""
-    names = [name for name in os.listdir(out) if name.endswith(".pack")]
-    if len(names) != 1:
-        raise failed("what is new on the branch cannot be read: there is no pack of it")
-    folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        with open(open_file(folder, names[0], os.O_RDONLY), "rb") as pack, target.open("xb") as file:
-            if os.fstat(pack.fileno()).st_size > PACK_BYTES:
-                raise failed(f"what is new on the branch has more than {PACK_BYTES // 2**20} MiB")
-            header = pack.read(_HEADER_BYTES)
-            pack.seek(0)
-            shutil.copyfileobj(pack, file)
-    except OSError as error:
-        raise failed(f"what is new on the branch cannot be read: {error}") from error
-    finally:
-        os.close(folder)
-    return target, int.from_bytes(header[8:], "big")
-
-
-def _write(tree: Worktree, view: View, config: str, refs: bytes, tip: bytes) -> None:
+def _write(tree: Worktree, view: GitView, config: str, refs: bytes, tip: bytes) -> None:
     clone = clone_of(tree)
     os.makedirs(f"{clone}/refs/heads", mode=0o700)
     os.makedirs(f"{clone}/info", mode=0o700)
@@ -199,3 +152,217 @@ def _write(tree: Worktree, view: View, config: str, refs: bytes, tip: bytes) -> 
     link = Path(link_of(tree))
     Path(f"{link}.new").write_text(f"gitdir: {clone}\n", "utf-8", "surrogateescape")
     Path(f"{link}.new").rename(link)
+
+
+PACK_BYTES: Final = 1024**3
+"""Of all that an agent adds to its branch at once."""
+_LIMITED: Final = f"--max-input-size={PACK_BYTES}"
+_INDEX_PACK: Final = ("index-pack", "--stdin", "--strict", _LIMITED)
+_LOOSE: Final = 100
+"""Fewer objects than this are kept one by one, as git does itself."""
+_HEADER_BYTES: Final = 12
+COMMITS: Final = 10_000
+"""Taken at once."""
+FILES_BYTES: Final = 4 * 1024**3
+"""Of all files that are new or changed, as they would be written: a small pack can hold much."""
+BLOBS_BYTES: Final = 16 * 1024 * 1024
+"""Of all links and attributes that are new."""
+SHOWN: Final = 100
+_LINK, _SUBMODULE, _GONE = "120000", "160000", "000000"
+_SPACES: Final = b" \t\r\n"
+"""Those that git knows: what else may look like one is a part of a name. Lines end with LF alone."""
+_WORDS: Final = re.compile('[ \\t\\r\\n"]+')
+_DRIVERS: Final = frozenset({"text", "binary", "union"})
+"""Ways to merge that are git's own."""
+
+
+class CommitChange(NamedTuple):
+    """A file that a commit has otherwise than each of its parents: its mode and content, and what that was before."""
+
+    path: str
+    mode: str
+    blob: str
+    before: tuple[str, ...]
+
+
+def read_changes(raw: bytes) -> Iterator[CommitChange]:
+    """The changes in the output of ``git diff-tree --raw -z``, of merges as well. Raises ValueError."""
+    words = raw.split(b"\0")
+    for facts, path in zip(words[::2], words[1::2], strict=False):
+        text = facts.decode("ascii")
+        parents = len(text) - len(text.lstrip(":"))
+        fields = text[parents:].split(" ")
+        if not parents or len(fields) != 2 * parents + 3:
+            raise ValueError(text)
+        before = tuple(one for one in fields[parents + 1 : 2 * parents + 1] if one.strip("0"))
+        yield CommitChange(path.decode("utf-8", "surrogateescape"), fields[parents], fields[2 * parents + 1], before)
+
+
+def change_fault(change: CommitChange) -> str | None:
+    """The reason why ``change`` is not taken, as far as its name and mode tell; None where nothing is against it."""
+    parts = change.path.split("/")
+    if change.mode == _GONE:
+        return None
+    if any(part.casefold() in (".git", "", ".", "..") for part in parts):
+        return f"a path of git's own in it: {_shown(change.path)}"
+    if change.mode == _SUBMODULE or parts[-1].casefold() == ".gitmodules":
+        return f"a submodule in it: {_shown(change.path)}"
+    return None
+
+
+def link_fault(path: str, target: bytes) -> str | None:
+    """The reason why the link ``path`` is not taken; None where it stays in the tree, whatever links it passes."""
+    words = target.decode("utf-8", "surrogateescape").split("/")
+    up = next((number for number, word in enumerate(words) if word != ".."), len(words))
+    depth = path.count("/")
+    inner = words[up:]
+    if target.startswith(b"/") or up > depth or ".." in inner or b"\0" in target:
+        return f"a link that leads out of the tree: {_shown(path)}"
+    return f"a link into git's own folder: {_shown(path)}" if ".git" in (one.casefold() for one in inner) else None
+
+
+def attributes_fault(path: str, text: bytes, before: Sequence[bytes]) -> str | None:
+    """The reason why the attributes in ``text`` are not taken: a line that is new has a program run over files."""
+    known = {line.strip(_SPACES) for old in before for line in old.split(b"\n")}
+    for line in (one.strip(_SPACES) for one in text.split(b"\n")):
+        if line in known or line.startswith(b"#"):
+            continue
+        # A pattern in quotes may have no space behind it: the first word is the empty one before the quotes.
+        for word in _WORDS.split(line.decode("utf-8", "replace"))[1:]:
+            name, _, value = word.partition("=")
+            if name == "filter" or (name == "merge" and value and value not in _DRIVERS):
+                return f"an attribute that has a program run over files: {_shown(path)}: {_shown(word)}"
+    return None
+
+
+async def check_commits(git: ProjectGit, view: GitView, tip: str, known: Sequence[str]) -> None:
+    """Raise Refused (setup_failed) where what ``tip`` has besides ``known`` holds something that is not taken."""
+    listed = await git.said(view, "rev-list", f"--max-count={COMMITS + 1}", tip, "--not", *known)
+    if listed.count(b"\n") > COMMITS:
+        raise failed(f"it has more than {COMMITS} commits at once", "see what it is")
+    words = ("diff-tree", "--stdin", "-r", "-c", "-z", "--root", "--raw", "--no-renames", "--no-abbrev")
+    raw = await git.said(view, *words, "--no-commit-id", given=listed)
+    try:
+        changes = tuple(read_changes(raw))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise failed(f"what it changes cannot be read: {str(error)[:SHOWN]!a}") from error
+    for change in changes:
+        _refuse(change_fault(change))
+    await _check_size(git, view, changes)
+    links = [one for one in changes if one.mode == _LINK]
+    attributes = [
+        one for one in changes if one.mode != _GONE and posixpath.basename(one.path).casefold() == ".gitattributes"
+    ]
+    before = {blob for one in attributes for blob in one.before}
+    blobs = await _blobs(git, view, {one.blob for one in (*links, *attributes)} | before)
+    for one in links:
+        _refuse(link_fault(one.path, blobs[one.blob]))
+    for one in attributes:
+        _refuse(attributes_fault(one.path, blobs[one.blob], [blobs[blob] for blob in one.before]))
+
+
+async def _check_size(git: ProjectGit, view: GitView, changes: Sequence[CommitChange]) -> None:
+    blobs = [one.blob for one in changes if one.mode not in (_GONE, _SUBMODULE)]
+    names = sorted(set(blobs))
+    given = "".join(f"{name}\n" for name in names).encode()
+    printed = await git.said(view, "cat-file", "--batch-check=%(objectsize)", given=given)
+    rows = printed.decode("ascii", "replace").split()
+    if len(rows) != len(names) or not all(row.isdecimal() for row in rows):
+        raise failed("the sizes of its files cannot be read")
+    sizes = dict(zip(names, map(int, rows), strict=True))
+    if sum(sizes[blob] for blob in blobs) > FILES_BYTES:
+        raise failed(f"its files have more than {FILES_BYTES // 2**20} MiB", "see what they are")
+
+
+async def _blobs(git: ProjectGit, view: GitView, names: set[str]) -> dict[str, bytes]:
+    if not names:
+        return {}
+    given = "".join(f"{name}\n" for name in sorted(names)).encode()
+    printed = await git.run(view, "cat-file", "--batch", given=given, limit_bytes=BLOBS_BYTES)
+    if not printed.ok:
+        raise failed(f"its links and attributes cannot be read: {git.why(printed)}")
+    try:
+        objects = parse_objects(printed.stdout)
+    except BadObjects as error:
+        raise failed(f"its links and attributes cannot be read: {error}") from error
+    for name, one in objects.items():
+        if one.kind != b"blob":
+            raise failed(f"its links and attributes cannot be read: {name[:SHOWN]!a} is no file")
+    return {name: one.data for name, one in objects.items()}
+
+
+def _shown(text: str) -> str:
+    return f"{text[:SHOWN]!a}"
+
+
+def _refuse(fault: str | None) -> None:
+    if fault is not None:
+        raise Refused("setup_failed", f"there is {fault}", "look at it on the node")
+
+
+_FSCK: Final = (("transfer.fsckObjects", "true"), ("receive.fsckObjects", "true"), ("fetch.fsckObjects", "true"))
+
+
+async def has_commit(git: ProjectGit, view: GitView, commit: str) -> bool:
+    """Return whether ``commit`` is here."""
+    return (await git.run(view, "cat-file", "-e", f"{commit}^{{commit}}")).ok
+
+
+async def is_ancestor(git: ProjectGit, view: GitView, old: str, new: str) -> bool:
+    """Return whether ``new`` is ``old``, or follows from it."""
+    return (await git.run(view, "merge-base", "--is-ancestor", old, new)).ok
+
+
+async def write_pack(git: Git, view: GitView, tip: str, known: Sequence[str], into: Path, *how: str) -> None:
+    """Write all that ``tip`` has besides ``known`` into the new file ``into``. Raises Refused, SpawnTransient."""
+    words = ("pack-objects", "--revs", "--stdout", "--delta-base-offset", "--quiet", *how)
+    given = "".join((f"{tip}\n", *(f"^{one}\n" for one in known))).encode()
+    packed = await git.run(view, *words, given=given, into=into, limit_bytes=PACK_BYTES)
+    if not packed.ok:
+        raise failed(f"{tip[:12]} cannot be packed{git.where}: {git.why(packed)}", f"see {view.top}{git.where}")
+
+
+async def verify_pack(git: ProjectGit, view: GitView, pack: Path, *how: str) -> None:
+    """Have git verify each object of ``pack``, in ``view``: it goes with that. Raises Refused, SpawnTransient."""
+    await git.said(view, *_INDEX_PACK, *how, given=pack, settings=_FSCK)
+
+
+async def store_pack(git: ProjectGit, view: GitView, pack: Path, *how: str) -> None:
+    """Add the objects of ``pack``, which was verified, to the project. Raises Refused, SpawnTransient."""
+    with pack.open("rb") as file:
+        count = int.from_bytes(file.read(_HEADER_BYTES)[8:], "big")
+    words = ("unpack-objects", "-q", "--strict", _LIMITED) if count < _LOOSE else (*_INDEX_PACK, *how)
+    await git.said(view, *words, given=pack, variables={"GIT_OBJECT_DIRECTORY": objects_behind(view)})
+
+
+def objects_behind(view: GitView) -> str:
+    """The folder that objects of the project are written to."""
+    return f"{os.path.realpath(f'{view.folder}/refs').removesuffix('/refs')}/objects"
+
+
+async def _check_given(git: ProjectGit, view: GitView, tip: str, known: Sequence[str]) -> None:
+    """Raise Refused where ``tip`` follows from commits of the project that nobody gave to the node, but by their name.
+
+    It would be sent them next. What the project has from its remotes it may have from there, too.
+    """
+    words = ("rev-list", "--count", tip, "--not", *known, "--remotes")
+    if await git.said(view, *words) != await git.said(view, *words, "--all"):
+        raise failed("it follows from commits of the project that the node was not given", "merge them here")
+
+
+async def take_commits(git: ProjectGit, view: GitView, tip: str, known: Sequence[str], pack: Path) -> None:
+    """Add the commits of ``tip`` besides ``known``, which are in ``pack``, to the project. No ref moves.
+
+    Raises Refused (setup_failed) where anything is wrong with them, and then nothing is added; SpawnTransient.
+    """
+    try:
+        await verify_pack(git, view, pack, "--fix-thin")
+        if not await has_commit(git, view, tip):
+            raise failed(f"{tip[:12]} is not in what came")
+        await git.said(view, "rev-list", "--objects", "--quiet", tip, "--not", *known)
+        await _check_given(git, view, tip, known)
+        await check_commits(git, view, tip, known)
+    except Refused as refused:
+        text = f"what came from the node is not taken: {refused.text}"
+        raise Refused(refused.code, text, refused.hint) from refused
+    await store_pack(git, view, pack, "--fix-thin")

@@ -18,10 +18,9 @@ import msgspec
 import trio
 
 from kernel.git.directory import GitDirectory, NoRepository, first_line, mode_of
-from kernel.git.project_git import ProjectGit, failed, unusable
-from kernel.git.runner import Setting
+from kernel.git.runner import ProjectGit, Setting, failed, unusable
 from kernel.git.tree_commits import different, in_the_way, named
-from kernel.git.view import View
+from kernel.git.view import GitView
 from kernel.source.scalars import show_size
 from protocol.agent import AgentLimits
 from protocol.api.merges import MergedBranch
@@ -61,7 +60,7 @@ class Side(msgspec.Struct, frozen=True):
     limits: tuple[AgentLimits, ...] = ()
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class RunToMerge(msgspec.Struct, frozen=True):
     """The work of one run that is to land, in the order in which it is merged."""
 
     run: int
@@ -101,7 +100,7 @@ class NotMoved(Exception):
 class Merging:
     """One view of a repository in which merges are made. They are gone with it, unless they are kept."""
 
-    def __init__(self, git: ProjectGit, view: View, repository: str, identity: Mapping[str, str]) -> None:
+    def __init__(self, git: ProjectGit, view: GitView, repository: str, identity: Mapping[str, str]) -> None:
         self._git = git
         self._view = view
         self.repository = repository
@@ -109,15 +108,13 @@ class Merging:
 
     async def tip(self, branch: str) -> str | None:
         """The commit that ``branch`` is at; None: there is no such branch."""
-        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"refs/heads/{branch}^{{commit}}")
-        found = await self._git.run(self._view, *words)
-        return found.stdout.decode("ascii", "replace").strip() if found.ok else None
+        return await self._git.commit_of(self._view, f"refs/heads/{branch}")
 
     async def has(self, commit: str, inside: str) -> bool:
         """Return whether ``commit`` is ``inside``, or one before it."""
         return (await self._git.run(self._view, "merge-base", "--is-ancestor", commit, inside)).ok
 
-    async def add(self, base: str, wanted: Wanted) -> Added | Conflict:
+    async def add(self, base: str, wanted: RunToMerge) -> Added | Conflict:
         """Merge what is wanted into the commit ``base``, one branch after the other. Raises Refused."""
         ours, our_tree = base, ""
         steps: list[tuple[Side, str]] = []
@@ -167,7 +164,7 @@ class Merging:
         async with self._git.folder() as place:
             top = f"{place}/tree"
             await trio.Path(top).mkdir(mode=0o700)
-            written = View(self._view.folder, top)
+            written = GitView(self._view.folder, top)
             await self._git.said(
                 written, "read-tree", "--reset", "-u", commit, variables={"GIT_INDEX_FILE": f"{place}/index"}
             )
@@ -320,7 +317,7 @@ async def merging_in(git: ProjectGit, repository: str) -> AsyncGenerator[Merging
         yield Merging(git, view, repository, await identity_of(git, view, manner.name, manner.email))
 
 
-async def identity_of(git: ProjectGit, view: View, name: str, email: str) -> dict[str, str]:
+async def identity_of(git: ProjectGit, view: GitView, name: str, email: str) -> dict[str, str]:
     """The user, as git knows them: in the repository, else everywhere, else by the account, as git guesses."""
     found = {"name": name, "email": email}
     if not all(found.values()):
@@ -340,7 +337,7 @@ async def identity_of(git: ProjectGit, view: View, name: str, email: str) -> dic
     }
 
 
-def message_of(wanted: Wanted, sides: Sequence[Side]) -> str:
+def message_of(wanted: RunToMerge, sides: Sequence[Side]) -> str:
     """The message of a commit: whose work it is, of which run, and what it was done for."""
     names = ", ".join(side.agent for side in sides)
     shown = [f"Merge what {names} did in {run_id(wanted.run)} of {wanted.place}", "", f"Run: {run_id(wanted.run)}"]

@@ -1,4 +1,9 @@
-"""Synchronization of an agent's branch with its clone on a node, before and after each attempt.
+"""The clone of an agent's tree on a node, and how it follows the agent's branch: before and after each attempt.
+
+The clone is made there, brought to a commit, and asked for what was done in it, by git and a shell over there. What is
+in it is its agent's: where the agent is confined, each git that looks into it is, too, and in no case has it more than
+the far user's own rights and environment. An answer is a name of a commit or a pack; it is checked here
+(``kernel.git.clone``).
 
 An agent of a workflow with working trees also has its tree on this machine; the tree follows the node. An agent that
 works in the project itself has only a branch: its changes are never written into the user's checkout.
@@ -8,102 +13,202 @@ of the branch or, if the branch has diverged, under a separate ref. Commits that
 the node, in a folder beside the clone. Each step can be repeated after an interruption.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+import itertools
+import secrets
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import trio
 
-from kernel.git.directory import GitDirectory
-from kernel.git.exchange import has_commit, is_ancestor, pack_commits, take_commits
-from kernel.git.node_clone import NodeClone
-from kernel.git.project_git import ProjectGit, failed, unusable_on_nodes
-from kernel.git.repository import Base, Repository
-from kernel.git.tree_commits import Author, author_of, commit_at, head_of, move
-from kernel.git.view import View
-from kernel.store.transitions.worktrees import Worktree
+from kernel.git.branches import HomeBranch
+from kernel.git.clone import has_commit, is_ancestor, take_commits, write_pack
+from kernel.git.runner import COMMIT, SECONDS, Git, GitCommand, failed
+from kernel.git.tree_commits import CommitAuthor, WritableTree, author_of, commit_staged, stage
+from kernel.git.view import GitView
+from kernel.procs.command import CommandResult, run_command
+from kernel.procs.launcher import Launcher
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
+from protocol.node import NodeFacts
+
+TREES: Final = "trees"
+"""The folder of all clones, in the state folder of a node."""
+HERE: Final = "refs/awk/here"
+"""The ref in a clone that names the last commit that both sides had."""
+_SHELL_BYTES: Final = 1024 * 1024
+_UNLOCK: Final = 'cd "$1" && rm -f .git/index.lock .git/HEAD.lock ".git/refs/heads/$2.lock" .git/refs/awk/here.lock'
+CONFINED: Final = "confined"
+"""A file beside a clone whose agent is confined."""
+_MAKE: Final = """
+set -e
+umask 077
+mkdir -p "$1"
+cd "$1"
+rm -rf new
+test -z "$3" || : >"$3"
+git init --quiet --template= --object-format="$2" new
+for name in user.name user.email; do
+    test -z "$4" || git --git-dir=new/.git config "$name" "$4"
+    shift
+done
+test ! -e tree && test ! -L tree || mv tree "kept-$$-$(date +%s)"
+mv new tree
+"""
+_LOOK: Final = 'cd "$1" 2>/dev/null || exit 0; test ! -d tree/.git || echo tree; head -c 200 ready 2>/dev/null || :'
+_ASIDE: Final = 'cd "$1" && rm -f ready && mv tree "$2"'
+_CLEAR: Final = """
+cd "$1" || exit 0
+chmod -R u+rwX tree new 2>/dev/null
+rm -rf tree new && rm -f ready confined
+cd .. && rmdir "$1" 2>/dev/null && rmdir "$(pwd -P)" 2>/dev/null
+exit 0
+"""
+_READY: Final = 'cd "$1" && printf %s "$2" >ready'
 
 
-class HomeBranch(Protocol):
-    """The branch of an agent: ``tree`` has its names, of which some may lead to nothing here."""
+class NodeGit(Git):
+    """Runs git and shells on the node that says ``facts`` of itself, as its user, in an environment of ours."""
 
-    tree: Worktree
-    git: ProjectGit
-    directory: GitDirectory
+    def __init__(self, launcher: Launcher, facts: NodeFacts) -> None:
+        self.facts = facts
+        self.environment = {"PATH": facts.path, "HOME": facts.home, "LC_ALL": "C", "GIT_LFS_SKIP_SMUDGE": "1"}
+        self._launcher = launcher
+        self._name = f"files-{secrets.token_hex(4)}"
+        self._numbers = itertools.count(1)
+        name, known = f"{self._name}-git", self.environment
+        command = GitCommand(launcher=launcher, path=facts.path, program="git", name=name, variables=known)
+        super().__init__(command, where=" on the node", hint="see what git says there")
 
-    async def tip(self, view: View) -> str:
-        """The commit that its agent is to begin with. Raises Refused, SpawnTransient."""
-        ...
+    async def shell(self, script: str, *words: str, given: bytes | Path = b"", sandbox: Sandbox | None = None) -> bytes:
+        """The output of ``script``, which is ours; ``words`` are ``$1`` and so on. Raises Refused, SpawnTransient."""
+        result = await run_command(
+            self._launcher,
+            f"{self._name}-sh-{next(self._numbers)}",
+            ("/bin/sh", "-c", script, "sh", *words),
+            cwd="/",
+            env={**self.environment, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"},
+            timeout_seconds=SECONDS,
+            output_limit_bytes=_SHELL_BYTES,
+            given=given,
+            sandbox=sandbox,
+        )
+        if not result.ok:
+            raise failed(f"the clone on the node cannot be made ready: {self.why(result)}", "see the disk there")
+        return result.stdout
 
-    async def follow(self, view: View, tip: str, new: str) -> None:
-        """Move it from ``tip`` to ``new``, which is here. Raises Refused, and then nothing has moved."""
-        ...
-
-
-class TreeBranch:
-    """The branch that is checked out in ``tree``. ``box`` is its sandbox here, if it has one. It may raise Refused."""
-
-    def __init__(self, repository: Repository, tree: Worktree, box: Callable[[Worktree], Sandbox | None]) -> None:
-        self.tree = tree
-        self.git = repository.git
-        self.directory = GitDirectory(tree.git_dir, tree.repository, tree.path)
-        self._repository = repository
-        self._box = box
-
-    async def tip(self, view: View) -> str:
-        """The commit that its agent is to begin with: the last one."""
-        return await commit_at(self.git, view, f"refs/heads/{self.tree.branch}")
-
-    async def follow(self, view: View, tip: str, new: str) -> None:
-        """Bring branch and files there. Raises Refused (conflict) where files here would be lost by that."""
-        async with self._repository.writable(self.tree, self._box(self.tree)) as (_view, writable):
-            await move(self.git, writable, await head_of(self.git, writable), new)
+    def why(self, result: CommandResult) -> str:
+        """The reason why a run failed."""
+        if result.exit.failed is not None:
+            return result.exit.failed
+        return "it took too long" if result.timed_out else super().why(result)
 
 
-class BareBranch:
-    """A branch of nobody's checkout. It begins where the project is, until something is done that is not there."""
+class CloneState(msgspec.Struct, frozen=True):
+    """The state of a clone: there or not, and the digest of the setup that was run in it; "": none was."""
 
-    def __init__(self, git: ProjectGit, tree: Worktree) -> None:
-        self.tree = tree
+    there: bool
+    ready: str = ""
+
+
+class NodeClone:
+    """One clone, in ``place``, a folder of the node, with ``tree.branch`` checked out.
+
+    ``box``: the sandbox of its agent, on the node, if that is confined.
+    """
+
+    def __init__(self, git: NodeGit, place: str, writable: WritableTree) -> None:
         self.git = git
-        self.directory = GitDirectory(tree.repository, tree.repository, "")
+        self.place = place
+        self._writable = writable
 
-    async def tip(self, view: View) -> str:
-        """The project's own commit where that has all that was done; else the last one of the branch."""
-        own = await self.git.run(view, "rev-parse", "--verify", "--quiet", f"refs/heads/{self.tree.branch}^{{commit}}")
-        last = own.stdout.decode("ascii", "replace").strip() if own.ok else self.tree.base
-        return self.tree.base if await is_ancestor(self.git, view, last, self.tree.base) else last
+    @property
+    def view(self) -> GitView:
+        """Its git directory and tree."""
+        return self._writable.view
 
-    async def follow(self, view: View, tip: str, new: str) -> None:
-        """Have the branch be at ``new``: made where it is not there yet, moved from where it was."""
-        name = f"refs/heads/{self.tree.branch}"
-        known = await self.git.run(view, "rev-parse", "--verify", "--quiet", name)
-        await self.git.said(view, "update-ref", name, new, known.stdout.decode("ascii", "replace").strip())
+    @property
+    def branch(self) -> str:
+        """The full name of its branch."""
+        return self._writable.branch
 
+    async def look(self) -> CloneState:
+        """Find out what is there. Raises Refused, SpawnTransient."""
+        said = (await self.git.shell(_LOOK, self.place)).decode("utf-8", "replace")
+        there, _, ready = said.partition("\n")
+        return CloneState(there == "tree", ready.strip()) if there == "tree" else CloneState(there=False)
 
-@asynccontextmanager
-async def view_of(home: HomeBranch) -> AsyncGenerator[View]:
-    """A view of the repository, which goes with the block. Raises Refused."""
-    async with home.git.view(home.directory) as view:
-        yield view
+    async def make(self, hash_length: int, user: tuple[str, str]) -> None:
+        """Make an empty one; ``user`` (name, email) is in whose name its agent commits. Raises Refused."""
+        kind = "sha256" if hash_length == 64 else "sha1"
+        confined = "" if self.view.sandbox is None else CONFINED
+        await self.git.shell(_MAKE, self.place, kind, confined, *user)
 
+    async def unlock(self) -> None:
+        """Remove locks that a git left there that was killed: nobody works there now."""
+        branch = self.branch.removeprefix("refs/heads/")
+        await self.git.shell(_UNLOCK, self.view.top, branch, sandbox=self.view.sandbox)
 
-async def clone_base(repository: Repository) -> Base:
-    """The commit that clones of the project begin with. Raises Refused (bad_definition) where there can be none."""
-    try:
-        return await repository.base()
-    except Refused as refused:
-        raise unusable_on_nodes(refused) from refused
+    async def head(self) -> str | None:
+        """The last commit of its branch, as it says; None: it has none. Raises Refused where another is checked out."""
+        git, view = self.git, self.view
+        out = (await git.run(view, "symbolic-ref", "--quiet", "HEAD")).stdout.decode("utf-8", "replace").strip()
+        tip = await git.commit_of(view, self.branch)
+        if tip is not None and out != self.branch:
+            what = out.removeprefix("refs/heads/")[:100] or "no branch"
+            raise failed(f"{what!a} is checked out in {view.top} on the node", "check out the agent's branch there")
+        return tip
 
+    async def here(self) -> str | None:
+        """The commit that both sides had last, as the clone says."""
+        return await self.git.commit_of(self.view, HERE)
 
-async def author_at(home: HomeBranch, view: View, agent: str) -> Author:
-    """In whose name ``agent`` commits. Raises Refused."""
-    manner = await home.git.manner(home.directory)
-    return await author_of(home.git, view, agent, (manner.name, manner.email))
+    async def commit(self, head: str, message: str, author: CommitAuthor) -> str:
+        """Commit all that is not committed there; the last commit then. Raises Refused, SpawnTransient."""
+        git, view = self.git, self.view
+        staged = await stage(git, self._writable)
+        before = (await git.said(view, "rev-parse", f"{head}^{{tree}}")).decode("ascii", "replace").strip()
+        if staged == before:
+            return head
+        made = await commit_staged(git, self._writable, staged, (head,), message, author)
+        if not COMMIT.fullmatch(made):
+            raise failed("git commit-tree on the node names no commit")
+        await git.said(view, "update-ref", self.branch, made, head)
+        return made
+
+    async def take(self, pack: Path, shallow: bytes) -> None:
+        """Add the objects in ``pack``. ``shallow``: the commits that the project ends at. Raises Refused."""
+        if shallow:
+            place = f"{self.view.folder}/shallow"
+            await self.git.shell('exec cat >"$1"', place, given=shallow, sandbox=self.view.sandbox)
+        await self.git.said(self.view, "index-pack", "--stdin", "--fix-thin", given=pack)
+
+    async def check_out(self, tip: str, head: str | None) -> None:
+        """Bring tree and branch to ``tip``; what git ignores stays. Nothing may be there that is not committed."""
+        git, view = self.git, self.view
+        await git.said(view, "read-tree", "--reset", "-u", tip)
+        await git.said(view, "update-ref", self.branch, tip, head or "")
+        await git.said(view, "symbolic-ref", "HEAD", self.branch)
+        await self.mark(tip)
+
+    async def mark(self, tip: str) -> None:
+        """Note in the clone that both sides have ``tip``."""
+        await self.git.said(self.view, "update-ref", HERE, tip)
+
+    async def set_aside(self) -> str:
+        """Move it out of the way, with all in it. Returns the folder it is in now. Raises Refused."""
+        aside = f"{self.place}/kept-{secrets.token_hex(4)}"
+        await self.git.shell(_ASIDE, self.place, aside)
+        return aside
+
+    async def remove(self) -> None:
+        """Remove it; what was set aside stays. Raises Refused, SpawnTransient."""
+        await self.git.shell(_CLEAR, self.place)
+
+    async def note_setup(self, digest: str) -> None:
+        """Note that the setup of ``digest`` was run there."""
+        await self.git.shell(_READY, self.place, digest)
 
 
 LOST: Final = "refs/agent-worker/lost"
@@ -133,8 +238,8 @@ class NodeSync:
         ``live``: its agent may be working there.
         """
         home, clone, notes = self._home, self._clone, list[str]()
-        async with view_of(home) as view:
-            author = await author_at(home, view, self._agent)
+        async with home.git.view(home.directory) as view:
+            author = await self._author(view)
             head: str | None = None
             there = (await clone.look()).there
             if there:
@@ -154,7 +259,7 @@ class NodeSync:
             if head != tip and tip not in known:
                 async with home.git.folder() as folder:
                     pack, shallow = Path(folder, "pack"), trio.Path(view.folder, "shallow")
-                    await pack_commits(home.git, view, tip, known, pack)
+                    await write_pack(home.git, view, tip, known, pack, "--thin")
                     await clone.take(pack, await shallow.read_bytes() if await shallow.exists() else b"")
             if head != tip:
                 await clone.check_out(tip, head)
@@ -166,14 +271,14 @@ class NodeSync:
         ``message`` is said of what is committed by that. ``live``: its agent may be working there.
         """
         home, clone = self._home, self._clone
-        async with view_of(home) as view:
+        async with home.git.view(home.directory) as view:
             tip = await home.tip(view)
             if not live:
                 await clone.unlock()
             head = await clone.head()
             if head is None:
                 raise failed(f"the branch {home.tree.branch} is gone on {self._node}", f"see {clone.view.top} there")
-            made = await clone.commit(head, message or self._message, await author_at(home, view, self._agent))
+            made = await clone.commit(head, message or self._message, await self._author(view))
             if made != tip:
                 await self._fetch(view, made, tip)
                 if not await is_ancestor(home.git, view, tip, made):
@@ -190,33 +295,37 @@ class NodeSync:
         Raises Refused, and then it stays; SpawnTransient.
         """
         home, clone, notes = self._home, self._clone, list[str]()
-        async with view_of(home) as view:
+        async with home.git.view(home.directory) as view:
             made = ""
             if not (await clone.look()).there:
                 raise failed("it is no git repository any more", f"see {clone.place} on {self._node}")
             await clone.unlock()
             head = await clone.head()
             if head is not None:
-                made = await clone.commit(head, self._message, await author_at(home, view, self._agent))
+                made = await clone.commit(head, self._message, await self._author(view))
                 if not await self._held(view, made):
                     await self._fetch(view, made, home.tree.base)
                     await self._keep(view, made, notes)
             await clone.remove()
         return Synced(made, tuple(notes))
 
-    async def _held(self, view: View, made: str) -> bool:
+    async def _author(self, view: GitView) -> CommitAuthor:
+        home = self._home
+        return await author_of(home.git, view, self._agent, await home.git.manner(home.directory))
+
+    async def _held(self, view: GitView, made: str) -> bool:
         if not await has_commit(self._home.git, view, made):
             return False
         words = ("rev-list", "--count", "--max-count=1", made, "--not", "--all")
         return not int(await self._home.git.said(view, *words))
 
-    async def _keep(self, view: View, made: str, notes: list[str]) -> None:
+    async def _keep(self, view: GitView, made: str, notes: list[str]) -> None:
         branch = self._home.tree.branch
         ref = f"{LOST}/{branch.removeprefix('awk/')}/{made[:12]}"
         await self._home.git.said(view, "update-ref", ref, made)
         notes.append(f"what was left on {self._node} has no place on {branch} any more: it is kept as {ref}")
 
-    async def _settled(self, view: View, author: Author, notes: list[str]) -> str | None:
+    async def _settled(self, view: GitView, author: CommitAuthor, notes: list[str]) -> str | None:
         """Have all that is in the clone here, too. Returns the clone's last commit. Raises Refused."""
         home, clone = self._home, self._clone
         head = await clone.head()
@@ -234,15 +343,15 @@ class NodeSync:
             await self._keep(view, made, notes)
         return made
 
-    async def _fetch(self, view: View, made: str, tip: str) -> None:
+    async def _fetch(self, view: GitView, made: str, tip: str) -> None:
         """Have the commits of ``made`` here. Raises Refused where they are not to be had, or not taken."""
         home, clone = self._home, self._clone
         here = await self._known(view, [await clone.here()])
         async with home.git.folder() as folder:
             pack = Path(folder, "pack")
-            await clone.send_back(made, here, pack)
+            await write_pack(clone.git, clone.view, made, here, pack, "--thin")
             await take_commits(home.git, view, made, [tip, home.tree.base], pack)
 
-    async def _known(self, view: View, claimed: Sequence[str | None]) -> list[str]:
+    async def _known(self, view: GitView, claimed: Sequence[str | None]) -> list[str]:
         names = dict.fromkeys(one for one in claimed if one is not None)
         return [one for one in names if await has_commit(self._home.git, view, one)]

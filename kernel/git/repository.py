@@ -37,9 +37,9 @@ from kernel.git.directory import (
     linked_trees,
     unlink_tree,
 )
-from kernel.git.project_git import ProjectGit, failed, unusable
+from kernel.git.runner import ProjectGit, failed, unusable
 from kernel.git.tree_commits import WritableTree
-from kernel.git.view import Manner, View
+from kernel.git.view import GitView, Manner
 from kernel.procs.launcher import Launcher
 from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
@@ -61,7 +61,7 @@ OTHERS: Final = "--exclude=awk/*"
 """Branches of agents: what only colleagues have besides has not landed, and each of them could go by the others."""
 
 
-class Base(msgspec.Struct, frozen=True):
+class TreeBase(msgspec.Struct, frozen=True):
     """The start of working trees: a commit, the repository, and the project's place in it ("": its top).
 
     ``changed`` files are not as they are in that commit: what was done to them stays behind.
@@ -75,7 +75,7 @@ class Base(msgspec.Struct, frozen=True):
     """The branch that is checked out; "": none."""
 
 
-class Changed(msgspec.Struct, frozen=True):
+class ChangedFile(msgspec.Struct, frozen=True):
     """One file that is not as it was; of a binary one lines are not counted."""
 
     path: str
@@ -83,10 +83,10 @@ class Changed(msgspec.Struct, frozen=True):
     deleted: int
 
 
-class Changes(msgspec.Struct, frozen=True):
+class TreeChanges(msgspec.Struct, frozen=True):
     """All that was done in a tree since its base, committed or not. ``commits`` are (hash, subject), newest first."""
 
-    files: tuple[Changed, ...]
+    files: tuple[ChangedFile, ...]
     commits: tuple[tuple[str, str], ...]
     patch: str = ""
     truncated: bool = False
@@ -107,21 +107,20 @@ class Repository:
         self._turns: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
         """By branch: it comes back, and is written to, once at a time."""
 
-    async def base(self) -> Base:
+    async def base(self) -> TreeBase:
         """The start of trees that are made now. Raises Refused (bad_definition) where none can be made."""
         directory = await self._directory()
         folder = folder_in(self._root, directory)
         async with self.git.view(directory) as view:
-            head = await self.git.run(view, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-            if not head.ok:
+            commit = await self.git.commit_of(view, "HEAD")
+            if commit is None:
                 why = f"the repository at {self._root} has no commit yet"
                 raise unusable(NoRepository(why, "git add, and commit"))
-            commit = head.stdout.decode("ascii", "replace").strip()
             if folder and not (await self.git.run(view, "cat-file", "-e", f"{commit}:{folder}")).ok:
                 why = f"{folder} is not in the repository that {self._root} is in"
                 raise unusable(NoRepository(why, "commit it, or git init here"))
             status = await self.git.said(view, *_STATUS, "--untracked-files=no")
-        return Base(commit, directory.common, folder, status.count(b"\0"), branch_in(directory.own))
+        return TreeBase(commit, directory.common, folder, status.count(b"\0"), branch_in(directory.own))
 
     async def branches(self) -> frozenset[str]:
         """The full names of all branches that could be in our way."""
@@ -139,7 +138,7 @@ class Repository:
             # The commit of its branch, which is made unless it is there.
             if tree.state in _OURS:  # nobody else knows the name yet: who locked it was one of us, and is dead
                 await trio.Path(f"{tree.repository}/refs/heads/{tree.branch}.lock").unlink(missing_ok=True)
-            tip = await self._tip(tree, view)
+            tip = await self.git.commit_of(view, f"refs/heads/{tree.branch}")
             if tip is None:
                 await self.git.said(view, "update-ref", f"refs/heads/{tree.branch}", tree.base, "")  # only if it is new
             elif tree.state == "planned" and tip != tree.base:
@@ -183,7 +182,7 @@ class Repository:
             ignored = set((await self.git.said(view, *words, "--exclude-standard", cwd=self._root)).split(b"\0"))
         return tuple(os.fsdecode(path) for path in named.split(b"\0") if path and path in ignored)
 
-    async def changes(self, tree: Worktree, *, box: Sandbox | None = None, patch: bool = False) -> Changes:
+    async def changes(self, tree: Worktree, *, box: Sandbox | None = None, patch: bool = False) -> TreeChanges:
         """The changes in ``tree``, new files included. Changes nothing there. Raises Refused (setup_failed)."""
         async with self.over(tree, box) as (view, inside):
             await self._add_new(inside)
@@ -197,10 +196,10 @@ class Repository:
             shown = ("log", "-z", "--format=%H%x09%s", f"--max-count={COMMITS}", f"{tree.base}..HEAD")
             log = await self.git.said(view, *shown)
         counted = (os.fsdecode(row).split("\t", 2) for row in numbers.split(b"\0") if row)
-        files = tuple(Changed(row[2], _count(row[0]), _count(row[1])) for row in counted if len(row) == 3)
+        files = tuple(ChangedFile(row[2], _count(row[0]), _count(row[1])) for row in counted if len(row) == 3)
         logged = (row.decode("utf-8", "replace").partition("\t") for row in log.split(b"\0") if row)
         commits = tuple((commit, subject) for commit, _tab, subject in logged)
-        return Changes(files, commits, text.decode("utf-8", "replace"), truncated)
+        return TreeChanges(files, commits, text.decode("utf-8", "replace"), truncated)
 
     async def tip(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
         """The commit that its branch is at, once that of a confined agent has come back; None: it is gone.
@@ -216,7 +215,7 @@ class Repository:
                     raise
                 # It was removed meanwhile, with nothing in it that had not come back.
         async with self.git.view(_refs(tree)) as view:
-            return await self._tip(tree, view)
+            return await self.git.commit_of(view, f"refs/heads/{tree.branch}")
 
     async def losses(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
         """The work that would be lost with ``tree``, in words; None: nothing.
@@ -234,7 +233,11 @@ class Repository:
                 return "submodules are in it, which may have work of their own"
             known = ("--not", tree.base, OTHERS, "--branches", "--remotes", "--tags")
             kept = await self.git.said(view, "for-each-ref", "--format=%(refname)", left_refs(tree))
-            tips = ("HEAD", (await self._tip(tree, view)) or "HEAD", *os.fsdecode(kept).split())
+            tips = (
+                "HEAD",
+                (await self.git.commit_of(view, f"refs/heads/{tree.branch}")) or "HEAD",
+                *os.fsdecode(kept).split(),
+            )
             count = int(await self.git.said(view, "rev-list", "--count", *tips, *known))
             if not count and box is not None:
                 count = await unmerged(self.git, tree, view, box)
@@ -256,7 +259,7 @@ class Repository:
                     raise failed(f"{tree.path} contains modified or untracked files", "commit them, or move them away")
         await trio.to_thread.run_sync(_discard, tree)
         async with self.git.view(_refs(tree)) as view:
-            tip = await self._tip(tree, view)
+            tip = await self.git.commit_of(view, f"refs/heads/{tree.branch}")
             if tip is not None and await self._may_go(tree, tip, view, force=force):
                 await self.git.said(view, "update-ref", "-d", f"refs/heads/{tree.branch}", tip)
             left = await self.git.said(view, "for-each-ref", "--format=delete %(refname)", left_refs(tree))
@@ -267,7 +270,7 @@ class Repository:
                 folder.rmdir()
 
     @asynccontextmanager
-    async def over(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[View, View]]:
+    async def over(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[GitView, GitView]]:
         """A view of ``tree`` as everybody sees it, and one for git that reads its files: in ``box`` if there is one."""
         async with self.git.view(_outside(tree)) as view:
             if box is None:
@@ -280,7 +283,7 @@ class Repository:
                 yield view, inside
 
     @asynccontextmanager
-    async def writable(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[View, WritableTree]]:
+    async def writable(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[GitView, WritableTree]]:
         """A view of ``tree`` as everybody sees it, and a way to write to it. A confined one comes back after the block.
 
         Raises Refused.
@@ -291,7 +294,7 @@ class Repository:
                 yield view, WritableTree(tree, view, f"{tree.git_dir}/index", objects)
                 return
             await bring_back(self.git, tree, view, box)
-            yield view, WritableTree(tree, View(clone_of(tree), tree.path, box))
+            yield view, WritableTree(tree, GitView(clone_of(tree), tree.path, box))
             await bring_back(self.git, tree, view, box)
 
     async def manner(self, tree: Worktree) -> Manner:
@@ -305,7 +308,7 @@ class Repository:
             text = f"{self._root} is no working tree of a git repository ({error})"
             raise unusable(NoRepository(text, error.hint)) from error
 
-    async def _add_new(self, view: View) -> None:
+    async def _add_new(self, view: GitView) -> None:
         """Have new files in the index of the view, so that a diff shows them."""
         listed = await self.git.said(view, "ls-files", "-z", "--others", "--exclude-standard")
         files = b"".join(name + b"\0" for name in listed.split(b"\0") if name and not name.endswith(b"/"))
@@ -315,11 +318,11 @@ class Repository:
             words = ("add", "--intent-to-add", f"--pathspec-from-file={names}", "--pathspec-file-nul")
             await self.git.said(view, *words)
 
-    async def _unclean(self, tree: Worktree, view: View) -> int:
+    async def _unclean(self, tree: Worktree, view: GitView) -> int:
         entries = (await self.git.said(view, *_STATUS, "--untracked-files=normal")).split(b"\0")
         return sum(1 for one in entries if one and (tree.state != "removing" or one[:2] != b" D"))
 
-    async def _may_go(self, tree: Worktree, tip: str, view: View, *, force: bool) -> bool:
+    async def _may_go(self, tree: Worktree, tip: str, view: GitView, *, force: bool) -> bool:
         with suppress(Refused):
             await trio.to_thread.run_sync(_check_free, tree)
             if force:
@@ -327,11 +330,6 @@ class Repository:
             own = ("rev-list", "--count", tip, "--not", tree.base, OTHERS)
             return (await self.git.said(view, *own, "--branches", "--remotes", "--tags")).strip() == b"0"
         return False
-
-    async def _tip(self, tree: Worktree, view: View) -> str | None:
-        words = ("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
-        found = await self.git.run(view, *words)
-        return found.stdout.decode("ascii", "replace").strip() if found.ok else None
 
 
 def unlock(tree: Worktree) -> None:

@@ -1,31 +1,45 @@
-"""Runs git in a keeper, bounded in time and output: to fetch one commit into an empty repository, and to print objects.
+"""Runs git in a keeper, bounded in time and output, over views of repositories: here (ProjectGit), or on a node.
 
 Every git that the kernel starts is started here, with settings and an environment of ours. A setting is passed by
 ``GIT_CONFIG_COUNT``: ``-c`` splits its word at the first ``=``, which can be a part of the key. No transport is allowed
-unless a caller names it, nothing that is missing is fetched, and git asks nobody, shows no page and opens no editor. In
-a fetch no configuration of the user or the system, hook, prompt, redirect or submodule has a say (XF04, XF05).
+unless a caller names it, nothing that is missing is fetched, and git asks nobody, shows no page and opens no editor.
 
-What nobody may read without a name is asked for once more, with the name and password that the user's own git has for
-that host. That is the one place where git's configuration has a say, and it is the user's: the system's and their own,
-never that of a folder. Nobody is prompted; a helper that wants to is answered by nothing. What is found goes into one
-request.
+Over a project git runs in a view of ours, never in a directory that it was given: what a repository brings along in its
+configuration is never run. The user's own configuration counts: a filter of theirs (Git LFS) works on files as it does
+for them.
 """
 
-import base64
 import itertools
+import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
+import trio
 
 from kernel.agents.environment import worker_environment
+from kernel.git.directory import GitDirectory, NoRepository, find_git_directory
+from kernel.git.view import (
+    ConfigFile,
+    GitView,
+    Manner,
+    config_files,
+    filter_sections,
+    free_locks,
+    make_closed_view,
+    make_view,
+    manner_of,
+    remove_locks,
+)
 from kernel.procs.command import CommandResult, run_command
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
+from kernel.source.safe_paths import root_fault
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
 
@@ -79,7 +93,14 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+SECONDS: Final = 600.0
+"""For one run of git: a checkout of a large repository takes minutes."""
+CONFINED_SECONDS: Final = 60.0
+"""Over what a confined agent writes: a pipe in place of a file is waited for."""
+LIMIT_BYTES: Final = 64 * 1024 * 1024
+HINT: Final = "write git: none, or see what git says there"
 _TAIL: Final = 500
+COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _numbers: Final = itertools.count(1)
 """Attempt directories are distinct for the life of a kernel, which sweeps older ones."""
 
@@ -92,8 +113,8 @@ class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
     settings: Sequence[Setting] = SETTINGS
     variables: Mapping[str, str]
     """The environment, beside VARIABLES, of which each can be another one here."""
-    seconds: float
-    limit_bytes: int
+    seconds: float = SECONDS
+    limit_bytes: int = LIMIT_BYTES
     program: str = ""
     name: str = "git"
     """The beginning of the names of its attempt directories."""
@@ -148,149 +169,220 @@ class GitMissing(Exception):
     """There is no git on the path."""
 
 
-SECONDS: Final = 20.0
-GIT_CREDENTIAL_LIMIT_BYTES: Final = 64 * 1024
-
-_GIT_CREDENTIAL_PASSED: Final = (
-    "HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_CACHE_HOME",
-    "XDG_RUNTIME_DIR",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "GH_CONFIG_DIR",
-    "GH_TOKEN",
-    "GITHUB_TOKEN",
-    "GNUPGHOME",
-    "GIT_CONFIG_GLOBAL",
-    "GIT_CONFIG_SYSTEM",
-    "GIT_CONFIG_NOSYSTEM",
-)
-"""Where helpers keep what they know: the files of git and gh, keyrings, agents."""
-
-GIT_CREDENTIAL_SETTINGS: Final[tuple[Setting, ...]] = (("safe.bareRepository", "explicit"),)
-"""The folder it runs in is none that has a say."""
-SILENT: Final[Mapping[str, str]] = {"GCM_INTERACTIVE": "never"}
-"""Beside what holds for every git of ours."""
-
-
-def variables(environ: Mapping[str, str], path: str, folder: str) -> dict[str, str]:
-    """The environment in which ``git credential`` is run in ``folder``; no folder above it is looked at."""
-    passed = {name: environ[name] for name in _GIT_CREDENTIAL_PASSED if environ.get(name)}
-    return {**passed, **SILENT, "PATH": path, "GIT_CEILING_DIRECTORIES": folder.rpartition("/")[0] or "/"}
-
-
-async def credential(git: GitCommand, folder: str, url: str) -> str | None:
-    """The value of an ``Authorization`` header for ``url``, as the user's git would send it; None where it has none.
-
-    Raises GitMissing, SpawnTransient. Cancellation kills the helper's tree.
-    """
-    parts = urlsplit(url)
-    asked = f"protocol={parts.scheme}\nhost={parts.netloc}\npath={parts.path.lstrip('/')}\n\n"
-    result = await git.run(folder, "credential", "fill", given=asked.encode())
-    parted = (line.partition("=") for line in result.stdout.decode("utf-8", "replace").splitlines())
-    answer = {key: value for key, _, value in parted}
-    if not result.ok or not answer.get("password"):
-        return None
-    pair = f"{answer.get('username', '')}:{answer['password']}"
-    return f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"
-
-
-FETCH_SECONDS: Final = 120.0
-LIMIT_BYTES: Final = 64 * 1024 * 1024
-"""Of all files of a commit together."""
-
-_PASSED: Final = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR")
-_SETTINGS: Final[tuple[Setting, ...]] = (
-    *SETTINGS,
-    ("core.symlinks", "false"),
-    ("credential.helper", ""),
-    ("fetch.unpackLimit", "1"),
-)
-_SCHEMES: Final = frozenset({"https", "http"})
-_HINT: Final = "is the name right? What is private needs a credential that your git has: gh auth setup-git"
+_VIEW: Final = ".git-"
 
 
 class Git:
-    """Runs git in ``folder``, an empty directory that only it uses."""
+    """Runs git over views, as ``command`` does. ``where`` and ``hint`` are told with a failure."""
 
-    def __init__(
-        self, folder: Path, *, launcher: Launcher, environ: Mapping[str, str], own_bin: frozenset[str]
-    ) -> None:
-        self._folder = folder
-        self._launcher = launcher
-        self._path = worker_environment(environ, own_bin=own_bin)["PATH"]
-        self._environ = environ
+    def __init__(self, command: GitCommand, *, where: str = "", hint: str = HINT) -> None:
+        self._command = command
+        self.where = where
+        self.hint = hint
 
-    async def fetch(self, url: str, what: str) -> str:
-        """Fetch ``what`` (a ref or a commit) of ``url``, without its history. Returns the commit.
+    async def run(
+        self,
+        view: GitView,
+        *words: str,
+        cwd: str | None = None,
+        settings: tuple[Setting, ...] = (),
+        variables: Mapping[str, str] | None = None,
+        given: bytes | Path = b"",
+        into: Path | None = None,
+        limit_bytes: int = LIMIT_BYTES,
+    ) -> CommandResult:
+        """A run that may as well say no. Raises Refused (bad_definition) where there is no git, SpawnTransient.
 
-        Raises Refused(fetch_failed).
+        Where git is killed, by cancellation or a limit, its locks go with it.
         """
-        scheme = url.partition("://")[0]
-        if scheme not in _SCHEMES:
-            raise Refused("fetch_failed", f"{url[:100]!a} is not fetched: it is neither https nor http")
-        await self._run(scheme, "init", "--quiet", "--bare", "--template=", "--", ".")
-        options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
-        words = ("fetch", *options, "--", url, what)
+        seconds = self.seconds_over(view)
+        known = {**view.variables, **(variables or {})}
+        locks, killed = self.free_locks(view, words, known), True
         try:
-            await self._run(scheme, *words)
-        except Refused as refused:
-            known = await self._credential(url) if refused.code == "fetch_failed" else None
-            if known is None:
-                raise
-            await self._run(scheme, *words, setting=(f"http.{url}.extraHeader", f"Authorization: {known}"))
-        found = await self._run(scheme, "rev-parse", "--verify", "--quiet", "--end-of-options", "FETCH_HEAD^{commit}")
-        return found.stdout.decode("ascii", "replace").strip()
-
-    async def _credential(self, url: str) -> str | None:
-        """The header by which the user's git is let in, in an environment of its own: it is their configuration."""
-        folder = str(self._folder)
-        command = GitCommand(
-            launcher=self._launcher,
-            path=self._path,
-            settings=GIT_CREDENTIAL_SETTINGS,
-            variables=variables(self._environ, self._path, folder),
-            seconds=SECONDS,
-            limit_bytes=GIT_CREDENTIAL_LIMIT_BYTES,
-        )
-        try:
-            return await credential(command, folder, url)
-        except (GitMissing, SpawnTransient):
-            return None
-
-    async def objects(self) -> bytes:
-        """Every object there is, as ``cat-file --batch`` prints them. Raises Refused(fetch_failed)."""
-        return (await self._run("none", "cat-file", "--batch-all-objects", "--batch")).stdout
-
-    async def _run(self, scheme: str, *words: str, setting: Setting | None = None) -> CommandResult:
-        passed = {name: self._environ[name] for name in _PASSED if self._environ.get(name)}
-        command = GitCommand(
-            launcher=self._launcher,
-            path=self._path,
-            settings=(*_SETTINGS, (f"protocol.{scheme}.allow", "always"), *((setting,) if setting else ())),
-            variables=(
-                passed
-                | {
-                    "PATH": self._path,
-                    "HOME": str(self._folder),
-                    "XDG_CONFIG_HOME": str(self._folder),
-                    "GIT_DIR": str(self._folder),
-                    "GIT_CONFIG_NOSYSTEM": "1",
-                    "GIT_CONFIG_GLOBAL": "/dev/null",
-                    "GIT_CONFIG_SYSTEM": "/dev/null",
-                    "GIT_ATTR_NOSYSTEM": "1",
-                    "GIT_ALLOW_PROTOCOL": scheme,
-                }
-            ),
-            seconds=FETCH_SECONDS,
-            limit_bytes=LIMIT_BYTES,
-        )
-        try:
-            result = await command.run(str(self._folder), *words)
+            result = await msgspec.structs.replace(self._command, seconds=seconds, limit_bytes=limit_bytes).run(
+                cwd or view.top,
+                *words,
+                settings=settings,
+                variables=known,
+                given=given,
+                into=into,
+                sandbox=view.sandbox,
+            )
+            killed = result.timed_out or result.truncated
         except GitMissing as error:
-            raise Refused("fetch_failed", "git is not installed where the kernel runs", "install git") from error
-        except SpawnTransient as error:
-            raise Refused("busy", f"git could not be started now: {error}", "try again") from error
-        if not result.ok:
-            raise Refused("fetch_failed", f"git {words[0]} failed: {command.why(result)}", _HINT)
+            raise unusable(NoRepository("git is not installed where the kernel runs", "install git")) from error
+        finally:
+            if killed and locks:
+                with trio.CancelScope(shield=True):
+                    await trio.to_thread.run_sync(remove_locks, locks, words)
         return result
+
+    async def said(
+        self,
+        view: GitView,
+        *words: str,
+        cwd: str | None = None,
+        settings: tuple[Setting, ...] = (),
+        variables: Mapping[str, str] | None = None,
+        given: bytes | Path = b"",
+    ) -> bytes:
+        """The output of git. Raises Refused (setup_failed, or as ``run``), SpawnTransient."""
+        result = await self.run(view, *words, cwd=cwd, settings=settings, variables=variables, given=given)
+        if not result.ok:
+            raise failed(f"git {words[0]} failed{self.where}: {self.why(result)}", self.hint)
+        return result.stdout
+
+    async def commit_of(self, view: GitView, name: str) -> str | None:
+        """The commit that ``name`` stands for; None: there is none. Raises as ``run``."""
+        found = await self.run(view, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        commit = found.stdout.decode("ascii", "replace").strip()
+        return commit if found.ok and COMMIT.fullmatch(commit) else None
+
+    def seconds_over(self, view: GitView) -> float:
+        """Return how long a git may take over ``view``."""
+        return SECONDS
+
+    def free_locks(self, view: GitView, words: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
+        """The locks that a git takes as it writes and nobody else has; none where the files are another machine's."""
+        return ()
+
+    def why(self, result: CommandResult) -> str:
+        """The reason why a run failed."""
+        return self._command.why(result)
+
+
+class ProjectGit(Git):
+    """Makes views below ``place``, a folder of ours, and runs git in them."""
+
+    def __init__(self, place: Path, *, launcher: Launcher, environ: Mapping[str, str], own_bin: frozenset[str]) -> None:
+        passed = worker_environment(environ, own_bin=own_bin)
+        self.place = place
+        self.environment = passed
+        super().__init__(GitCommand(launcher=launcher, path=passed["PATH"], variables=passed))
+        self._numbers = itertools.count(1)
+        self._read: dict[ConfigFile, dict[str, str]] = {}
+        """The settings in the configuration files that were read last: those of one repository are of all its trees."""
+        self._swept = False
+
+    @asynccontextmanager
+    async def view(self, directory: GitDirectory) -> AsyncGenerator[GitView]:
+        """A view of ``directory``, which goes with the block. Raises Refused (bad_definition)."""
+        async with self.folder() as folder:
+            yield await self._made(directory, partial(make_view, f"{folder}/git", directory))
+
+    @asynccontextmanager
+    async def closed_view(
+        self, directory: GitDirectory, seen: GitView, *, tip: str, objects: tuple[str, ...], sandbox: Sandbox
+    ) -> AsyncGenerator[GitView]:
+        """As ``seen``, a view of ``directory``, for git in ``sandbox``. Raises Refused (bad_definition)."""
+        async with self.folder() as folder:
+            box = with_folder(sandbox, folder)
+            make = partial(make_closed_view, f"{folder}/git", seen, tip=tip, objects=objects, sandbox=box)
+            settings = filter_sections(await self.filters(seen), required=False)
+            yield await self._made(directory, partial(make, settings=settings))
+
+    @asynccontextmanager
+    async def folder(self) -> AsyncGenerator[str]:
+        """A new folder of ours, which goes with the block."""
+        if not self._swept:
+            self._swept = True
+            # Remove views that a kernel left that was killed.
+            for sweep_path in self.place.glob(f"{_VIEW}*"):
+                shutil.rmtree(sweep_path, ignore_errors=True)
+        path = str(self.place / f"{_VIEW}{next(self._numbers)}")
+        await trio.Path(path).mkdir(mode=0o700, parents=True)
+        try:
+            yield path
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(partial(shutil.rmtree, path, ignore_errors=True))
+
+    async def _made(self, directory: GitDirectory, make: Callable[[Manner], GitView]) -> GitView:
+        manner = await self.manner(directory)
+        try:
+            return await trio.to_thread.run_sync(make, manner)
+        except (OSError, NoRepository) as error:
+            raise unusable(error) from error
+
+    def seconds_over(self, view: GitView) -> float:
+        """See Git. In a sandbox it is less: there a file can be a pipe."""
+        return SECONDS if view.sandbox is None else CONFINED_SECONDS
+
+    def free_locks(self, view: GitView, words: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
+        """See Git."""
+        return free_locks(view, words, variables)
+
+    def why(self, result: CommandResult) -> str:
+        """The reason why a run failed."""
+        if result.timed_out:
+            return f"it took more than {SECONDS:g} s ({CONFINED_SECONDS:g} s in a sandbox); is a file a pipe?"
+        return super().why(result)
+
+    async def filters(self, view: GitView) -> tuple[Setting, ...]:
+        """The user's own filters, from their configuration and the system's."""
+        found = await self.run(view, "config", "-z", "--get-regexp", r"^filter\.")
+        rows = (row.partition("\n") for row in found.stdout.decode("utf-8", "surrogateescape").split("\0") if row)
+        return tuple((key, value) for key, _, value in rows)
+
+    async def manner(self, directory: GitDirectory) -> Manner:
+        """The formats of the repository's data. Raises Refused (bad_definition) where it is none that we use."""
+        if (lost := root_fault(directory.common)) is not None:
+            raise unusable(NoRepository(lost, "put the folder back"))
+        try:
+            read: dict[ConfigFile, dict[str, str]] = {}
+            for file in await trio.to_thread.run_sync(config_files, directory):
+                known = self._read.get(file)
+                if known is None:
+                    words = ("config", "--file", file.path, "--no-includes", "-z", "--list")
+                    printed = (await self.said(GitView("/dev/null", "/"), *words)).decode("utf-8", "surrogateescape")
+                    rows = (row.partition("\n") for row in printed.split("\0") if row)
+                    known = {key: value for key, _, value in rows}
+                read[file] = known
+            self._read = read
+            said = {key: value for known in read.values() for key, value in known.items()}
+            return manner_of(directory, said)
+        except (NoRepository, OSError) as error:
+            raise unusable(error) from error
+
+
+def with_folder(sandbox: Sandbox, folder: str) -> Sandbox:
+    """``sandbox``, and in it ``folder`` to write to as well."""
+    return msgspec.structs.replace(sandbox, writable=(*sandbox.writable, folder))
+
+
+_UNUSABLE: Final = "workspace.git: worktree is not possible: "
+
+
+def unusable(error: NoRepository | OSError) -> Refused:
+    """There can be no working trees."""
+    hint = error.hint if isinstance(error, NoRepository) else "see what is there"
+    return Refused("bad_definition", f"{_UNUSABLE}{error}", hint)
+
+
+def unusable_for(what: str, refused: Refused) -> Refused:
+    """Return ``refused``, which says why the repository is not used, with ``what`` it is needed for."""
+    return Refused(refused.code, f"{what} repository: {refused.text.removeprefix(_UNUSABLE)}", refused.hint)
+
+
+def failed(text: str, hint: str = HINT) -> Refused:
+    """git did not do what it should have."""
+    return Refused("setup_failed", text, hint)
+
+
+MOST_UNCOMMITTED: Final = 10_000
+"""More are not counted."""
+_STATUS_SECONDS = 5.0
+_STATUS_BYTES = 4 * 1024 * 1024
+_STATUS: Final = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty")
+
+
+async def uncommitted(git: ProjectGit, root: Path) -> int:
+    """Return how many files at ``root`` are changed or new: at most MOST_UNCOMMITTED; 0 after _STATUS_SECONDS."""
+    with suppress(NoRepository, Refused, SpawnTransient), trio.move_on_after(_STATUS_SECONDS):
+        directory = await trio.to_thread.run_sync(find_git_directory, root)
+        async with git.view(directory) as view:
+            printed = await git.run(
+                view, *_STATUS, "--untracked-files=all", "--", ".", cwd=str(root), limit_bytes=_STATUS_BYTES
+            )
+            return min(MOST_UNCOMMITTED, printed.stdout.count(b"\0"))
+    return 0

@@ -13,15 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import trio
 
-from kernel.git.clone import COMMIT, clone_of
-from kernel.git.project_git import ProjectGit, failed
-from kernel.git.view import INDEX_BYTES, View
-from kernel.procs.command import CommandResult
+from kernel.git.clone import clone_of
+from kernel.git.runner import COMMIT, Git, ProjectGit, failed
+from kernel.git.view import INDEX_BYTES, GitView, Manner
 from kernel.source.safe_paths import copy_path
 from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
@@ -36,22 +35,6 @@ _OLD_GIT: Final = 129
 _NO_OBJECTS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class RunsGit(Protocol):
-    """Runs git over a view: here (ProjectGit), or on a node."""
-
-    async def run(
-        self, view: View, *words: str, variables: Mapping[str, str] | None = None, given: bytes | Path = b""
-    ) -> CommandResult:
-        """A run that may as well say no. Raises Refused where there is no git, SpawnTransient."""
-        ...
-
-    async def said(
-        self, view: View, *words: str, variables: Mapping[str, str] | None = None, given: bytes | Path = b""
-    ) -> bytes:
-        """The output of git. Raises Refused (setup_failed, or as ``run``), SpawnTransient."""
-        ...
-
-
 class WritableTree(msgspec.Struct, frozen=True):
     """A way to write to ``tree``: ``view`` has its files, and an index that is ours until ``index`` takes it over.
 
@@ -59,7 +42,7 @@ class WritableTree(msgspec.Struct, frozen=True):
     """
 
     tree: Worktree
-    view: View
+    view: GitView
     index: str = ""
     objects: Mapping[str, str] = _NO_OBJECTS
     """Variables by which git finds the folder that new objects are written to."""
@@ -70,7 +53,7 @@ class WritableTree(msgspec.Struct, frozen=True):
         return f"refs/heads/{self.tree.branch}"
 
 
-class Author(msgspec.Struct, frozen=True):
+class CommitAuthor(msgspec.Struct, frozen=True):
     """In whose name commits are made: the user's, with the agent named."""
 
     name: str
@@ -86,14 +69,14 @@ class Author(msgspec.Struct, frozen=True):
         }
 
 
-async def author_of(git: RunsGit, view: View, agent: str, own: tuple[str, str]) -> Author:
-    """The user as git knows them: ``own`` (name, email) of the repository, else of their configuration."""
+async def author_of(git: Git, view: GitView, agent: str, manner: Manner) -> CommitAuthor:
+    """The user as git knows them: of the repository, which has ``manner``, else of their configuration."""
     found: list[str] = []
-    for key, value in zip(("user.name", "user.email"), own, strict=True):
+    for key, value in (("user.name", manner.name), ("user.email", manner.email)):
         asked = value or (await git.run(view, "config", "--get", key)).stdout.decode("utf-8", "replace")
         found.append(" ".join(asked.split()).strip("<>"))
     name, email = found
-    return Author(f"{name} ({agent})" if name else agent, email or "agent-worker@localhost")
+    return CommitAuthor(f"{name} ({agent})" if name else agent, email or "agent-worker@localhost")
 
 
 async def head_of(git: ProjectGit, writable: WritableTree) -> str:
@@ -110,7 +93,7 @@ async def head_of(git: ProjectGit, writable: WritableTree) -> str:
     return await commit_at(git, writable.view, writable.branch)
 
 
-async def commit_at(git: RunsGit, view: View, name: str) -> str:
+async def commit_at(git: Git, view: GitView, name: str) -> str:
     """The commit that ``name`` stands for. Raises Refused (setup_failed)."""
     said = await git.said(view, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
     commit = said.decode("ascii", "replace").strip()
@@ -119,19 +102,19 @@ async def commit_at(git: RunsGit, view: View, name: str) -> str:
     return commit
 
 
-async def count(git: RunsGit, view: View, tip: str, *without: str) -> int:
+async def count(git: Git, view: GitView, tip: str, *without: str) -> int:
     """The number of commits that ``tip`` has and ``without`` have not."""
     return int(await git.said(view, "rev-list", "--count", tip, "--not", *without))
 
 
-async def changed_files(git: RunsGit, view: View) -> tuple[str, ...]:
+async def changed_files(git: Git, view: GitView) -> tuple[str, ...]:
     """The files that are not as they were committed, new ones included; what git ignores does not count."""
     words = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty", "--untracked-files=all")
     rows = (await git.said(view, *words)).split(b"\0")
     return tuple(os.fsdecode(row[3:]) for row in rows if len(row) > 3)
 
 
-async def stage(git: RunsGit, writable: WritableTree) -> str:
+async def stage(git: Git, writable: WritableTree) -> str:
     """Put the files as they are into the tree's index. Returns the tree object. Raises Refused where files conflict.
 
     Left out: what git ignores, submodules, and folders that are repositories of their own.
@@ -151,7 +134,7 @@ async def stage(git: RunsGit, writable: WritableTree) -> str:
     return (await git.said(writable.view, "write-tree", variables=writable.objects)).decode("ascii", "replace").strip()
 
 
-async def commit_all(git: ProjectGit, writable: WritableTree, message: str, author: Author) -> str | None:
+async def commit_all(git: ProjectGit, writable: WritableTree, message: str, author: CommitAuthor) -> str | None:
     """Commit the files as they are on the tree's branch. Returns the commit; None where there is nothing new.
 
     Raises Refused (setup_failed).
@@ -187,7 +170,9 @@ async def move(git: ProjectGit, writable: WritableTree, head: str, target: str) 
         await git.said(writable.view, "update-ref", writable.branch, target, head)
 
 
-async def merged(git: ProjectGit, writable: WritableTree, head: str, target: str, message: str, author: Author) -> str:
+async def merged(
+    git: ProjectGit, writable: WritableTree, head: str, target: str, message: str, author: CommitAuthor
+) -> str:
     """The commit that merges ``target`` into ``head``, made without touching the tree. Raises Refused (conflict)."""
     words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", head, target)
     result = await git.run(writable.view, *words, variables=writable.objects)
@@ -202,7 +187,7 @@ async def merged(git: ProjectGit, writable: WritableTree, head: str, target: str
     return await commit_staged(git, writable, tree, (head, target), message, author)
 
 
-async def in_the_way(git: ProjectGit, view: View, top: str, old: str, new: str) -> tuple[str, ...]:
+async def in_the_way(git: ProjectGit, view: GitView, top: str, old: str, new: str) -> tuple[str, ...]:
     """The paths in ``top`` that ``new`` has files in place of, and that are none of ``old``, which is there.
 
     git would write over those that it ignores. A file that is already what it is to be is not in the way.
@@ -231,7 +216,7 @@ def named(files: Sequence[str]) -> str:
 
 
 async def commit_staged(
-    git: RunsGit, writable: WritableTree, tree: str, parents: Sequence[str], message: str, author: Author
+    git: Git, writable: WritableTree, tree: str, parents: Sequence[str], message: str, author: CommitAuthor
 ) -> str:
     """Make a commit of the tree object ``tree``; no branch moves. Returns it. Raises Refused (setup_failed)."""
     words = ("commit-tree", tree, *(word for parent in parents for word in ("-p", parent)))
@@ -240,7 +225,7 @@ async def commit_staged(
     return said.decode("ascii", "replace").strip()
 
 
-async def different(git: ProjectGit, view: View, one: str, other: str) -> frozenset[str]:
+async def different(git: ProjectGit, view: GitView, one: str, other: str) -> frozenset[str]:
     """The files that two commits, or trees, do not have in common."""
     words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other)
     return frozenset(os.fsdecode(name) for name in (await git.said(view, *words)).split(b"\0") if name)

@@ -45,7 +45,7 @@ _TEXT_BYTES: Final = 16 * 1024 * 1024
 INDEX_BYTES: Final = 1024**3
 
 
-class View(msgspec.Struct, frozen=True):
+class GitView(msgspec.Struct, frozen=True):
     """``folder`` is the git directory, ``top`` the working tree. In a ``sandbox``, git runs over it in that."""
 
     folder: str
@@ -152,7 +152,7 @@ def filter_sections(filters: Iterable[tuple[str, str]], *, required: bool = True
     return "".join(rows)
 
 
-def make_view(folder: str, directory: GitDirectory, manner: Manner) -> View:
+def make_view(folder: str, directory: GitDirectory, manner: Manner) -> GitView:
     """A view of ``directory`` in the new ``folder``, with a copy of its index. Blocks. Raises OSError, NoRepository."""
     check_kinds(directory.common)
     line = first_line(f"{directory.own}/HEAD")
@@ -167,12 +167,19 @@ def make_view(folder: str, directory: GitDirectory, manner: Manner) -> View:
         if not stat.S_ISREG(mode_of(part)):
             raise strange(str(part))
         os.symlink(part, f"{folder}/{part.name}")
-    return View(folder, directory.top or folder)
+    return GitView(folder, directory.top or folder)
 
 
 def make_closed_view(
-    folder: str, seen: View, manner: Manner, *, tip: str, objects: Iterable[str], sandbox: Sandbox, settings: str = ""
-) -> View:
+    folder: str,
+    seen: GitView,
+    manner: Manner,
+    *,
+    tip: str,
+    objects: Iterable[str],
+    sandbox: Sandbox,
+    settings: str = "",
+) -> GitView:
     """As ``seen``, for ``sandbox``: with the commit ``tip`` and no refs, and more ``settings``, as a file has them.
 
     Blocks. Raises OSError.
@@ -181,7 +188,7 @@ def make_closed_view(
     os.mkdir(f"{folder}/refs", 0o700)
     copy_settings(seen.folder, folder)
     copy_index(seen.folder, folder)
-    return View(folder, seen.top, sandbox)
+    return GitView(folder, seen.top, sandbox)
 
 
 def write_alternates(folder: str, objects: Iterable[str]) -> None:
@@ -228,7 +235,7 @@ _ALONE: Final = frozenset({"index.lock", "HEAD.lock"})
 """Of one working tree, where a git that finds them taken gives up at once: so they are not somebody else's."""
 
 
-def free_locks(view: View, words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
+def free_locks(view: GitView, words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
     """The locks that a git takes as it writes, as long as nobody else has them."""
     if words[0] in _WRITE_INDEX:
         locks = [variables.get("GIT_INDEX_FILE", f"{view.folder}/index")]

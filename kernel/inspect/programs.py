@@ -20,8 +20,7 @@ from kernel.agents.backends import command_of, probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import CauseError
 from kernel.agents.skills import INSTRUCTIONS, read_skill
-from kernel.git.objects import BadObjects, File, files_of, parse_objects
-from kernel.git.runner import Git
+from kernel.git.fetch import BadObjects, FetchGit, File, files_of, parse_objects
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher, choose_launcher
 from kernel.source.files import MAX_BYTES, MAX_FILES, FolderFile
@@ -121,7 +120,7 @@ async def _fetch_commit(remote: Remote, url: str, environ: Mapping[str, str]) ->
         (folder / "git").mkdir()
         (folder / "run").mkdir(mode=0o700)
         async with open_launcher(folder / "run", worker_environment(environ)) as launcher:
-            git = Git(folder / "git", launcher=launcher, environ=environ, own_bin=frozenset())
+            git = FetchGit(folder / "git", launcher=launcher, environ=environ, own_bin=frozenset())
             commit = await git.fetch(url, remote.ref)
             if not is_commit(commit) or (is_commit(remote.ref) and commit != remote.ref):
                 raise Refused("fetch_failed", f"{url} gave another commit than was asked for: {commit[:40]!a}")

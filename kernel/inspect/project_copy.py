@@ -18,9 +18,9 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.git.directory import GitDirectory, NoRepository, branch_in, find_git_directory, folder_in
-from kernel.git.project_git import ProjectGit, failed, unusable, unusable_for
-from kernel.git.tree_commits import Author, WritableTree, commit_all
-from kernel.git.view import View, copy_settings, format_sections, section
+from kernel.git.runner import ProjectGit, failed, unusable, unusable_for
+from kernel.git.tree_commits import CommitAuthor, WritableTree, commit_all
+from kernel.git.view import GitView, copy_settings, format_sections, section
 from kernel.inspect.programs import open_launcher
 from kernel.source.safe_paths import NotInside, copy_open, open_file, open_folder, put_here
 from kernel.store.transitions.worktrees import Worktree
@@ -32,7 +32,7 @@ LIMIT_FILES: Final = 200_000
 _GIT: Final = ".git"
 _BRANCH: Final = "compared"
 """In place of a commit that is checked out without a branch."""
-_AUTHOR: Final = Author("agent-worker", "agent-worker@localhost")
+_AUTHOR: Final = CommitAuthor("agent-worker", "agent-worker@localhost")
 
 
 def copy_project(
@@ -65,7 +65,7 @@ def copy_project(
                 if committed:
                     own, message = f"{folder}/{_GIT}", f"Replace {file}" if file else "What was not committed"
                     tree = Worktree("", own, "", branch_in(own), folder, "", 0, "", "", "made", git_dir=own)
-                    await commit_all(git, WritableTree(tree, View(own, folder)), message, _AUTHOR)
+                    await commit_all(git, WritableTree(tree, GitView(own, folder)), message, _AUTHOR)
         return CopiedProject(git=committed, inside=inside)
 
     return trio.run(copy)
@@ -91,7 +91,7 @@ async def _copy_history(git: ProjectGit, directory: GitDirectory, folder: str) -
         await (own / "HEAD").write_bytes(os.fsencode(f"ref: refs/heads/{branch}\n"))
         await (own / "config").write_bytes(os.fsencode(formats + section("user", user)))
         await trio.to_thread.run_sync(copy_settings, view.folder, str(own))
-        copy, tip = View(str(own), folder), head.stdout.decode("ascii", "replace").strip()
+        copy, tip = GitView(str(own), folder), head.stdout.decode("ascii", "replace").strip()
         await git.said(copy, "index-pack", "--stdin", given=pack)
         await git.said(copy, "update-ref", f"refs/heads/{branch}", tip)
         await git.said(copy, "read-tree", tip)

@@ -20,7 +20,7 @@ from kernel.operations.resource_usage import ResourceSampler
 from kernel.policy.metrics import Durations
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
-from kernel.procs.peer import Wire
+from kernel.procs.procfs import AcceptedConnection
 from kernel.rule.draft import Draft
 from kernel.rule.evaluate import InstalledRules
 from kernel.services.embeddings import EmbeddingClient
@@ -114,7 +114,7 @@ class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
     """Wait for the end of the attempts that are named so, trees and all."""
     reached: Callable[[str], None]
     """The attempt of an instruction has come to Daemon MCP."""
-    calling: Callable[[Wire, str], Awaitable[bytes | None]]
+    calling: Callable[[AcceptedConnection, str], Awaitable[bytes | None]]
     """The digest of the token of the attempt whose process has the other end of a connection, and knows its cookie."""
     kept: Callable[[], Mapping[AgentKey, AttemptActivity]] = dict
     """The workers that wait for another attempt of their agent."""

@@ -20,7 +20,7 @@ from kernel.agents.project import PROJECT_FILES
 from kernel.agents.registration import file_spec
 from kernel.agents.resources import resources_of
 from kernel.agents.trust import TrustRequest, agent_units, demands
-from kernel.git.project_git import uncommitted
+from kernel.git.runner import uncommitted
 from kernel.operations.context import ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, ToolFront, operation
 from kernel.operations.places import not_running

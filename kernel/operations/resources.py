@@ -16,7 +16,7 @@ from protocol.names import SpaceId
 
 READ_CHARACTERS = 32_000
 MOST_CHARACTERS = 100_000
-"""In one answer to an agent: what a model is shown of a result has an end (worker.entry_limits)."""
+"""In one answer to an agent: what a model is shown of a result has an end (worker.conversation)."""
 
 
 class ResourceRequest(InSpace, frozen=True, kw_only=True):

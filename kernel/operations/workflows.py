@@ -8,8 +8,8 @@ import apsw
 import msgspec
 import trio
 
-from kernel.git.node_sync import clone_base
-from kernel.git.project_git import uncommitted
+from kernel.git.branches import clone_base
+from kernel.git.runner import uncommitted
 from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.operations.operation import Actor, Operation, ToolFront, Wait, operation
 from kernel.operations.places import not_running

@@ -18,9 +18,8 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.procs.descriptors import under_first_limit
 from kernel.procs.launcher import Launcher
-from kernel.procs.spec import TRANSIENT, NodeLost, SpawnTransient, Spec
+from kernel.procs.spec import TRANSIENT, NodeLost, SpawnTransient, Spec, under_first_limit
 from protocol.ipc import Exited, Sandbox
 
 STDERR_TAIL_BYTES: Final = 64 * 1024

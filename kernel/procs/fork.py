@@ -15,12 +15,10 @@ import msgspec
 import trio
 
 from kernel.procs.attempt_dir import DirectoryPool
-from kernel.procs.descriptors import under_first_limit
 from kernel.procs.handle import Handle
-from kernel.procs.keeper_link import KeeperLink
-from kernel.procs.spawn import spawn_keeper
-from kernel.procs.spec import KeeperLost, PipeEnds, Spec
-from kernel.procs.warm import KeeperPool, StandbyWorker
+from kernel.procs.keeper_link import KeeperLink, KeeperPool
+from kernel.procs.spawn import StandbyWorker, spawn_keeper
+from kernel.procs.spec import KeeperLost, PipeEnds, Spec, under_first_limit
 from protocol.ipc import Fork, Ping, Pong, Preloaded, Retire, ZygoteReport
 from protocol.ndjson import FrameReader, encode
 
@@ -174,11 +172,11 @@ class Zygote(msgspec.Struct, eq=False):
 async def start_zygote(modules: frozenset[str], environ: Mapping[str, str]) -> Zygote:
     """Start a zygote that loads ``modules``. It is not waited for. ``environ`` is what its workers will have."""
     ours, theirs = socket.socketpair()
-    argv = [sys.executable, "-I", "-u", "-m", "worker.zygote", "--control-fd", str(theirs.fileno())]
+    argv = [sys.executable, "-I", "-u", "-m", "worker", "--zygote", str(theirs.fileno()), ",".join(sorted(modules))]
     try:
         with theirs:
             process = await trio.lowlevel.open_process(
-                under_first_limit([*argv, "--preload", ",".join(sorted(modules))]),
+                under_first_limit(argv),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),

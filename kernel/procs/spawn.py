@@ -1,8 +1,11 @@
-"""Starts a keeper's tree, for both launchers alike: directory, pipes, order, and the keeper's first report."""
+"""Starts a keeper's tree, for both launchers alike: directory, pipes, order, and the keeper's first report.
+
+A standby worker is started so before it is wanted.
+"""
 
 import secrets
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +14,7 @@ import trio
 from kernel.fault_injection import fault_point
 from kernel.procs.attempt_dir import DirectoryPool, create_attempt_dir
 from kernel.procs.handle import Handle
-from kernel.procs.keeper_link import KeeperLink
+from kernel.procs.keeper_link import IDLE_SECONDS, KeeperLink
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import TRANSIENT, TRANSIENT_NAMES, KeeperLost, Pipe, PipeEnds, SpawnTransient, Spec, open_pipes
 from protocol.ipc import Counted, Exited, Fork, Started
@@ -88,3 +91,63 @@ async def _first_word(link: KeeperLink, attempt: str) -> Started | Exited:
     if isinstance(first, Exited) and (first.failed or "").partition(":")[0] in TRANSIENT_NAMES:
         raise SpawnTransient(f"cannot start {attempt}: {first.failed}")
     return first
+
+
+class StandbyWorker:
+    """One worker of a zygote that is started before it is wanted, and serves one attempt.
+
+    It is started when another one has ended: then the processor has time for it. After IDLE_SECONDS it is ended.
+    """
+
+    def __init__(self) -> None:
+        self._handle: Handle | None = None
+        self._asked = trio.Event()
+        self._settled = trio.Event()
+        self._starting: trio.Event | None = None
+        """Set at its end: one is being made, and nobody waits for it yet."""
+        self._closed = False
+
+    async def take(self) -> Handle | None:
+        """The worker, if there is one and it lives. Who asks first while one is being made waits for that."""
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            await starting.wait()
+        handle, self._handle = self._handle, None
+        if handle is not None and not handle.is_quiet():
+            self._handle, handle = handle, None  # killed by somebody: ``_offer`` closes it
+        self._settled.set()
+        return handle
+
+    def ask(self) -> None:
+        """Have one made, if there is none."""
+        self._asked.set()
+
+    async def run(self, start: Callable[[Spec], Awaitable[Handle]]) -> None:
+        """Make one when asked to. Runs until closed or cancelled; then none is left."""
+        while not self._closed:
+            await self._asked.wait()
+            if not self._closed:
+                with suppress(SpawnTransient):
+                    made = self._starting = trio.Event()
+                    try:
+                        handle = await start(Spec(attempt=f"standby-{secrets.token_hex(4)}"))
+                        self._handle, self._settled = handle, trio.Event()
+                    finally:
+                        self._starting = None
+                        made.set()
+                    try:
+                        with trio.move_on_after(IDLE_SECONDS):
+                            if not self._closed:
+                                await self._settled.wait()
+                    finally:
+                        if self._handle is handle:
+                            self._handle = None
+                            await handle.aclose()
+            # What was asked for meanwhile was had; the end of an unused one asks too, and must not be heard.
+            self._asked = trio.Event()
+
+    def close(self) -> None:
+        """Have it ended, and make no other."""
+        self._closed = True
+        self._settled.set()
+        self._asked.set()

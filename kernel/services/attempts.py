@@ -13,8 +13,7 @@ import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
-from kernel.procs.peer import Wire, caller
-from kernel.procs.procfs import ProcessId
+from kernel.procs.procfs import AcceptedConnection, ProcessId, caller
 from kernel.rule.draft import Draft
 from kernel.services.conversation import AttemptServices, StopReason
 from kernel.services.handover import HandedAttempt
@@ -167,7 +166,7 @@ class Attempts(msgspec.Struct, eq=False):
         """Return the keepers and workers of all. Any thread may ask."""
         return frozenset[ProcessId]().union(*(attempt.processes for attempt in tuple(self.running.values())))
 
-    async def calling(self, wire: Wire, cookie: str) -> bytes | None:
+    async def calling(self, wire: AcceptedConnection, cookie: str) -> bytes | None:
         """The digest of the token of the attempt that alone has the other end of ``wire``; None: there is none.
 
         Its programs know ``cookie``: a server among them that fetches what strangers name does not send it for them.

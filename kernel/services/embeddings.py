@@ -58,7 +58,7 @@ IDLE_SECONDS: Final = 60.0
 ANSWER_BYTES: Final = 64 * 1024 * 1024
 _TAIL_BYTES: Final = 4096
 _CHUNK_BYTES: Final = 256 * 1024
-_PROGRAM: Final = (sys.executable, "-I", "-m", "worker.embeddings")
+_PROGRAM: Final = (sys.executable, "-I", "-m", "worker.models.openai")
 _numbers: Final = itertools.count(1)
 _answer: Final = msgspec.json.Decoder(EmbeddingAnswer).decode
 

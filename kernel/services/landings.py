@@ -29,9 +29,9 @@ from kernel.git.checkout_move import (
 )
 from kernel.git.directory import GitDirectory
 from kernel.git.file_exchange import recorded, release
-from kernel.git.merging import Added, Conflict, Merging, NotMoved, Side, Wanted, merging_in
-from kernel.git.project_git import ProjectGit
+from kernel.git.merging import Added, Conflict, Merging, NotMoved, RunToMerge, Side, merging_in
 from kernel.git.repository import Repository
+from kernel.git.runner import ProjectGit
 from kernel.policy.landing import TOGETHER, TRIES, limit_after, settle, tightest, together
 from kernel.policy.tasks import claim_on
 from kernel.procs.launcher import Launcher
@@ -80,7 +80,7 @@ class LandingWork(msgspec.Struct, frozen=True):
     """The work of one landing; ``boxes`` are the sandboxes of all confined agents of its run."""
 
     landing: Landing
-    wanted: Wanted
+    wanted: RunToMerge
     folder: str
     boxes: tuple[Sandbox, ...]
     env: Mapping[str, str]
@@ -326,7 +326,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
         folder = trees[0].folder if trees else ""
         return LandingWork(
             landing,
-            Wanted(record.id, record.place, tuple(sides.values()), landing.terms.squash),
+            RunToMerge(record.id, record.place, tuple(sides.values()), landing.terms.squash),
             folder,
             tuple(boxes),
             {**self.git.environment, **env, "AGENT_PROJECT": str(self.root)},

@@ -12,10 +12,10 @@ import msgspec
 import trio
 
 from kernel.agents.providers import CauseError
-from kernel.git.node_clone import CONFINED, TREES, NodeClone, NodeGit
-from kernel.git.node_sync import BareBranch, NodeSync
+from kernel.git.branches import BareBranch
+from kernel.git.node_sync import CONFINED, TREES, NodeClone, NodeGit, NodeSync
 from kernel.git.tree_commits import WritableTree
-from kernel.git.view import View
+from kernel.git.view import GitView
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles
 from kernel.services.node_trees import LENT, NodeTrees, private_box
@@ -143,7 +143,7 @@ class NodeCleanup(msgspec.Struct, eq=False):
         box = None
         if one.confined:
             box = private_box(await NodeFiles(git, "").bubblewrap(), top, git.facts)
-        clone = NodeClone(git, place, WritableTree(tree, View(f"{top}/.git", top, box)))
+        clone = NodeClone(git, place, WritableTree(tree, GitView(f"{top}/.git", top, box)))
         message = f"{one.name}: what was left on {node} ({run_id(one.run)})"
         sync = NodeSync(BareBranch(parts.repository.git, tree), clone, node=node, agent=one.name, message=message)
         for note in (await sync.clear()).notes:

@@ -14,8 +14,8 @@ import trio
 
 from kernel.agents.environment import cannot_confine
 from kernel.agents.providers import CauseError
-from kernel.git.node_clone import NodeGit
-from kernel.git.project_git import failed
+from kernel.git.node_sync import NodeGit
+from kernel.git.runner import failed
 from kernel.procs.attempt_dir import LOCK_FILE
 from kernel.source.safe_paths import open_path
 from protocol.agent import AgentDefinition

@@ -17,11 +17,11 @@ import msgspec
 import trio
 
 from kernel.agents.providers import CauseError
-from kernel.git.node_clone import TREES, NodeClone, NodeGit
-from kernel.git.node_sync import BareBranch, HomeBranch, NodeSync, TreeBranch, clone_base
+from kernel.git.branches import BareBranch, HomeBranch, TreeBranch, clone_base
+from kernel.git.node_sync import TREES, NodeClone, NodeGit, NodeSync
 from kernel.git.repository import Repository
 from kernel.git.tree_commits import WritableTree
-from kernel.git.view import View
+from kernel.git.view import GitView
 from kernel.procs.handle import CannotHandOver
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
@@ -149,7 +149,7 @@ class NodePreparation(Preparation):
         if start.sandbox is not None:
             box = private_box(await files.bubblewrap(), top, facts)
             await files.check_sandbox(msgspec.structs.replace(box, writable=()))
-        clone = NodeClone(git, place, WritableTree(home.tree, View(f"{top}/.git", top, box)))
+        clone = NodeClone(git, place, WritableTree(home.tree, GitView(f"{top}/.git", top, box)))
         message = f"{leased.name}: work of {leased.instruction}"
         if leased.run is not None:
             message += f" ({run_id(leased.run)})"

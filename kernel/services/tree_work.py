@@ -16,7 +16,7 @@ import msgspec
 
 from kernel.agents.providers import CauseError
 from kernel.fault_injection import fault_point
-from kernel.git.branches import Branches, Standing, TakeMode, Tip
+from kernel.git.branches import Branches, BranchStatus, TakeMode, Tip
 from kernel.git.node_sync import NodeSync
 from kernel.policy.landing import tightest
 from kernel.procs.launcher import Launcher
@@ -124,7 +124,7 @@ class TreeWork(msgspec.Struct, eq=False, kw_only=True):
             raise Refused("not_found", text, "trees are there where a workflow says workspace: {git: worktree}")
         return TreePlace(own, tuple(tree for tree in trees if tree is not own))
 
-    async def standing(self, identity: Identity) -> tuple[Worktree, Standing]:
+    async def standing(self, identity: Identity) -> tuple[Worktree, BranchStatus]:
         """Return the tree of the caller as it is now. Raises Refused."""
         place = self.place(identity)
         try:

@@ -16,7 +16,7 @@ import trio
 
 from kernel.agents.providers import CauseError
 from kernel.git.clone import clone_of, has_clone
-from kernel.git.repository import Changes, Repository, unlock
+from kernel.git.repository import Repository, TreeChanges, unlock
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.timers import reconcile
@@ -203,7 +203,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
         return tuple([await self._reported(tree, patch, name is not None) for tree in trees if tree.state in _SHOWN])
 
     async def _reported(self, tree: Worktree, patch: bool, alone: bool) -> WorktreeDiff:
-        why, changes = tree.why, Changes((), ())
+        why, changes = tree.why, TreeChanges((), ())
         if tree.state != "planned" and await trio.Path(tree.path).exists():
             try:
                 changes = await self.repository.changes(tree, box=self.box(tree), patch=patch)
@@ -289,7 +289,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
         return WorktreeSetup(tree, definition, record.tag, self.root), steps
 
 
-def stat_of(changes: Changes) -> DiffStat:
+def stat_of(changes: TreeChanges) -> DiffStat:
     """Return ``changes`` as a few numbers."""
     return DiffStat(
         files=len(changes.files),

@@ -22,8 +22,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.git.objects import BadObjects, digest_of_files, files_of, parse_objects, read_files, write_files
-from kernel.git.runner import Git
+from kernel.git.fetch import BadObjects, FetchGit, digest_of_files, files_of, parse_objects, read_files, write_files
 from kernel.procs.launcher import Launcher
 from kernel.source.diagnostics import BadDefinition, Diagnostics, fail, suggest
 from kernel.source.files import FileMissing, inside, read_bytes, read_tree
@@ -311,7 +310,7 @@ class Remotes:
         await trio.to_thread.run_sync(partial(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True))
         workshop = Path(await trio.to_thread.run_sync(partial(tempfile.mkdtemp, prefix=WORKSHOP, dir=self._folder)))
         try:
-            git = Git(workshop, launcher=self._launcher, environ=self._environ, own_bin=self._own_bin)
+            git = FetchGit(workshop, launcher=self._launcher, environ=self._environ, own_bin=self._own_bin)
             commit = await git.fetch(url, what)
             if not is_commit(commit) or (is_commit(what) and commit != what):
                 raise Refused("fetch_failed", f"{url} gave another commit than was asked for: {commit[:40]!a}")

@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from kernel.git.merging import Conflict, Merging, Side
-from kernel.git.repository import INCLUDE, Base
+from kernel.git.repository import INCLUDE, TreeBase
 from kernel.procs.command import CommandResult, run_command
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
@@ -221,7 +221,7 @@ def plan_trees(
     run: RunId,
     workflow: str,
     names: Sequence[str],
-    base: Base,
+    base: TreeBase,
     *,
     place: Path,
     branches: Collection[str],

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from kernel.agents.environment import worker_environment
-from kernel.git.repository import Base, Repository
+from kernel.git.repository import Repository, TreeBase
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft
 from kernel.source.safe_paths import open_folder, root_fault
@@ -90,7 +90,7 @@ class _Trees:
         self._repository = repository
         self._paths = paths
 
-    async def base(self) -> Base:
+    async def base(self) -> TreeBase:
         """The start of all of them. Raises Refused (bad_definition) where there can be none."""
         return await self._repository.base()
 

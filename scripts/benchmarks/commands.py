@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from scripts.benchmarks.figure import Figure, p50
-from scripts.benchmarks.load import Connection, timed
+from scripts.benchmarks.load import LoadConnection, timed
 from scripts.benchmarks.running_kernel import MOCK, empty_project, running
 from tests.project import AWK, Project
 
@@ -23,7 +23,7 @@ def _seconds_to_health(project: Project) -> float:
     with project.spawn("start") as command:
         while time.perf_counter() < deadline:
             try:
-                Connection(project.record()["port"]).call("GET", "/health")
+                LoadConnection(project.record()["port"]).call("GET", "/health")
                 break
             except (OSError, ValueError, RuntimeError):
                 time.sleep(0.001)

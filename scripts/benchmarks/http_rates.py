@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from scripts.benchmarks.figure import Figure, p50
-from scripts.benchmarks.load import Connection, by_turns, rate
+from scripts.benchmarks.load import LoadConnection, by_turns, rate
 from scripts.benchmarks.running_kernel import Team, working_team
 
 CLIENTS = 16
@@ -41,7 +41,7 @@ def _tool(team: Team, name: str, arguments: dict[str, object]) -> Callable[[int]
     return client
 
 
-def _post(make: Callable[[], Connection], path: str, body: object) -> Callable[[int], Callable[[], object]]:
+def _post(make: Callable[[], LoadConnection], path: str, body: object) -> Callable[[int], Callable[[], object]]:
     def client(_: int) -> Callable[[], object]:
         connection = make()
         return lambda: connection.call("POST", path, body)
@@ -54,7 +54,7 @@ def measure() -> Iterator[Figure]:
     with bare() as port, working_team(1) as team:
         said = {"to": "@team", "text": "x" * 200}
         kinds = {
-            "bare": _post(lambda: Connection(port), "/", said),
+            "bare": _post(lambda: LoadConnection(port), "/", said),
             "POST /messages, share of a bare handler": _post(team.measured.connect, "/messages", said),
             "MCP team_members, share of a bare handler": _tool(team, "team_members", {}),
             "MCP channel_send, share of a bare handler": _tool(team, "channel_send", {"message": "x" * 200}),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from scripts.benchmarks.figure import Figure
-from scripts.benchmarks.load import Connection
+from scripts.benchmarks.load import LoadConnection
 from scripts.benchmarks.running_kernel import running
 from tests.project import Project
 
@@ -48,7 +48,7 @@ def _runs(project: Project) -> list[str]:
     return found
 
 
-def _seconds(connection: Connection, runs: list[str], check: str, *, at_once: bool) -> float:
+def _seconds(connection: LoadConnection, runs: list[str], check: str, *, at_once: bool) -> float:
     """Until all of ``runs`` are merged."""
     begin = time.perf_counter()
     for group in [runs] if at_once else [[run] for run in runs]:

@@ -12,7 +12,7 @@ T = TypeVar("T")
 SECONDS: Final = 30.0
 
 
-class Connection:
+class LoadConnection:
     """One kept connection to 127.0.0.1. Not for more than one thread."""
 
     def __init__(self, port: int, headers: dict[str, str] | None = None) -> None:

@@ -58,7 +58,7 @@ SELECT 'said', 'dm:alice', iif(i % 2, 'user', 'alice'), '', hex(randomblob(100))
 """
 
 
-class Asked(NamedTuple):
+class PromptedInstruction(NamedTuple):
     """An instruction that a prompt is for."""
 
     instruction: str
@@ -121,11 +121,11 @@ async def _assembly(root: Path) -> list[Figure]:
     ]
 
 
-async def _history(path: str, words: Callable[[int], str]) -> tuple[Reader, list[Asked]]:
+async def _history(path: str, words: Callable[[int], str]) -> tuple[Reader, list[PromptedInstruction]]:
     """A store in which much was said to alice, and what she is asked last."""
     database = open_database(path)
     writer = Writer(database=database, clock_ms=lambda: START_MS, publish=lambda _events: None)
-    asked: list[Asked] = []
+    asked: list[PromptedInstruction] = []
     async with trio.open_nursery() as nursery:
         await nursery.start(writer.run)
         alice = AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/m"}')
@@ -134,6 +134,6 @@ async def _history(path: str, words: Callable[[int], str]) -> tuple[Reader, list
         for _ in range(ROUNDS + 1):
             draft = Draft(kind="said", space="dm:alice", sender="user", text=words(10), to=("alice",))
             sent = await writer.commit(append, draft)
-            asked.append(Asked(sent.instruction_ids[0], "alice", "alice", "dm:alice", sent.seq))
+            asked.append(PromptedInstruction(sent.instruction_ids[0], "alice", "alice", "dm:alice", sent.seq))
         writer.close()
     return Reader(database=database), asked

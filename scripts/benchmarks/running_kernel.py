@@ -14,7 +14,7 @@ import apsw
 import psutil
 
 from protocol.discovery import DATABASE
-from scripts.benchmarks.load import Connection
+from scripts.benchmarks.load import LoadConnection
 from tests import project
 from tests.project import Project
 
@@ -39,9 +39,9 @@ class MeasuredProject:
     token: str
     pid: int
 
-    def connect(self, token: str | None = None, **headers: str) -> Connection:
+    def connect(self, token: str | None = None, **headers: str) -> LoadConnection:
         """A connection that shows the admin token, or ``token``."""
-        return Connection(self.port, {"authorization": f"Bearer {token or self.token}", **headers})
+        return LoadConnection(self.port, {"authorization": f"Bearer {token or self.token}", **headers})
 
     def until_leased(self, instruction: str) -> None:
         """Wait until an attempt holds ``instruction``."""

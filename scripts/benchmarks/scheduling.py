@@ -20,7 +20,7 @@ from kernel.store.writer import Writer
 from protocol.discovery import DATABASE
 from protocol.names import AgentKey
 from scripts.benchmarks.figure import Figure, p50
-from scripts.benchmarks.load import Connection, timed
+from scripts.benchmarks.load import LoadConnection, timed
 from scripts.benchmarks.running_kernel import empty_project
 
 CLIENTS = 32
@@ -215,7 +215,7 @@ def _restart() -> Figure:
 
 
 def _until_ready(record: dict[str, object]) -> None:
-    connection = Connection(int(str(record["port"])), {"authorization": f"Bearer {record['token']}"})
+    connection = LoadConnection(int(str(record["port"])), {"authorization": f"Bearer {record['token']}"})
     while True:
         with suppress(RuntimeError):  # 503 while it starts
             connection.call("GET", "/ready")

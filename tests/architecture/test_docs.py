@@ -24,7 +24,7 @@ from tests.architecture import promises_page
 from tests.architecture.sources import ROOT
 from tests.contracts import frames_schema
 from tests.contracts.backends_page import page
-from worker.tools.bash import BashArguments
+from worker.tools.commands import BashArguments
 from worker.tools.files import FILES
 from worker.tools.skill import SkillArguments
 

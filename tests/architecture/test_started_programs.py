@@ -53,10 +53,10 @@ PROGRAMS: Final[dict[str, Control]] = {
     "kernel/procs/fork.py::start_zygote trio.lowlevel.open_process": Control(
         "given to the launcher; keepers give commands exactly what the order says", HERE, KEPT
     ),
-    "worker/zygote.py::Zygote._fork_keeper os.fork": FORKED,
-    "worker/fork/child.py::start os.fork": FORKED,
-    "kernel/procs/node/fence.py::Guard._fork os.fork": FORKED,
-    "worker/fork/child.py::_execute os.execvpe": Control(
+    "worker/__main__.py::KeeperZygote._fork_keeper os.fork": FORKED,
+    "worker/fork/keeper.py::start os.fork": FORKED,
+    "kernel/procs/node/fence.py::LeaseGuard._fork os.fork": FORKED,
+    "worker/fork/keeper.py::_execute os.execvpe": Control(
         "exactly what the order says, and our cookie",
         "the order's",
         "the keeper's, which kills the tree",
@@ -68,11 +68,11 @@ PROGRAMS: Final[dict[str, Control]] = {
     # Who calls them.
     "kernel/git/runner.py::GitCommand.run run_command": Control(
         "VARIABLES and an allowlist",
-        "a view of ours (project_git), or an empty folder",
+        "a view of ours, or an empty folder",
         "GitCommand.seconds, told where it is over",
         "SETTINGS by GIT_CONFIG_COUNT; the repository's is not read",
     ),
-    "kernel/git/node_clone.py::NodeGit.shell run_command": Control(
+    "kernel/git/node_sync.py::NodeGit.shell run_command": Control(
         "PATH and HOME of the node's user, no git configuration", "/", "SECONDS", "none: a script of ours"
     ),
     "kernel/workflows/setup.py::run_setup run_command": Control(
@@ -107,7 +107,7 @@ PROGRAMS: Final[dict[str, Control]] = {
     ),
     # A worker, which has the rights of its agent and is ended with its tree.
     "worker/subprocesses.py::Subprocesses.open trio.lowlevel.open_process": WORKER,
-    "worker/shell.py::Shell._start os.posix_spawn": WORKER,
+    "worker/models/mock.py::Shell._start os.posix_spawn": WORKER,
     "worker/backends/process.py::launched trio.lowlevel.open_process": WORKER,
     # awk, for the person who types it.
     "interface/user_service.py::UserService._needed subprocess.run": Control(

@@ -19,7 +19,7 @@ from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
 from kernel.agents.trust import ProjectTrust, TrustedFiles
 from kernel.api.server import serve
-from kernel.git.branches import Standing, TakeMode, Tip
+from kernel.git.branches import BranchStatus, TakeMode, Tip
 from kernel.git.repository import Repository
 from kernel.operations.context import (
     AttemptActivity,
@@ -44,8 +44,7 @@ from kernel.policy.metrics import Durations
 from kernel.policy.node_states import NodeState
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import ExecLauncher
-from kernel.procs.peer import Wire, caller
-from kernel.procs.procfs import ProcessId
+from kernel.procs.procfs import AcceptedConnection, ProcessId, caller
 from kernel.rule.evaluate import InstalledRules
 from kernel.services.embeddings import EmbeddingClient, EmbeddingProcess
 from kernel.services.guard import ANSWER_SECONDS, WAKING, MemoryGuard, Souls
@@ -118,7 +117,7 @@ class NoHomes:
 class NoTreeWork:
     """Nobody has a working tree."""
 
-    async def standing(self, identity: Identity) -> tuple[Worktree, Standing]:
+    async def standing(self, identity: Identity) -> tuple[Worktree, BranchStatus]:
         raise Refused("not_found", f"{identity.name} has no working tree")
 
     async def commit(self, identity: Identity, message: str) -> tuple[Worktree, Tip]:
@@ -262,7 +261,7 @@ class ServedKernel:
         for event in self.awaited:
             await event.wait()
 
-    async def calling(self, wire: Wire, cookie: str) -> bytes | None:
+    async def calling(self, wire: AcceptedConnection, cookie: str) -> bytes | None:
         if cookie != COOKIE:
             return None
         process = await trio.to_thread.run_sync(caller, wire, self.trees.keys(), os.getpid())

@@ -16,7 +16,7 @@ from protocol.ipc import Delta, Entry, Json, Shown, ToolCall
 from protocol.ndjson import LINE_LIMIT_BYTES, encode
 from protocol.redaction import SLICE, Redaction, named_secrets
 from tests.worker.fake_kernel import attempt, make_start, script
-from worker.entry_limits import truncate_entry
+from worker.conversation import truncate_entry
 
 KEY = "sk-live/4f+9a8b7c6d5e==4f3a2b1c0d_Zz?&Q"
 FORMS = {

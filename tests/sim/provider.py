@@ -9,7 +9,7 @@ import trio
 from tests.sim.chance import pass_seconds
 from tests.sim.plan import Sky, Weather
 from tests.sim.witness import Witness
-from worker.models.errors import Failed, cause_of
+from worker.models.model import Failed, cause_of
 
 STATUS: Final[dict[Sky, int | None]] = {"rate": 429, "auth": 401, "quota": 402, "overloaded": 529, "network": None}
 """Skies under which a call fails, and with what. None: no answer at all."""

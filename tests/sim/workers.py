@@ -24,20 +24,18 @@ from tests.sim.polls import choice_of, name_of_poll
 from tests.sim.provider import Caller, Providers
 from tests.sim.script import Script, read_script
 from tests.sim.witness import Witness
-from worker.conversation import Conversation
-from worker.entry_limits import TooLarge
+from worker.attempt import run_loop
+from worker.conversation import Conversation, TooLarge
 from worker.io.trio_io import TrioIO, TrioPipe
-from worker.kernel_link import ControlChannel, Link, LinkLost
-from worker.loop import run
-from worker.models.errors import Failed
-from worker.models.model import StreamSink
-from worker.tool import BuiltinTool, Outcome, Permission, ToolRunners, ToolSpec
+from worker.kernel_link import ControlChannel, KernelLink, LinkLost
+from worker.models.model import Failed, StreamSink
+from worker.tool import BuiltinTool, Permission, ToolOutcome, ToolRunners, ToolSpec
 
 FORKING_SECONDS: Final = 0.003
 BURIAL_SECONDS: Final = 2.0
 """Within which a keeper ends the tree of a kernel that is gone (promise P7)."""
 
-KernelTool = Callable[[Start, str, dict[str, Any], str], Awaitable[Outcome]]
+KernelTool = Callable[[Start, str, dict[str, Any], str], Awaitable[ToolOutcome]]
 """(start, tool, arguments, call key): what a tool of the kernel gives, of the kernel that lives then."""
 RISK: Final = "risk"
 HOLD: Final = "hold"
@@ -231,7 +229,7 @@ class SimWorker:
         await handle.outbox.send_all(encode(Ready(pid=handle.pid, version=VERSION)))
         hearing = ControlChannel()
         pipe = TrioPipe(handle.inbox, handle.outbox, hearing)
-        link = Link(pipe, hearing)
+        link = KernelLink(pipe, hearing)
         start = await self._told(hearing, pipe)
         if start is None:
             return Exited(code=1)
@@ -260,7 +258,7 @@ class SimWorker:
             return None
         return hearing.start
 
-    async def _attempt(self, start: Start, link: Link) -> Result | Error | None:
+    async def _attempt(self, start: Start, link: KernelLink) -> Result | Error | None:
         conversation = Conversation(start)
         try:
             return await self._play(start, conversation, link)
@@ -277,7 +275,7 @@ class SimWorker:
         except TooLarge as error:
             return Error(cause="resource", text=str(error), partial=conversation.text)
 
-    async def _play(self, start: Start, conversation: Conversation, link: Link) -> Result:
+    async def _play(self, start: Start, conversation: Conversation, link: KernelLink) -> Result:
         tools = _Tools(start, self._desk, self)
         hands = ToolRunners(
             kernel=_Hand(tools.kernel),
@@ -295,7 +293,7 @@ class SimWorker:
         caller = Caller(start.instruction, start.attempt, provider, start.model, self._born)
         model = SimModel(self._desk, caller, compact=start.compact)
         recorder = _Recorder(link, self, self._desk, start.instruction)
-        return await run(conversation=conversation, model=model, hands=hands, limits=start.limits, link=recorder)
+        return await run_loop(conversation=conversation, model=model, hands=hands, limits=start.limits, link=recorder)
 
     def fated(self, fate: str, k: int | None = None) -> bool:
         """Whether the plan has this for the worker, at this entry."""
@@ -331,7 +329,7 @@ class SimWorker:
 class _Recorder:
     """The link, for a worker that may not live to hear the answer."""
 
-    def __init__(self, link: Link, worker: SimWorker, desk: Desk, instruction: str) -> None:
+    def __init__(self, link: KernelLink, worker: SimWorker, desk: Desk, instruction: str) -> None:
         self._link = link
         self._worker = worker
         self._desk = desk
@@ -424,10 +422,10 @@ def _call(id: str, name: str, args: dict[str, str]) -> ToolCall:
 class _Hand:
     """A tool, by a function: see worker.tool.Hand."""
 
-    def __init__(self, run: Callable[[str, dict[str, Any], str], Awaitable[Outcome]]) -> None:
+    def __init__(self, run: Callable[[str, dict[str, Any], str], Awaitable[ToolOutcome]]) -> None:
         self._run = run
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         return await self._run(name, args, key)
 
 
@@ -445,34 +443,34 @@ class _Tools:
         self._desk = desk
         self._worker = worker
 
-    async def kernel(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def kernel(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         return await self._done(await self._desk.tool(self._start, name, args, key))
 
-    async def allow(self, _name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def allow(self, _name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         return await self._desk.tool(self._start, "auth_request", args, key)
 
-    async def risk(self, name: str, _args: dict[str, Any], key: str) -> Outcome:
+    async def risk(self, name: str, _args: dict[str, Any], key: str) -> ToolOutcome:
         """A tool that must not run before somebody approves, nor twice."""
         self._desk.risk(self._start.instruction, name, key)
         await pass_seconds(0.2)
-        return await self._done(Outcome(f"risked {key}"))
+        return await self._done(ToolOutcome(f"risked {key}"))
 
-    async def hold(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def hold(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         """The same of a program that asks by itself: its call waits for the answer, and has another name each time."""
         call = f"{self._start.attempt} {key}"
         answer = await self.allow(name, {"tool_name": name, "input": args, "tool_use_id": call}, key)
         if answer.is_error or '"allow"' not in answer.text:
-            return Outcome(answer.text, is_error=True)
+            return ToolOutcome(answer.text, is_error=True)
         return await self.risk(name, args, call)
 
-    async def touch(self, _name: str, _args: dict[str, Any], key: str) -> Outcome:
+    async def touch(self, _name: str, _args: dict[str, Any], key: str) -> ToolOutcome:
         """A tool that is no business of the kernel: at least once, and never again once its result is durable."""
         mark = f"{self._start.instruction} {key}"
         self._desk.touched[mark] = self._desk.touched.get(mark, 0) + 1
         await pass_seconds(0.2)
-        return await self._done(Outcome(f"touched {key}"))
+        return await self._done(ToolOutcome(f"touched {key}"))
 
-    async def _done(self, outcome: Outcome) -> Outcome:
+    async def _done(self, outcome: ToolOutcome) -> ToolOutcome:
         if self._worker.fated("killed in tool"):
             await self._worker.killed()
         return outcome

@@ -37,7 +37,7 @@ from tests.sim.project_folder import ProjectFolder
 from tests.sim.provider import Providers
 from tests.sim.witness import Witness
 from tests.sim.workers import BURIAL_SECONDS, Desk, SimLauncher
-from worker.tool import Outcome
+from worker.tool import ToolOutcome
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -177,20 +177,20 @@ class World:
                     raise
             await pass_seconds(AGAIN_SECONDS)
 
-    async def _tool(self, start: Start, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def _tool(self, start: Start, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         if self.kernel is None:
             await trio.sleep_forever()
         assert self.kernel is not None
         try:
             told = await self._carried_out(self.kernel, start, name, args, key)
         except Refused as refused:
-            return Outcome(refused.text, is_error=True)
+            return ToolOutcome(refused.text, is_error=True)
         except StorageFailed:
             await trio.sleep_forever()
         except Exception as broke:  # noqa: BLE001  (the wire: whatever else comes is a bug of the kernel)
             self.witness.blame(trio.current_time(), "P9", f"{name} of {start.attempt} broke: {broke!r}")
-            return Outcome("internal", is_error=True)
-        return Outcome(told)
+            return ToolOutcome("internal", is_error=True)
+        return ToolOutcome(told)
 
     async def _carried_out(self, kernel: Kernel, start: Start, name: str, args: dict[str, Any], key: str) -> str:
         commit, author = kernel.writer.commit, Author(InstructionId(start.instruction), start.epoch)

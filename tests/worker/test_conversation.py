@@ -13,11 +13,10 @@ from tests.worker.fake_daemon import FakeDaemon
 from tests.worker.fake_kernel import attempt, make_start, script
 from tests.worker.scripted_api import Call, Say, ScriptedApi
 from tests.worker.test_sdk import DIALECTS, start_for
+from worker.attempt import ASK_AGAIN, INCOMPLETE, conclude
 from worker.conversation import SHORT_RESULT_BYTES, Conversation
-from worker.loop import ASK_AGAIN, INCOMPLETE, conclude
-from worker.models import anthropic_wire, openai_wire
-from worker.models.errors import Failed
-from worker.models.model import Stop, to_native
+from worker.models import anthropic, openai
+from worker.models.model import Failed, Stop, to_native
 
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator '(anthropic|openai|httpx2|httpcore2):ResourceWarning")
 LIMITS = Limits(max_steps=2)
@@ -47,10 +46,10 @@ BETWEEN = (reply(0, "one", "a", "b"), result(1, "a0"), note(2), result(3, "b0", 
 
 def test_a_note_is_a_turn_of_the_user_and_parts_no_call_from_its_result() -> None:
     """On resume new context is appended as a note; never split a tool call from its result."""
-    asked = anthropic_wire.messages(conversation(*BETWEEN))
+    asked = anthropic.messages(conversation(*BETWEEN))
     assert [turn["role"] for turn in asked] == ["user", "assistant", "user", "assistant"]
     assert [block.get("tool_use_id") or block["text"] for block in asked[2]["content"]] == ["a0", "b0", "continue"]
-    said = openai_wire.messages(conversation(*BETWEEN))
+    said = openai.messages(conversation(*BETWEEN))
     assert [turn["role"] for turn in said] == ["system", "user", "assistant", "tool", "tool", "user", "assistant"]
     assert said[5]["content"] == "continue"
 
@@ -74,12 +73,12 @@ def test_wherever_work_broke_off_no_call_is_parted_from_its_result(
         step = told.last
         assert step is not None and step.pending is not None
         told.add(result(told.next_k, step.pending.id, "again"))
-    turns = anthropic_wire.messages(told)
+    turns = anthropic.messages(told)
     for turn, following in zip(turns, [*turns[1:], None], strict=True):
         ids = [block["id"] for block in turn["content"] if block["type"] == "tool_use"]
         answers = [] if following is None else following["content"]
         assert [block["tool_use_id"] for block in answers if block["type"] == "tool_result"] == ids
-    shown = openai_wire.messages(told)
+    shown = openai.messages(told)
     for place, turn in enumerate(shown):
         ids = [call["id"] for call in turn.get("tool_calls") or ()]
         assert [one.get("tool_call_id") for one in shown[place + 1 : place + 1 + len(ids)]] == ids
@@ -87,7 +86,7 @@ def test_wherever_work_broke_off_no_call_is_parted_from_its_result(
 
 def test_a_note_before_any_reply_belongs_to_what_is_asked() -> None:
     told = conversation(note(0, "and hurry"), reply(1, "done"))
-    assert [block["text"] for block in anthropic_wire.messages(told)[0]["content"]] == ["go", "and hurry"]
+    assert [block["text"] for block in anthropic.messages(told)[0]["content"]] == ["go", "and hurry"]
     assert told.next_k == 2
 
 
@@ -120,13 +119,13 @@ def test_a_shortened_conversation_keeps_its_last_steps_and_every_call() -> None:
     long = "x" * 10_000
     steps = [entry for k in range(0, 8, 2) for entry in (reply(k, "", "a"), result(k + 1, f"a{k}", long))]
     thread = (Turn(role="user", text="before"), Turn(role="assistant", text="yes"))
-    shown = openai_wire.messages(conversation(*steps, thread=thread, compact=True))
+    shown = openai.messages(conversation(*steps, thread=thread, compact=True))
     assert [turn["role"] for turn in shown] == ["system", "user", *["assistant", "tool"] * 4]
     sizes = [len(turn["content"]) for turn in shown if turn["role"] == "tool"]
     assert max(sizes[:2]) <= SHORT_RESULT_BYTES
     assert sizes[2:] == [10_000, 10_000]
     assert "left out" in shown[3]["content"]
-    whole = openai_wire.messages(conversation(*steps, thread=thread))
+    whole = openai.messages(conversation(*steps, thread=thread))
     assert len(whole) == len(shown) + 2
 
 
@@ -137,7 +136,7 @@ def test_a_reply_that_was_cut_off_is_sent_back_as_what_it_said() -> None:
         {"type": "tool_use", "id": "u", "name": "t", "input": {}},
     ]
     cut = reply(0, "so far", stop="max_tokens", native=to_native("anthropic", blocks))
-    turns = anthropic_wire.messages(conversation(cut, note(1)))
+    turns = anthropic.messages(conversation(cut, note(1)))
     assert [[block["text"] for block in turn["content"]] for turn in turns] == [["go"], ["so far"], ["continue"]]
 
 
@@ -163,7 +162,7 @@ def test_every_stop_reason_ends_the_work_or_goes_on_with_it(stop: str) -> None:
 def test_every_word_of_both_dialects_leads_to_a_known_stop() -> None:
     known = {"end_turn", "refusal", *INCOMPLETE, *ASK_AGAIN}
     assert set(get_args(Stop)) == known
-    assert {*anthropic_wire.STOPS.values(), *openai_wire.STOPS.values()} <= known
+    assert {*anthropic.STOPS.values(), *openai.STOPS.values()} <= known
 
 
 async def test_a_script_that_is_taken_up_goes_on_where_it_stopped() -> None:

@@ -8,10 +8,10 @@ import trio.testing
 
 from protocol.ipc import Json, ToolCall
 from tests.worker.fake_daemon import FakeDaemon
+from worker.conversation import TOOL_RESULT_LIMIT_BYTES
 from worker.daemon_mcp import DaemonMcp
-from worker.entry_limits import TOOL_RESULT_LIMIT_BYTES
 from worker.io.trio_io import TrioIO
-from worker.models.errors import Failed
+from worker.models.model import Failed
 from worker.tool import ToolRunners
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from protocol.ipc import Entry, Json
 from protocol.ndjson import LINE_LIMIT_BYTES, encode
-from worker.entry_limits import TooLarge, clean, shorten, truncate_entry
+from worker.conversation import TooLarge, clean, shorten, truncate_entry
 
 HUGE = 3 * LINE_LIMIT_BYTES
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import CLASS_OF_CAUSE, Cause
-from worker.models.errors import (
+from worker.models.model import (
     CATEGORIES,
     CODES,
     RETRY_AFTER_LIMIT_SECONDS,

@@ -17,12 +17,12 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Go, Limits, McpAddress, Result, ToolCall, Yield
 from tests.worker.fake_daemon import FakeDaemon
 from tests.worker.fake_kernel import Journal, attempt, attempt_process, make_start, script, untimed
+from worker.attempt import run_loop
 from worker.conversation import Conversation
 from worker.io.trio_io import TrioIO
-from worker.loop import run
-from worker.models.errors import Failed
 from worker.models.mock import MockModel
-from worker.tool import BuiltinTool, Outcome, ToolRunners
+from worker.models.model import Failed
+from worker.tool import BuiltinTool, ToolOutcome, ToolRunners
 
 
 async def test_tools_are_real_calls_and_the_last_text_is_the_reply(daemon: FakeDaemon) -> None:
@@ -222,9 +222,9 @@ class _Counting:
     def __init__(self, store: _Store) -> None:
         self._store = store
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         self._store.ran.append(key)
-        return Outcome(f"{name} {json.dumps(args)}", name == "fail")
+        return ToolOutcome(f"{name} {json.dumps(args)}", name == "fail")
 
 
 def _die(how: MockExit) -> None:
@@ -238,7 +238,7 @@ async def _to_the_end(rules: tuple[Rule, ...], store: _Store) -> Result:
     for _ in range(100):
         talk = Conversation(make_start(message="m", entries=tuple(store.entries)))
         try:
-            return await run(
+            return await run_loop(
                 conversation=talk,
                 model=MockModel(rules, {}, TrioIO(), _die),
                 hands=hands,

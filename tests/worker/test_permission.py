@@ -10,13 +10,12 @@ from protocol.agent import Approval
 from protocol.ipc import Json, Limits, Refusal, Result, ToolCall
 from protocol.tools import AUTH_REQUEST
 from tests.worker.fake_kernel import Journal, make_start, script
-from worker.attempt import ToolAccess
+from worker.attempt import ToolAccess, run_loop
 from worker.conversation import Conversation
 from worker.io.trio_io import TrioIO
-from worker.loop import run
 from worker.models.mock import MockModel
 from worker.models.model import BLANK
-from worker.tool import INTERRUPTED, BuiltinTool, Outcome, Permission, ToolRunners, ToolSpec
+from worker.tool import INTERRUPTED, BuiltinTool, Permission, ToolOutcome, ToolRunners, ToolSpec
 
 CALL = ToolCall(id="c", name="bash", args=Json(b'{"command":"ls"}'))
 KEY = "0.0:c"
@@ -30,9 +29,9 @@ class Kernel:
     asked: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
     refuses: bool = False
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         self.asked.append((name, args, key))
-        return Outcome("bad_request: no", True) if self.refuses else Outcome(json.dumps(self.answers.pop(0)))
+        return ToolOutcome("bad_request: no", True) if self.refuses else ToolOutcome(json.dumps(self.answers.pop(0)))
 
 
 @dataclass
@@ -41,9 +40,9 @@ class Bash:
 
     ran: list[dict[str, Any]] = field(default_factory=list)
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         self.ran.append(args)
-        return Outcome("ok")
+        return ToolOutcome("ok")
 
 
 def hands(
@@ -70,7 +69,7 @@ def hands(
 async def test_the_policy_says_about_which_tools_is_asked(policy: Approval, *, read_only: bool, asks: bool) -> None:
     kernel, bash = Kernel([{"decision": "granted"}]), Bash()
     outcome = await hands(kernel, bash, policy, read_only=read_only).run(CALL, KEY)
-    assert (outcome, len(bash.ran), len(kernel.asked)) == (Outcome("ok"), 1, asks)
+    assert (outcome, len(bash.ran), len(kernel.asked)) == (ToolOutcome("ok"), 1, asks)
 
 
 async def test_what_is_asked_is_bound_to_exactly_this_call_and_waits_for_nobody() -> None:
@@ -93,7 +92,7 @@ async def test_a_refusal_is_a_result_that_the_model_reads(
 ) -> None:
     bash = Bash()
     outcome = await hands(Kernel([answer]), bash).run(CALL, KEY)
-    assert (outcome, bash.ran) == (Outcome(text, is_error=True, refused=refused), [])
+    assert (outcome, bash.ran) == (ToolOutcome(text, is_error=True, refused=refused), [])
 
 
 async def test_a_request_that_the_kernel_refuses_runs_nothing() -> None:
@@ -114,7 +113,7 @@ async def test_work_whose_call_waits_makes_room_and_asks_again_by_the_same_key()
     rules = script({"tool": "bash", "args": {"command": "ls"}}, {"text": "done"})
     kernel, bash, journal = Kernel([{"decision": "pending"}, {"decision": "granted"}]), Bash(), Journal()
     results = [
-        await run(
+        await run_loop(
             conversation=Conversation(make_start(entries=tuple(journal.entries))),
             model=MockModel(rules, {}, TrioIO(), die=_never),
             hands=hands(kernel, bash),

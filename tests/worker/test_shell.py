@@ -10,11 +10,10 @@ import trio
 
 from protocol.ipc import Stop
 from protocol.ndjson import encode
-from worker.io.base import run_blocking
 from worker.io.poll import PollIO
-from worker.kernel_link import ControlChannel, Stopped
-from worker.shell import OUTPUT_LIMIT_BYTES, Shell
-from worker.tool import Outcome
+from worker.kernel_link import ControlChannel, StopRequested, run_blocking
+from worker.models.mock import OUTPUT_LIMIT_BYTES, Shell
+from worker.tool import ToolOutcome
 
 ENV = {"PATH": "/usr/bin:/bin"}
 
@@ -31,13 +30,13 @@ def sitting(cwd: Path | str) -> Generator[tuple[PollIO, Shell, int]]:
         os.close(write)
 
 
-async def run(cwd: Path | str, command: str) -> Outcome:
+async def run(cwd: Path | str, command: str) -> ToolOutcome:
     with sitting(cwd) as (_desk, shell, _kernel), trio.fail_after(10):
         return await trio.to_thread.run_sync(run_blocking, shell.run("shell", {"command": command}, "k"))
 
 
 async def test_output_and_error_are_one_stream(tmp_path: Path) -> None:
-    assert await run(tmp_path, "echo a; echo b >&2; echo c") == Outcome("a\nb\nc\n")
+    assert await run(tmp_path, "echo a; echo b >&2; echo c") == ToolOutcome("a\nb\nc\n")
 
 
 @pytest.mark.promise("CF15")
@@ -50,7 +49,7 @@ async def test_a_flood_is_cut_and_does_not_block(tmp_path: Path) -> None:
 @pytest.mark.promise("CF15")
 async def test_standard_input_is_empty(tmp_path: Path) -> None:
     """What a command reads is never ours."""
-    assert await run(tmp_path, "cat; echo end") == Outcome("end\n")
+    assert await run(tmp_path, "cat; echo end") == ToolOutcome("end\n")
 
 
 @pytest.mark.promise("IF03")
@@ -73,7 +72,7 @@ async def test_a_background_process_does_not_hold_the_call(tmp_path: Path) -> No
 async def test_a_process_that_left_the_group_holds_the_call_for_a_moment_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.shell._LINGER_SECONDS", 0.2)
+    monkeypatch.setattr("worker.models.mock._LINGER_SECONDS", 0.2)
     outcome = await run(tmp_path, "setsid sleep 20 & echo on")
     assert outcome.text == "on\n"
 
@@ -93,7 +92,7 @@ async def test_a_stop_kills_the_group(tmp_path: Path) -> None:
 
 
 async def _until_stopped(shell: Shell) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(StopRequested):
         await trio.to_thread.run_sync(run_blocking, shell.run("shell", {"command": TREE}, "k"))
 
 

@@ -13,8 +13,8 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, Json, ToolCall, Turn
 from tests.worker.fake_kernel import make_start
 from worker.conversation import Conversation
-from worker.models import anthropic_wire, openai_wire
-from worker.models.errors import Failed
+from worker.models import anthropic, openai
+from worker.models.model import Failed
 
 USE: dict[str, Any] = {"type": "tool_use", "id": "u", "name": "t", "input": {}}
 
@@ -24,7 +24,7 @@ def conversation(*entries: Entry, thread: tuple[Turn, ...] = (), system: str = "
 
 
 def heard(events: Iterable[Mapping[str, Any]]) -> Entry:
-    draft = anthropic_wire.Draft()
+    draft = anthropic.AnthropicDraft()
     for event in events:
         draft.take(event)
     return draft.reply(4)
@@ -42,7 +42,7 @@ def stopped(reason: str | None, **usage: int) -> dict[str, Any]:
 
 def chunked(*deltas: dict[str, Any], finish: str = "stop", usage: dict[str, Any] | None = None) -> Entry:
     """The reply of an OpenAI stream."""
-    draft = openai_wire.Draft()
+    draft = openai.ChatDraft()
     for delta in deltas:
         draft.take({"choices": [{"delta": delta, "finish_reason": None}]})
     draft.take({"choices": [{"delta": {}, "finish_reason": finish}]})
@@ -60,14 +60,14 @@ def call(
 def test_the_stop_table_has_every_reason_the_sdk_knows() -> None:
     from anthropic.types import StopReason  # seconds, which every process that collects these tests would take
 
-    assert set(get_args(StopReason)) == set(anthropic_wire.STOPS)
+    assert set(get_args(StopReason)) == set(anthropic.STOPS)
 
 
 def test_openais_stop_table_has_every_reason_the_sdk_knows() -> None:
     from openai.types.chat.chat_completion import Choice
 
     known = Choice.model_fields["finish_reason"].annotation
-    assert set(get_args(known)) <= set(openai_wire.STOPS)
+    assert set(get_args(known)) <= set(openai.STOPS)
 
 
 def test_blocks_come_back_as_they_were_sent() -> None:
@@ -82,7 +82,7 @@ def test_blocks_come_back_as_they_were_sent() -> None:
     reply = heard(events)
     entry = msgspec.structs.replace(reply, k=0)
     result = Entry(k=1, kind="tool", text="ok", call_id="u", name="t")
-    said, answered = anthropic_wire.messages(conversation(entry, result))[1:]
+    said, answered = anthropic.messages(conversation(entry, result))[1:]
     assert said["content"] == [
         {"type": "thinking", "thinking": "hm", "signature": "sig"},
         {"type": "text", "text": "hello"},
@@ -99,24 +99,24 @@ def test_results_of_one_reply_are_one_message() -> None:
         Entry(k=1, kind="tool", text="1", call_id="a"),
         Entry(k=2, kind="tool", text="2", call_id="b", is_error=True),
     )
-    turns = anthropic_wire.messages(conversation(*entries))
+    turns = anthropic.messages(conversation(*entries))
     assert [turn["role"] for turn in turns] == ["user", "assistant", "user"]
     assert [(part["content"], part["is_error"]) for part in turns[2]["content"]] == [("1", False), ("2", True)]
 
 
 def test_the_thread_alternates_and_begins_with_the_user() -> None:
     thread = (Turn(role="assistant", text="hi"), Turn(role="assistant", text="there"), Turn(role="user", text="  "))
-    turns = anthropic_wire.messages(conversation(thread=thread))
+    turns = anthropic.messages(conversation(thread=thread))
     assert [turn["role"] for turn in turns] == ["user", "assistant", "user"]
     assert [part["text"] for part in turns[1]["content"]] == ["hi", "there"]
 
 
 def test_system_and_newest_block_are_marked_for_the_cache() -> None:
     talk = conversation(Entry(k=0, kind="reply", text="x", stop_reason="pause_turn"))
-    assert all("cache_control" in part for part in anthropic_wire.system(talk))
-    marked = [["cache_control" in part for part in turn["content"]] for turn in anthropic_wire.messages(talk)]
+    assert all("cache_control" in part for part in anthropic.system_blocks(talk))
+    marked = [["cache_control" in part for part in turn["content"]] for turn in anthropic.messages(talk)]
     assert marked == [[False], [True]]
-    assert anthropic_wire.system(conversation(system="")) == []
+    assert anthropic.system_blocks(conversation(system="")) == []
 
 
 @pytest.mark.promise("P49")
@@ -124,9 +124,9 @@ def test_system_and_newest_block_are_marked_for_the_cache() -> None:
 def test_what_other_work_of_the_agent_begins_with_too_is_a_block_of_its_own(stable: int, texts: list[str]) -> None:
     """So that the cache of it holds from one instruction to the next; never more than the four marks allowed."""
     talk = Conversation(make_start(system="base\n\nnow", message="go", system_stable=stable))
-    parts = anthropic_wire.system(talk)
+    parts = anthropic.system_blocks(talk)
     assert [part["text"] for part in parts] == texts
-    blocks = [*parts, *(part for turn in anthropic_wire.messages(talk) for part in turn["content"])]
+    blocks = [*parts, *(part for turn in anthropic.messages(talk) for part in turn["content"])]
     assert all("cache_control" in part for part in blocks)
     assert len(blocks) <= 4
 
@@ -199,7 +199,7 @@ def test_what_a_server_adds_to_its_message_goes_back_to_it() -> None:
         finish="tool_calls",
     )
     entry = Entry(k=0, kind="reply", calls=reply.calls, native=reply.native, stop_reason="tool_use")
-    said = openai_wire.messages(conversation(entry))[2]
+    said = openai.messages(conversation(entry))[2]
     assert said["reasoning_content"] == "hm"
     assert said["reasoning_details"] == [{"a": 1}, {"a": 2}]
     assert said["tool_calls"][0]["extra_content"] == {"google": {"s": "x"}}
@@ -219,11 +219,11 @@ def test_a_reply_of_the_other_dialect_is_told_in_neutral_form() -> None:
     call = ToolCall(id="u", name="t", args=Json(b'{"a":1}'))
     entry = Entry(k=0, kind="reply", text="hi", calls=(call,), native=Json(b'{"anthropic":[]}'), stop_reason="tool_use")
     talk = conversation(entry, Entry(k=1, kind="tool", text="ok", call_id="u"))
-    said, answered = openai_wire.messages(talk)[2:]
+    said, answered = openai.messages(talk)[2:]
     assert said["tool_calls"][0] == {"id": "u", "type": "function", "function": {"name": "t", "arguments": '{"a":1}'}}
     assert answered == {"role": "tool", "tool_call_id": "u", "content": "ok"}
     entry = Entry(k=0, kind="reply", text="hi", calls=(call,), native=Json(b'{"openai":{}}'), stop_reason="tool_use")
-    assert [part["type"] for part in anthropic_wire.messages(conversation(entry))[1]["content"]] == ["text", "tool_use"]
+    assert [part["type"] for part in anthropic.messages(conversation(entry))[1]["content"]] == ["text", "tool_use"]
 
 
 EVENTS = st.lists(
@@ -239,7 +239,7 @@ EVENTS = st.lists(
 def test_events_in_any_order_make_a_reply_that_can_be_replayed(events: list[dict[str, Any]]) -> None:
     reply = heard(events)
     entry = msgspec.structs.replace(reply, k=0)
-    anthropic_wire.messages(conversation(msgspec.json.decode(msgspec.json.encode(entry), type=Entry)))
+    anthropic.messages(conversation(msgspec.json.decode(msgspec.json.encode(entry), type=Entry)))
 
 
 @pytest.mark.parametrize("nonsense", [-5, 2**62, "12", 1.5, True, [1]])

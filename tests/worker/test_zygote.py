@@ -17,7 +17,7 @@ import pytest
 
 from protocol.ipc import Fork, Kill, Ping, Retire
 from protocol.ndjson import encode
-from worker.zygote import GRACE_SECONDS
+from worker.__main__ import GRACE_SECONDS
 
 TIMEOUT = 20.0
 
@@ -46,7 +46,7 @@ class Zygote:
         self._undo = undo
         self._folder = folder
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-I", "-u", "-m", "worker.zygote", "--control-fd", str(theirs.fileno())]
+        command = [sys.executable, "-I", "-u", "-m", "worker", "--zygote", str(theirs.fileno()), ""]
         with theirs:
             self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env={})
         undo.callback(self._end)

@@ -24,11 +24,11 @@ from protocol.text import decoded, encode_json
 from protocol.tools import CONTEXT_TOOLS, OFFERED_TO, TO_MODEL, is_read_only, server_and_tool
 from worker import mcp_bridge
 from worker.backends import acp_agents, acp_frames, backend, private_files
-from worker.backends.acp_frames import Asked, Ending, Frame, Greeting, Session, SessionUpdate, Trouble
-from worker.backends.acp_replies import DAEMON, Call, Replies, usage_of
+from worker.backends.acp_frames import Frame, Greeting, PermissionRequest, PromptEnd, Session, SessionUpdate, Trouble
+from worker.backends.acp_replies import DAEMON, AcpReplies, OpenCall, usage_of
 from worker.backends.opencode import SEE_BRIDGE
-from worker.entry_limits import shorten
-from worker.models.errors import Failed, cause_of, codes_in
+from worker.conversation import shorten
+from worker.models.model import Failed, cause_of, codes_in
 
 ASKS: Final = 20
 """Requests for leave that wait at once; a program that has more is refused the rest."""
@@ -59,7 +59,7 @@ class Acp:
     def __init__(self, job: backend.BackendJob) -> None:
         self._job = job
         self._title = acp_agents.program_name(job)
-        self._replies = Replies()
+        self._replies = AcpReplies()
         self._known = acp_program(job.start.command)
         self._modes: frozenset[str] = frozenset()
         """Modes that the session may be in, once one was chosen; empty: any."""
@@ -67,7 +67,7 @@ class Acp:
         self._taken_up = job.session is not None
         self._sent = 0
         self._awaited: dict[acp_frames.Id, _Answered] = {}
-        self._asking: dict[acp_frames.Id, Asked] = {}
+        self._asking: dict[acp_frames.Id, PermissionRequest] = {}
         """Requests for leave that nobody has decided."""
         self._prompting = False
         self._parted = False
@@ -114,7 +114,7 @@ class Acp:
         elif not frame.method and frame.id in self._awaited:
             yield from self._awaited.pop(frame.id)(frame)
 
-    def conclude(self, ended: backend.Ended) -> Result:
+    def conclude(self, ended: backend.ProgramExit) -> Result:
         """Return the result of the attempt. Raises Failed."""
         if self._failure is not None:
             raise self._failure
@@ -254,11 +254,11 @@ class Acp:
 
     def _prompted(self, frame: Frame) -> Iterator[backend.Event]:
         self._prompting = False
-        ending = decoded(frame.result, Ending) or Ending()
+        ending = decoded(frame.result, PromptEnd) or PromptEnd()
         usage = usage_of(ending, self._costs_usd or None)
         if self._parted:
             if usage is not None:
-                yield backend.Spent(usage)
+                yield backend.SubagentUsage(usage)
         elif frame.error is not None:
             self._failure = self._failed(frame.error, "failed")
             if self._costs_usd:
@@ -275,7 +275,7 @@ class Acp:
             what = f"{frame.method[:100]} is not offered"
             yield backend.Say(acp_frames.refusal(id_, acp_frames.METHOD_NOT_FOUND, what))
             return
-        asked = decoded(frame.params, Asked)
+        asked = decoded(frame.params, PermissionRequest)
         if asked is None or asked.session_id != self._session or not asked.tool_call.tool_call_id:
             yield backend.Say(
                 acp_frames.refusal(id_, acp_frames.INVALID_PARAMS, "no request for leave in this session")
@@ -294,11 +294,11 @@ class Acp:
                 yield from self._decided(id_, call, False, "it is too large to be shown to anybody")
             case "ask":
                 yield backend.ActivityChanged(f"waiting for leave: {call.called}", tool=True)
-                yield backend.Ask(call.called, dict(about), partial(self._decided, id_, call))
+                yield backend.PermissionNeeded(call.called, dict(about), partial(self._decided, id_, call))
             case verdict:
                 yield from self._decided(id_, call, verdict == "grant", "it is not allowed")
 
-    def _verdict(self, call: Call) -> str:
+    def _verdict(self, call: OpenCall) -> str:
         """Decide on a request for leave: ``grant``, ``refuse`` or ``ask``.
 
         A tool is known by a field that the program fills in by itself. Titles and kinds may be a model's words.
@@ -311,7 +311,7 @@ class Acp:
             return "grant"
         return "refuse" if start.approval == "deny" else "ask"
 
-    def _decided(self, id_: acp_frames.Id, call: Call, granted: bool, words: str) -> Iterator[backend.Event]:
+    def _decided(self, id_: acp_frames.Id, call: OpenCall, granted: bool, words: str) -> Iterator[backend.Event]:
         asked = self._asking.pop(id_, None)
         if asked is None:
             return

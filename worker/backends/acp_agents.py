@@ -21,7 +21,7 @@ from worker.backends.acp_replies import DAEMON
 from worker.backends.backend import BackendJob
 from worker.backends.claude import CHANGING, READING, SETTINGS
 from worker.backends.opencode import OFFICIAL, SWITCHES, within
-from worker.models.errors import Failed
+from worker.models.model import Failed
 
 PRIVATE: Final[Mapping[str, str]] = {
     "HOME": "",

@@ -67,7 +67,7 @@ class Greeting(msgspec.Struct, frozen=True, rename="camel"):
     agent_capabilities: _Abilities = _Abilities()
 
 
-class Option(msgspec.Struct, frozen=True, rename="camel"):
+class SessionOption(msgspec.Struct, frozen=True, rename="camel"):
     """A setting of a session. Its choices are not read: whether a value is one of them, its program says."""
 
     id: str = ""
@@ -93,7 +93,7 @@ class Session(msgspec.Struct, frozen=True, rename="camel"):
     """The answer to ``session/new``, ``session/load`` and ``session/resume``; only the first one names it."""
 
     session_id: str = ""
-    config_options: tuple[Option, ...] | None = None
+    config_options: tuple[SessionOption, ...] | None = None
     modes: _Modes | None = None
     models: Json = NULL
     """Settings by an older word, before there were any other."""
@@ -108,7 +108,7 @@ class Spending(msgspec.Struct, frozen=True, rename="camel"):
     cached_write_tokens: int | None = None
 
 
-class Ending(msgspec.Struct, frozen=True, rename="camel"):
+class PromptEnd(msgspec.Struct, frozen=True, rename="camel"):
     """The answer to ``session/prompt``."""
 
     stop_reason: str = ""
@@ -166,7 +166,7 @@ class Update(msgspec.Struct, frozen=True, rename="camel"):
     raw_output: Json = NULL
     cost: _Money | None = None
     current_mode_id: str = ""
-    config_options: tuple[Option, ...] | None = None
+    config_options: tuple[SessionOption, ...] | None = None
     meta: Json = msgspec.field(name="_meta", default=NULL)
 
 
@@ -182,7 +182,7 @@ class _Choice(msgspec.Struct, frozen=True, rename="camel"):
     kind: str = ""
 
 
-class Asked(msgspec.Struct, frozen=True, rename="camel"):
+class PermissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     """The parameters of ``session/request_permission``."""
 
     session_id: str

@@ -14,9 +14,9 @@ from protocol.instruction import LARGEST, Usage
 from protocol.ipc import NULL, Json, ToolCall
 from protocol.text import decoded, encode_json
 from protocol.tools import SERVER_PREFIX
-from worker.backends.acp_frames import Block, CallMeta, Ending, Spending, Update
+from worker.backends.acp_frames import Block, CallMeta, PromptEnd, Spending, Update
 from worker.backends.backend import ActivityChanged, Event, OpenReply, ReplyText, ToolEnded
-from worker.models.errors import Failed
+from worker.models.model import Failed
 
 DAEMON: Final = "daemon"
 """The name of our MCP server there."""
@@ -35,7 +35,7 @@ _GEMINI: Final = re.compile(r"([\w.-]{1,64}) \(([\w-]{1,64}) MCP Server\)", re.A
 """How gemini and those that came of it call a tool of a server; its arguments are the text that goes with it."""
 
 
-class Call(msgspec.Struct):
+class OpenCall(msgspec.Struct):
     """A call that has not come back. ``name`` may be a model's word; ``tool`` is the program's, in a field for that."""
 
     id: str
@@ -93,14 +93,14 @@ class Call(msgspec.Struct):
         return ToolCall(id=self.id, name=self.called, args=args)
 
 
-class Replies:
+class AcpReplies:
     """One attempt's. ``open``: calls that have not come back, in the order in which they were told."""
 
     def __init__(self) -> None:
         self._reply = OpenReply()
         self._room = REPLY_CHARACTERS
         self._ended: set[str] = set()
-        self.open: dict[str, Call] = {}
+        self.open: dict[str, OpenCall] = {}
 
     def take(self, update: Update) -> Iterator[Event]:
         """Translate an update into events. Raises Failed."""
@@ -128,7 +128,7 @@ class Replies:
             case _:
                 pass
 
-    def call_of(self, update: Update, *, announced: bool) -> Call | None:
+    def call_of(self, update: Update, *, announced: bool) -> OpenCall | None:
         """The call that ``update`` is about; None where it came back before. Raises Failed.
 
         Providers repeat their ids: one that is announced, or asked about, anew is another call.
@@ -142,13 +142,13 @@ class Replies:
         if call is None:
             if len(self.open) >= OPEN_CALLS:
                 raise Failed("protocol", f"it has begun {OPEN_CALLS} calls of which none came back")
-            call = self.open[id_] = Call(id_)
+            call = self.open[id_] = OpenCall(id_)
         elif announced and call.tool:  # a repeated id: the tool of the earlier call says nothing about this one
-            call = self.open[id_] = Call(id_, told=call.told)
+            call = self.open[id_] = OpenCall(id_, told=call.told)
         call.take(update)
         return call
 
-    def ended(self, call: Call, text: str, *, is_error: bool) -> Iterator[Event]:
+    def ended(self, call: OpenCall, text: str, *, is_error: bool) -> Iterator[Event]:
         """Tell that ``call`` came back, and before that the reply that asked for it. Nothing where that was told."""
         if self.open.pop(call.id, None) is None:
             return
@@ -185,7 +185,7 @@ class _Meta(msgspec.Struct, frozen=True):
     quota: _Quota = _Quota()
 
 
-def usage_of(ending: Ending, cost_usd: float | None) -> Usage | None:
+def usage_of(ending: PromptEnd, cost_usd: float | None) -> Usage | None:
     """Return what a prompt cost, as its answer says; None where it says nothing. ``cost_usd`` is of the same."""
     found = ending.usage
     if found is None:

@@ -27,14 +27,12 @@ from worker.backends import backend
 from worker.backends.entry_recorder import BOOK_SECONDS, EntryRecorder, ended_between_turns
 from worker.backends.meter import metered
 from worker.backends.private_files import absent, opened
-from worker.backends.process import Process, Slipped, launched
-from worker.conversation import Conversation
+from worker.backends.process import BackendProcess, Slipped, launched
+from worker.conversation import Conversation, TooLarge
 from worker.daemon_mcp import DaemonMcp
-from worker.entry_limits import TooLarge
-from worker.io.base import WorkerIO
 from worker.io.trio_io import TrioIO
-from worker.kernel_link import Link, LinkLost, Stopped, secrets_of
-from worker.models.errors import Failed
+from worker.kernel_link import KernelLink, LinkLost, StopRequested, WorkerIO, secrets_of
+from worker.models.model import Failed
 from worker.tool import PermissionAnswer
 
 SECRET_CHARACTERS: Final = 8
@@ -45,13 +43,13 @@ MAX_SECRETS: Final = 64
 """Of a login, as it was lent; and of all that it was renewed to, those of the last."""
 
 
-async def attempt(start: Start, link: Link, waits: WorkerIO, *, env: Mapping[str, str]) -> Result | Error | None:
+async def attempt(start: Start, link: KernelLink, waits: WorkerIO, *, env: Mapping[str, str]) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it. ``env`` is what the program's tools may see."""
     conversation = Conversation(start)
     link.hide(secrets_of(start), LoginSecrets(start).now)
     try:
         return await _work(start, conversation, link, env)
-    except (LinkLost, Stopped):
+    except (LinkLost, StopRequested):
         return None
     except (Failed, TooLarge) as error:
         frame = error_frame(error, conversation)
@@ -106,7 +104,7 @@ def _texts(path: Path) -> Iterator[str]:
                 yield part
 
 
-async def _work(start: Start, conversation: Conversation, link: Link, env: Mapping[str, str]) -> Result:
+async def _work(start: Start, conversation: Conversation, link: KernelLink, env: Mapping[str, str]) -> Result:
     ended = ended_between_turns(conversation, start.limits, Go(k=-1, allowance=start.allowance))
     if ended is not None:
         return ended
@@ -197,7 +195,7 @@ class ProgramInput:
     nobody can be asked, the answer is no.
     """
 
-    def __init__(self, process: Process, start: Start, nursery: trio.Nursery) -> None:
+    def __init__(self, process: BackendProcess, start: Start, nursery: trio.Nursery) -> None:
         self._process = process
         self._start = start
         self._nursery = nursery
@@ -205,12 +203,12 @@ class ProgramInput:
         self._asked = 0
         self._words: Callable[[], bytes] = bytes
 
-    async def take(self, event: backend.Say | backend.Ask | backend.Parting) -> None:
+    async def take(self, event: backend.Say | backend.PermissionNeeded | backend.Parting) -> None:
         """Do what ``event`` says. Raises Failed where the program does not read."""
         match event:
             case backend.Say(data=data):
                 await self._process.say(data)
-            case backend.Ask():
+            case backend.PermissionNeeded():
                 self._asked += 1
                 # Known again by a later attempt by what it says, as calls are of every client that names none.
                 self._nursery.start_soon(self._ask, event, f"{SENDING}{self._origin}.{self._asked}")
@@ -222,20 +220,20 @@ class ProgramInput:
         words = self._words()
         if not words or teller.over:
             return
-        spent: list[backend.Spent] = []
+        spent: list[backend.SubagentUsage] = []
         with trio.move_on_after(PART_SECONDS, shield=True), suppress(Failed):
             await self._process.say(words)
             over = False
             while not over and (line := await self._process.line()) is not None:
                 events = () if callable(line) else tuple(program.read(line))
-                spent += (one for one in events if isinstance(one, backend.Spent))
+                spent += (one for one in events if isinstance(one, backend.SubagentUsage))
                 over = any(isinstance(one, backend.LastEvent) for one in events)
         # Not within the limit: what is taken from the meter has to be booked.
         with trio.move_on_after(BOOK_SECONDS, shield=True), suppress(Failed, LinkLost, TooLarge):
             for one in spent:
                 await teller.tell(one)
 
-    async def _ask(self, ask: backend.Ask, key: str) -> None:
+    async def _ask(self, ask: backend.PermissionNeeded, key: str) -> None:
         kernel = DaemonMcp(self._start.mcp.url, self._start.token, TrioIO())
         granted, words = False, "nobody could be asked"
         try:
@@ -251,14 +249,16 @@ class ProgramInput:
         self._process.slip(partial(ask.then, granted, words))
 
 
-async def _follow(program: backend.CliBackend, process: Process, teller: EntryRecorder, told: ProgramInput) -> Result:
+async def _follow(
+    program: backend.CliBackend, process: BackendProcess, teller: EntryRecorder, told: ProgramInput
+) -> Result:
     """Tell all it says, until it has ended or has to. Raises Failed, LinkLost, TooLarge."""
     with teller.going_on:
         while (line := await _next(process, teller.pauses)) is not None:
             teller.pauses = None
             await teller.alive()
             for event in line() if callable(line) else program.read(line):
-                if isinstance(event, backend.Say | backend.Ask | backend.Parting):
+                if isinstance(event, backend.Say | backend.PermissionNeeded | backend.Parting):
                     await told.take(event)
                 elif (stopped := await teller.tell(event)) is not None:
                     return stopped
@@ -269,7 +269,7 @@ async def _follow(program: backend.CliBackend, process: Process, teller: EntryRe
     return teller.ended
 
 
-async def _next(process: Process, pauses: backend.BackingOff | None) -> bytes | Slipped | None:
+async def _next(process: BackendProcess, pauses: backend.BackingOff | None) -> bytes | Slipped | None:
     """The next line. Raises Failed where it has waited for too long."""
     if pauses is None:
         return await process.line()

@@ -17,9 +17,8 @@ from protocol import ipc
 from protocol.errors import UNSERVED, Cause
 from protocol.instruction import Usage
 from protocol.ipc import Granted, Result, Start, ToolCall
-from worker.conversation import Conversation
-from worker.entry_limits import shorten
-from worker.models.errors import Failed
+from worker.conversation import Conversation, shorten
+from worker.models.model import Failed
 
 
 class BackendJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +81,7 @@ class ActivityChanged(msgspec.Struct, frozen=True):
     tool: bool = False
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class ReplyEnded(msgspec.Struct, frozen=True, kw_only=True):
     """One reply of its model, whole: a step. ``usage`` is of this reply alone, never counted before or again.
 
     Each of ``calls`` is followed by a ``ToolEnded`` in time; one without calls is its last, as a rule.
@@ -100,9 +99,9 @@ class OpenReply:
         self.texts: list[str] = []
         self.calls: list[ToolCall] = []
 
-    def turn(self, usage: Usage | None = None, *, between: str = "") -> Turn:
+    def turn(self, usage: Usage | None = None, *, between: str = "") -> ReplyEnded:
         """End the reply, and begin another one."""
-        turn = Turn(text=between.join(self.texts), calls=tuple(self.calls), usage=usage)
+        turn = ReplyEnded(text=between.join(self.texts), calls=tuple(self.calls), usage=usage)
         self.texts, self.calls = [], []
         return turn
 
@@ -118,7 +117,7 @@ class ToolEnded(msgspec.Struct, frozen=True, kw_only=True):
     """As it says itself; None: it is taken from when things were told."""
 
 
-class Spent(msgspec.Struct, frozen=True):
+class SubagentUsage(msgspec.Struct, frozen=True):
     """Model calls that were no turn of its own (agents below it): what they cost, and no turn told."""
 
     usage: Usage
@@ -128,7 +127,7 @@ class DaemonConnected(msgspec.Struct, frozen=True):
     """It is connected to Daemon MCP."""
 
 
-class GiveUp(msgspec.Struct, frozen=True):
+class EndEarly(msgspec.Struct, frozen=True):
     """It would not end by itself for long (a wrong key is retried for minutes): it is to be ended, for this reason."""
 
     why: Failed
@@ -151,7 +150,7 @@ class Say(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Ask(msgspec.Struct, frozen=True):
+class PermissionNeeded(msgspec.Struct, frozen=True):
     """It waits for leave to call ``tool``: the kernel is asked, or somebody it asks. ``then`` takes what they said.
 
     ``then`` is given whether it may, and the words of who refused; it returns the events that follow from that.
@@ -172,20 +171,20 @@ Event = (
     SessionStarted
     | ReplyText
     | ActivityChanged
-    | Turn
+    | ReplyEnded
     | ToolEnded
-    | Spent
+    | SubagentUsage
     | DaemonConnected
-    | GiveUp
+    | EndEarly
     | BackingOff
     | LastEvent
     | Say
-    | Ask
+    | PermissionNeeded
     | Parting
 )
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class ProgramExit(msgspec.Struct, frozen=True, kw_only=True):
     """The end of the process: one of ``code`` and ``signal``. ``stderr`` is the end of what it said there.
 
     ``pushed``: it had said its last and stayed, so it was made to leave, and how it left says nothing.
@@ -222,7 +221,7 @@ class CliBackend(Protocol):
         """Translate one line of its output (or log) into events; a line that is none gives none. Raises Failed."""
         ...
 
-    def conclude(self, ended: Ended) -> Result:
+    def conclude(self, ended: ProgramExit) -> Result:
         """Return the result, from its terminal event *and* its exit: either alone is not success. Raises Failed.
 
         Not asked where the attempt was stopped: for a limit, for something more urgent, by a person.
@@ -230,7 +229,7 @@ class CliBackend(Protocol):
         ...
 
 
-def unfinished_result(title: str, ended: Ended) -> Failed:
+def unfinished_result(title: str, ended: ProgramExit) -> Failed:
     """The failure of one that left before it was done: a crash, or a breach of its own format."""
     how = f"exit code {ended.code}"
     if ended.signal is not None:

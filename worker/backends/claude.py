@@ -21,9 +21,9 @@ from protocol.ipc import NULL, Result
 from protocol.text import decoded
 from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import backend, private_files
-from worker.backends.claude_stream import Line, Replies, spent
+from worker.backends.claude_stream import ClaudeLine, ClaudeReplies, spent
 from worker.backends.private_files import STARTUP_SECONDS, server_entry
-from worker.models.errors import CODES, Failed, cause_of
+from worker.models.model import CODES, Failed, cause_of
 
 DAEMON: Final = "daemon"
 """The name of our MCP server there."""
@@ -187,10 +187,10 @@ class Claude:
 
     def __init__(self, job: backend.BackendJob) -> None:
         self._job = job
-        self._replies = Replies()
+        self._replies = ClaudeReplies()
         self._began = False
-        self._complaint: Line | None = None
-        self._result: Line | None = None
+        self._complaint: ClaudeLine | None = None
+        self._result: ClaudeLine | None = None
 
     def launch(self) -> backend.Launch:
         """Write its configuration; return how it is started."""
@@ -198,7 +198,7 @@ class Claude:
 
     def read(self, line: bytes) -> Iterable[backend.Event]:
         """Translate a line into events. Raises Failed if it did not get the kernel's or its agent's own tools."""
-        found = decoded(line, Line)
+        found = decoded(line, ClaudeLine)
         if found is None:
             return ()
         match found.type, found.subtype:
@@ -210,7 +210,7 @@ class Claude:
                     why = Failed(
                         "auth", f"{TITLE}: the key was refused", http_status=found.error_status, code=found.error
                     )
-                    retry = backend.GiveUp(why)
+                    retry = backend.EndEarly(why)
                 else:
                     retry = backend.ActivityChanged("waiting to ask the model again")
                 return (retry,)
@@ -225,7 +225,7 @@ class Claude:
                     self._complaint = found
                 return self._replies.take(found)
 
-    def conclude(self, ended: backend.Ended) -> Result:
+    def conclude(self, ended: backend.ProgramExit) -> Result:
         """Return the result of the attempt. Raises Failed."""
         result = self._result
         if result is None:
@@ -254,7 +254,7 @@ class Claude:
             raise backend.unfinished_result(TITLE, ended)
         return Result(status="done", text=result.result or "")
 
-    def _begin(self, line: Line) -> Iterator[backend.Event]:
+    def _begin(self, line: ClaudeLine) -> Iterator[backend.Event]:
         self._began = True
         states = {server.name: server.status for server in line.mcp_servers}
         for name in (DAEMON, *self._job.start.mcp_servers):
@@ -268,15 +268,15 @@ class Claude:
         yield backend.DaemonConnected()
         yield backend.SessionStarted(line.session_id)
 
-    def _end(self, line: Line) -> Iterator[backend.Event]:
+    def _end(self, line: ClaudeLine) -> Iterator[backend.Event]:
         self._result = line
         beside = spent(line.model_usage_since_last_result.values(), self._replies.told)
         if beside is not None and self._began:
-            yield backend.Spent(beside)
+            yield backend.SubagentUsage(beside)
         yield backend.LastEvent()
 
 
-def _said(result: Line) -> str:
+def _said(result: ClaudeLine) -> str:
     return result.result or "; ".join(result.errors) or result.terminal_reason or result.subtype
 
 

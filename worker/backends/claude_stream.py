@@ -61,7 +61,7 @@ class _Raw(msgspec.Struct, frozen=True):
     usage: _Count = _Count()
 
 
-class Line(StreamLine, frozen=True, kw_only=True):
+class ClaudeLine(StreamLine, frozen=True, kw_only=True):
     """Any line: the fields of all kinds that we read."""
 
     type: str
@@ -80,7 +80,7 @@ class Line(StreamLine, frozen=True, kw_only=True):
     model_usage_since_last_result: dict[str, _ModelCount] = {}
 
 
-class Replies:
+class ClaudeReplies:
     """Puts replies together. Those of agents below it (``parent_tool_use_id``) are not its own, and not told."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Replies:
         self.told = Usage()
         """What all turns so far cost."""
 
-    def take(self, line: Line) -> Iterable[Event]:
+    def take(self, line: ClaudeLine) -> Iterable[Event]:
         """Translate a line of a conversation into events."""
         if line.parent_tool_use_id is not None:
             return (ActivityChanged("an agent of its own works", tool=True),)

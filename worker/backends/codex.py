@@ -20,10 +20,10 @@ from protocol.ipc import Result, Start
 from protocol.text import decoded
 from protocol.tools import EVERY_TOOL, OFFERED_TO, TO_MODEL, server_and_tool
 from worker.backends import private_files
-from worker.backends.backend import BackendJob, Ended, Event, Launch, unfinished_result, unserved
-from worker.backends.codex_stream import Line, Thread, TokenCount, turn_failure
+from worker.backends.backend import BackendJob, Event, Launch, ProgramExit, unfinished_result, unserved
+from worker.backends.codex_stream import CodexLine, Thread, TokenCount, turn_failure
 from worker.backends.private_files import STARTUP_SECONDS, codex_servers
-from worker.models.errors import Failed
+from worker.models.model import Failed
 
 KEY: Final = "AGENT_WORKER_PRIVATE_KEY"
 TOKEN: Final = "AGENT_WORKER_PRIVATE_TOKEN"
@@ -172,10 +172,10 @@ class Codex:
 
     def read(self, line: bytes) -> Iterable[Event]:
         """Translate one line of its output into events."""
-        parsed = decoded(line, Line)
+        parsed = decoded(line, CodexLine)
         return () if parsed is None else self._thread.take(parsed)
 
-    def conclude(self, ended: Ended) -> Result:
+    def conclude(self, ended: ProgramExit) -> Result:
         """Return the result of the attempt. Raises Failed."""
         thread = self._thread
         if thread.completed and ended.well:

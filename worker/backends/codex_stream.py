@@ -22,8 +22,8 @@ from protocol.instruction import Usage
 from protocol.ipc import Json, ToolCall
 from protocol.text import decoded
 from worker.backends import backend, private_files
-from worker.backends.process import Lines
-from worker.models.errors import cause_of, codes_in
+from worker.backends.process import LineSplitter
+from worker.models.model import cause_of, codes_in
 
 CAUSES: Final[Mapping[str, Cause]] = {
     "context_window_exceeded": "context_overflow",
@@ -134,7 +134,7 @@ class TokenCount:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._read: dict[Path, tuple[int, Lines]] = {}
+        self._read: dict[Path, tuple[int, LineSplitter]] = {}
         """How much of each is behind us, and its last line, which is being written."""
         self._last: Count | None = None
 
@@ -142,7 +142,7 @@ class TokenCount:
         """Return the tokens that ``thread`` has spent, as far as they are written down by now; None if none are."""
         for path in sorted(self._home.glob(f"sessions/*/*/*/rollout-*-{thread}.jsonl")):
             with suppress(OSError):
-                behind, lines = self._read.get(path, (0, Lines()))
+                behind, lines = self._read.get(path, (0, LineSplitter()))
                 with private_files.opened(path) as file:
                     file.seek(behind)
                     while chunk := file.read(_CHUNK_BYTES):
@@ -189,7 +189,7 @@ class _Item(msgspec.Struct, frozen=True):
     query: str = ""
 
 
-class Line(msgspec.Struct, frozen=True):
+class CodexLine(msgspec.Struct, frozen=True):
     """Any line."""
 
     type: str
@@ -221,7 +221,7 @@ class Thread:
         self.failure: str | None = None
         """What it says about its own failure."""
 
-    def take(self, line: Line) -> Iterable[backend.Event]:
+    def take(self, line: CodexLine) -> Iterable[backend.Event]:
         """Translate a line into events."""
         match line.type:
             case "thread.started" if line.thread_id:
@@ -239,7 +239,7 @@ class Thread:
             case "turn.failed":
                 self.failure = line.error.message
                 spent = self._spend_counted()
-                return (backend.LastEvent(),) if spent is None else (backend.Spent(spent), backend.LastEvent())
+                return (backend.LastEvent(),) if spent is None else (backend.SubagentUsage(spent), backend.LastEvent())
             case _:
                 return ()
 

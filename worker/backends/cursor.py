@@ -24,8 +24,8 @@ from protocol.ipc import NULL, Json, Result, ToolCall
 from protocol.text import decoded
 from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import backend, private_files
-from worker.backends.backend import BackendJob, Ended, Event, LastEvent, Launch, SessionStarted, unfinished_result
-from worker.models.errors import Failed
+from worker.backends.backend import BackendJob, Event, LastEvent, Launch, ProgramExit, SessionStarted, unfinished_result
+from worker.models.model import Failed
 
 DAEMON: Final = "daemon"
 """What our MCP server is called there."""
@@ -58,7 +58,7 @@ class _Count(msgspec.Struct, frozen=True, rename="camel"):
     cache_write_tokens: int = 0
 
 
-class Line(backend.StreamLine, frozen=True):
+class CursorLine(backend.StreamLine, frozen=True):
     """An event, as far as it matters here."""
 
     type: str = ""
@@ -94,15 +94,15 @@ class _McpArgs(msgspec.Struct, frozen=True, rename="camel"):
     args: Json = Json(b"{}")
 
 
-def parse(line: bytes) -> Line | None:
+def parse(line: bytes) -> CursorLine | None:
     """The event that a line is; None where it is none. Older versions put the usage beside the result."""
-    found = decoded(line, Line)
+    found = decoded(line, CursorLine)
     if found is not None and found.type == "result" and found.usage is None:
         return msgspec.structs.replace(found, usage=decoded(line, _Count))
     return found
 
 
-class Replies:
+class CursorReplies:
     """Puts replies together from what comes one by one.
 
     Nothing is said of replies as such: there is text, and there are calls that begin and come back. A reply is taken to
@@ -112,7 +112,7 @@ class Replies:
     def __init__(self) -> None:
         self._reply = backend.OpenReply()
 
-    def take(self, line: Line) -> Iterable[backend.Event]:
+    def take(self, line: CursorLine) -> Iterable[backend.Event]:
         """Translate a line of the conversation into events."""
         match line.type, line.subtype:
             case "thinking", _:
@@ -131,18 +131,18 @@ class Replies:
             case _:
                 return ()
 
-    def last(self, line: Line) -> backend.Turn:
+    def last(self, line: CursorLine) -> backend.ReplyEnded:
         """The reply that ends the work, with what all of them cost. A call that never came back is passed over."""
         self._reply.calls = []
         turn = self._reply.turn(_usage(line.usage))
         return turn if turn.text else msgspec.structs.replace(turn, text=line.result or "")
 
-    def broke(self, line: Line) -> Iterator[backend.Event]:
+    def broke(self, line: CursorLine) -> Iterator[backend.Event]:
         """The end of a run that failed: what it cost all the same."""
         if (usage := _usage(line.usage)) is not None:
-            yield backend.Spent(usage)
+            yield backend.SubagentUsage(usage)
 
-    def _returned(self, line: Line) -> Iterator[backend.Event]:
+    def _returned(self, line: CursorLine) -> Iterator[backend.Event]:
         call, body = _called(line)
         if self._reply.calls:
             yield self._reply.turn()
@@ -170,7 +170,7 @@ def _usage(count: _Count | None) -> Usage | None:
     )
 
 
-def _called(line: Line) -> tuple[ToolCall, _Call]:
+def _called(line: CursorLine) -> tuple[ToolCall, _Call]:
     found = ((key, raw) for key, raw in line.tool_call.items() if key.endswith(_KIND) or key == _FUNCTION)
     kind, raw = next(found, ("?", NULL))
     body = decoded(raw, _Call) or _Call()
@@ -233,10 +233,10 @@ class Cursor:
     def __init__(self, job: BackendJob) -> None:
         self._job = job
         self._permission = _PERMISSIONS[job.start.approval]
-        self._replies = Replies()
+        self._replies = CursorReplies()
         self._prose = ""
         """What it said instead of an event, last: why it will not begin stands there."""
-        self._result: Line | None = None
+        self._result: CursorLine | None = None
         self._text = ""
 
     def launch(self) -> Launch:
@@ -284,7 +284,7 @@ class Cursor:
             case _:
                 return self._replies.take(found)
 
-    def conclude(self, ended: Ended) -> Result:
+    def conclude(self, ended: ProgramExit) -> Result:
         """Return the result of the attempt. Raises Failed.
 
         It names no cause for a failure, and its prose is not searched for one: it is tried again, a few times.
@@ -301,7 +301,7 @@ class Cursor:
             raise unfinished_result(TITLE, ended)
         return Result(status="done", text=self._text)
 
-    def _end(self, line: Line) -> Iterator[Event]:
+    def _end(self, line: CursorLine) -> Iterator[Event]:
         self._result = line
         if line.is_error:
             yield from self._replies.broke(line)

@@ -18,11 +18,10 @@ from protocol.ipc import Entry, Go, Json, Limits, Result, Start, ToolCall, Yield
 from protocol.text import encode_json
 from protocol.tools import SERVER_PREFIX
 from worker.backends import backend
-from worker.backends.meter import Meter
-from worker.conversation import Conversation
-from worker.entry_limits import TOOL_RESULT_LIMIT_BYTES, TooLarge, clean, shorten
-from worker.kernel_link import Link, LinkLost
-from worker.models.errors import Failed
+from worker.backends.meter import RequestMeter
+from worker.conversation import TOOL_RESULT_LIMIT_BYTES, Conversation, TooLarge, clean, shorten
+from worker.kernel_link import KernelLink, LinkLost
+from worker.models.model import Failed
 from worker.tool import INTERRUPTED, as_object
 
 ARGUMENTS_BYTES: Final = 64 * 1024
@@ -42,7 +41,7 @@ _OURS: Final = re.compile(_SERVER_TOOL.format("daemon"))
 class EntryRecorder:
     """Tells one attempt. ``conversation`` grows by what is told; ``session`` is the one that is resumed."""
 
-    def __init__(self, conversation: Conversation, link: Link, start: Start, session: str | None) -> None:
+    def __init__(self, conversation: Conversation, link: KernelLink, start: Start, session: str | None) -> None:
         self._conversation = conversation
         self._link = link
         self._start = start
@@ -59,7 +58,7 @@ class EntryRecorder:
         """Whether it has said its last."""
         self.pauses: backend.BackingOff | None = None
         """Set while it waits of its own accord."""
-        self.meter: Meter | None = None
+        self.meter: RequestMeter | None = None
         """What its requests pass, where they do."""
         self.going_on = trio.CancelScope()
         """Cancelled where it has to stop, whatever it says: ``ended`` says why."""
@@ -141,9 +140,9 @@ class EntryRecorder:
                         self._tool_since = time.monotonic()
                     self._doing = event
                     await self.alive()
-                case backend.Turn() | backend.ToolEnded():
+                case backend.ReplyEnded() | backend.ToolEnded():
                     return await self._record(self._entry(event))
-                case backend.Spent(usage=told):
+                case backend.SubagentUsage(usage=told):
                     usage = self._cost(told)
                     return None if usage is None else await self._record(self._session_entry(usage))
                 case backend.DaemonConnected():
@@ -152,9 +151,9 @@ class EntryRecorder:
                     self.over = True
                 case backend.BackingOff():
                     self.pauses = event
-                case backend.GiveUp(why=why):
+                case backend.EndEarly(why=why):
                     raise why
-                case backend.Say() | backend.Ask() | backend.Parting():
+                case backend.Say() | backend.PermissionNeeded() | backend.Parting():
                     raise AssertionError("what goes to the program is taken before anything is told")
             return None
 
@@ -165,10 +164,10 @@ class EntryRecorder:
     def _session_entry(self, usage: Usage) -> Entry:
         return Entry(k=self._k, kind="session", session=self._session, note=self._start.cwd, usage=usage)
 
-    def _entry(self, event: backend.Turn | backend.ToolEnded) -> Entry:
+    def _entry(self, event: backend.ReplyEnded | backend.ToolEnded) -> Entry:
         now = time.monotonic()
         match event:
-            case backend.Turn():
+            case backend.ReplyEnded():
                 ended = self._tool_since or now
                 took, self._since, self._tool_since = ended - self._since, ended, None
                 return Entry(

@@ -20,7 +20,7 @@ import trio
 from protocol.instruction import Usage
 from protocol.ipc import Limits
 from protocol.text import decoded
-from worker.backends.process import Lines
+from worker.backends.process import LineSplitter
 from worker.models.sdk_client import http_client
 
 _CHUNK_BYTES: Final = 64 * 1024
@@ -37,7 +37,7 @@ May = Callable[[], Awaitable[None]]
 """Returns once the next request may be made; never, where it may not. Raises nothing."""
 
 
-class Meter:
+class RequestMeter:
     """Counts. ``url`` is what the program is told in place of its provider's."""
 
     def __init__(self, url: str) -> None:
@@ -71,13 +71,13 @@ class Meter:
 
 
 @asynccontextmanager
-async def metered(upstream: str, limits: Limits, may: May) -> AsyncGenerator[Meter]:
+async def metered(upstream: str, limits: Limits, may: May) -> AsyncGenerator[RequestMeter]:
     """A meter before ``upstream``, a base URL, for as long as the block lasts."""
     parts = urlsplit(upstream)
     origin = f"{parts.scheme}://{parts.netloc}"
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
-    meter = Meter(f"http://127.0.0.1:{port}{parts.path}")
+    meter = RequestMeter(f"http://127.0.0.1:{port}{parts.path}")
     async with http_client(upstream, limits) as client, trio.open_nursery() as nursery:
         serve = partial(_serve, client=client, origin=origin, meter=meter, may=may)
         nursery.start_soon(trio.serve_listeners, serve, listeners)
@@ -85,7 +85,9 @@ async def metered(upstream: str, limits: Limits, may: May) -> AsyncGenerator[Met
         nursery.cancel_scope.cancel()
 
 
-async def _serve(stream: trio.SocketStream, *, client: httpx2.AsyncClient, origin: str, meter: Meter, may: May) -> None:
+async def _serve(
+    stream: trio.SocketStream, *, client: httpx2.AsyncClient, origin: str, meter: RequestMeter, may: May
+) -> None:
     wire = _Wire(stream)
     try:
         while (request := await wire.request()) is not None:
@@ -166,7 +168,7 @@ class _Counting:
     """Reads what an answer cost out of it, whichever of the four APIs it is of. Counts are totals so far."""
 
     def __init__(self) -> None:
-        self.lines = Lines()
+        self.lines = LineSplitter()
         self._found: dict[str, Any] = {}
 
     def look(self, lines: list[bytes]) -> None:

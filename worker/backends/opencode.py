@@ -23,10 +23,18 @@ from protocol.text import decoded
 from protocol.tools import server_and_tool
 from worker import mcp_bridge
 from worker.backends import private_files
-from worker.backends.backend import BackendJob, CliBackend, DaemonConnected, Ended, Event, Launch, unfinished_result
-from worker.backends.opencode_stream import GOES_ON, LOG, TITLE, Line, Replies, retried
+from worker.backends.backend import (
+    BackendJob,
+    CliBackend,
+    DaemonConnected,
+    Event,
+    Launch,
+    ProgramExit,
+    unfinished_result,
+)
+from worker.backends.opencode_stream import GOES_ON, LOG, TITLE, OpencodeLine, OpencodeReplies, retried
 from worker.backends.private_files import opencode_servers
-from worker.models.errors import Failed
+from worker.models.model import Failed
 
 DAEMON: Final = "daemon"
 PROVIDER: Final = "agent-worker"
@@ -220,7 +228,7 @@ class Opencode:
 
     def __init__(self, job: BackendJob) -> None:
         self._job = job
-        self._replies = Replies()
+        self._replies = OpencodeReplies()
         self._trace = ProjectIdFile(Path(job.start.cwd))
         self._mark = job.place / "opencode.listed"
         self._reached = False
@@ -261,10 +269,10 @@ class Opencode:
         if not self._reached and self._mark.exists():
             self._reached = True
             yield DaemonConnected()
-        if (parsed := decoded(line, Line)) is not None:
+        if (parsed := decoded(line, OpencodeLine)) is not None:
             yield from self._replies.take(parsed)
 
-    def conclude(self, ended: Ended) -> Result:
+    def conclude(self, ended: ProgramExit) -> Result:
         """Return the result of the attempt. Raises Failed."""
         self._trace.wipe()
         replies = self._replies

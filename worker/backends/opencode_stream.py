@@ -15,7 +15,7 @@ from protocol.instruction import LARGEST, Usage
 from protocol.ipc import NULL, Json, ToolCall
 from protocol.text import decoded
 from worker.backends import backend
-from worker.models.errors import Failed, cause_in, codes_in, message_in, retry_after
+from worker.models.model import Failed, cause_in, codes_in, message_in, retry_after
 
 TITLE: Final = "opencode"
 GOES_ON: Final = "tool-calls"
@@ -91,7 +91,7 @@ class _Trouble(msgspec.Struct, frozen=True):
     data: _Details = _Details()
 
 
-class Line(msgspec.Struct, frozen=True, rename={"session": "sessionID"}):
+class OpencodeLine(msgspec.Struct, frozen=True, rename={"session": "sessionID"}):
     """Any line."""
 
     type: str
@@ -110,7 +110,7 @@ _NAMED: Final[Mapping[str, str]] = {
 """Its names for errors -> the codes of a provider that mean the same. An unknown error is one of its own setup."""
 
 
-class Replies:
+class OpencodeReplies:
     """Puts replies together."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Replies:
         """Why its last reply ended; "" before the first has."""
         self.failure: Failed | None = None
 
-    def take(self, line: Line) -> Iterator[backend.Event]:
+    def take(self, line: OpencodeLine) -> Iterator[backend.Event]:
         """Translate a line into events."""
         if line.session and line.session != self._session:
             self._session = line.session
@@ -173,7 +173,7 @@ def retried(line: bytes) -> Iterable[backend.Event] | None:
         return None
     if found["told"] == _UNSERVED:
         return (
-            backend.GiveUp(
+            backend.EndEarly(
                 backend.unserved(TITLE, (found["server"] or b"").decode("utf-8", "replace"), "it did not start")
             ),
         )

@@ -26,8 +26,8 @@ import trio
 from protocol.errors import Cause
 from protocol.ipc import Start
 from worker.backends import private_files
-from worker.backends.backend import Ended, Event, Launch
-from worker.models.errors import Failed
+from worker.backends.backend import Event, Launch, ProgramExit
+from worker.models.model import Failed
 from worker.sandbox import ask_to_leave, wrap
 
 LIMIT_BYTES: Final = 4 * 1024 * 1024
@@ -37,7 +37,7 @@ HEAD_BYTES: Final = 1024
 _NEWLINE: Final = b"\n"
 
 
-class Lines:
+class LineSplitter:
     """Lines of a program's output, without their ends. ``dropped`` counts those that were over the limit."""
 
     def __init__(self, limit_bytes: int = LIMIT_BYTES, *, heads: bool = False) -> None:
@@ -120,7 +120,7 @@ Slipped = Callable[[], Iterable[Event]]
 _SHORT_OF: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
-class Process:
+class BackendProcess:
     """A program that runs. ``attend`` must run while its lines are read, and returns once it is gone."""
 
     def __init__(self, process: trio.Process, home: Path, launch: Launch, *, confined: bool = False) -> None:
@@ -134,7 +134,7 @@ class Process:
         self._confined = confined
         self._stdout = process.stdout
         self._stderr = process.stderr
-        self._lines = Lines(heads=launch.talks)
+        self._lines = LineSplitter(heads=launch.talks)
         self._waiting: deque[bytes | Slipped] = deque()
         self._stdin = process.stdin
         self._saying, self._said = trio.open_memory_channel[bytes](UNREAD)
@@ -212,11 +212,11 @@ class Process:
         with trio.move_on_after(KILL_SECONDS):
             await self._process.wait()
 
-    async def ended(self) -> Ended:
+    async def ended(self) -> ProgramExit:
         """Wait for its end, and for ``attend``; return how it ended."""
         await self._buried.wait()
         code = await self._process.wait()
-        return Ended(
+        return ProgramExit(
             code=code if code >= 0 else None,
             signal=-code if code < 0 else None,
             stderr=self._last_words.decode("utf-8", "replace").strip(),
@@ -245,7 +245,7 @@ class Process:
                     await stdin.send_all(data)
 
     async def _hear(self) -> None:
-        lines = Lines()
+        lines = LineSplitter()
         while chunk := await self._read(self._stderr):
             self._keep(chunk if self._log is None else b"".join(self._words_in(lines.feed(chunk))))
         self._keep(b"".join(self._words_in(lines.rest())))
@@ -277,7 +277,7 @@ class Process:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
 
-async def launched(launch: Launch, start: Start) -> Process:
+async def launched(launch: Launch, start: Start) -> BackendProcess:
     """Start ``launch`` in the attempt's directory. Raises Failed where it cannot be executed.
 
     Its input is a file without a name, not a pipe: it is all there, and at its end, whenever the program looks. One
@@ -305,7 +305,7 @@ async def launched(launch: Launch, start: Start) -> Process:
             ) from error
     if launch.litter:
         note_leftovers(home, process.pid)
-    found = Process(process, home, launch, confined=start.sandbox is not None)
+    found = BackendProcess(process, home, launch, confined=start.sandbox is not None)
     if launch.talks:
         await found.say(launch.stdin)
     return found

@@ -7,6 +7,13 @@ forks must have one only.
 At the end memory is moved into huge pages, so that each fork copies dozens of table entries instead of thousands; a
 page that a child writes to is still copied alone. With both SDKs loaded this takes a third off the cost of an attempt.
 Linux 6.1 and later; elsewhere nothing happens.
+
+Without a zygote each attempt starts a fresh interpreter: 290 ms from spawn to the first frame instead of 8, measured in
+alternating runs on a busy machine, and seconds more where it imports a model's SDK. Warming saves each worker what code
+does for the first time.
+
+Measure: ``scripts/bench workers``, and the same with ``AGENT_WORKER_LAUNCHER=exec``, the plain way, in which only the
+keeper is used.
 """
 
 import ctypes
@@ -49,7 +56,7 @@ _FOR_MODELS: Final = ("trio", "worker.io.trio_io")
 
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "program": ("worker.backends.attempt",),
-    "tools": ("worker.tools.bash", "worker.tools.files", "worker.tools.project_tool", "worker.tools.skill"),
+    "tools": ("worker.tools.commands", "worker.tools.files", "worker.tools.skill"),
     "servers": ("worker.mcp_servers",),
 }
 """The modules behind running another program in a worker's place, tools of its own, and MCP servers of an agent's."""

@@ -10,11 +10,10 @@ import trio
 
 from protocol.ipc import Error, Result
 from protocol.ndjson import encode
-from worker.io.base import Stream, WorkerIO
-from worker.kernel_link import WRITE_SECONDS, ControlChannel, Link, LinkLost
+from worker.kernel_link import WRITE_SECONDS, ByteStream, ControlChannel, KernelLink, LinkLost, WorkerIO
 
 T = TypeVar("T")
-Attempt = Callable[[Link, WorkerIO], Awaitable[Result | Error | None]]
+Attempt = Callable[[KernelLink, WorkerIO], Awaitable[Result | Error | None]]
 """The work, from its start to its terminal frame; None where nobody is left to hear that."""
 Leave = Callable[[Result | Error | None], None]
 """What ends a worker, when all has been said: told its terminal frame, None where the kernel did not hear it."""
@@ -28,7 +27,7 @@ def run(hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: Attempt
 async def _run(hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: Attempt, leave: Leave) -> None:
     async with trio.lowlevel.FdStream(receive_fd) as receive, trio.lowlevel.FdStream(send_fd) as send:
         pipe = TrioPipe(receive, send, hearing)
-        link = Link(pipe, hearing)
+        link = KernelLink(pipe, hearing)
         ended: Result | Error | None = None
         async with trio.open_nursery() as nursery:
             with trio.CancelScope() as scope:
@@ -102,7 +101,7 @@ class TrioIO:
             return await work
         return None
 
-    async def connect(self, host: str, port: int) -> Stream:
+    async def connect(self, host: str, port: int) -> ByteStream:
         """A connection. Raises OSError."""
         return TrioWire(await trio.open_tcp_stream(host, port))
 

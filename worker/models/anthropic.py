@@ -1,15 +1,21 @@
-"""Anthropic's Messages API through the real SDK, streaming. Importing this imports the SDK: most of a second."""
+"""Anthropic's Messages API through the real SDK, streaming. Importing this imports the SDK: most of a second.
 
+A conversation becomes messages, the stream's events become a reply. A reply's native form is the list of content blocks
+as they came (thinking and its signatures included): the API wants them back unchanged.
+"""
+
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import anthropic
 import httpx2
+import msgspec
 import trio
 
-from protocol.ipc import Entry, Start
-from worker.conversation import Conversation
-from worker.models import anthropic_wire as wire
-from worker.models.model import ListTools, StreamSink
+from protocol.instruction import Usage
+from protocol.ipc import Entry, Start, ToolCall
+from worker.conversation import Conversation, clean
+from worker.models.model import CUT, ListTools, Stop, StreamSink, counted, native_of, to_native
 from worker.models.sdk_client import (
     START,
     Sdk,
@@ -21,6 +27,170 @@ from worker.models.sdk_client import (
     transport,
     unfinished,
 )
+from worker.tool import ToolSpec, arguments_json, as_object
+
+DIALECT: Final = "anthropic"
+
+STOPS: Final[Mapping[str, Stop]] = {
+    "end_turn": "end_turn",
+    "stop_sequence": "end_turn",
+    "tool_use": "tool_use",
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "context_overflow",
+    "refusal": "refusal",
+    "pause_turn": "pause_turn",
+}
+"""Every ``stop_reason`` the API documents."""
+
+_GROWING: Final[Mapping[str, str]] = {"text_delta": "text", "thinking_delta": "thinking"}
+_COUNTED: Final = frozenset({"input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"})
+_CACHE: Final = {"type": "ephemeral"}
+LEAST_THOUGHT: Final = 1024
+"""Tokens; the API refuses fewer."""
+Block = dict[str, Any]
+
+
+def system_blocks(conversation: Conversation) -> list[Block]:
+    """The system prompt as blocks, each cached: what other work of the agent begins with too, and the rest, which is
+    the same for every step. Empty without one."""
+    text, stable = conversation.system, conversation.system_stable
+    parts = (text[:stable], text[stable:].lstrip("\n")) if stable < len(text) else (text,)
+    return [{"type": "text", "text": part, "cache_control": _CACHE} for part in parts if part]
+
+
+def options(start: Start, max_tokens: int) -> Block:
+    """The request's options, from the agent's file: thinking, effort, temperature.
+
+    The SDK has no word for the temperature any more, which newer models refuse and others take.
+    A thought is part of an answer of ``max_tokens``: where that leaves no room for one, the model answers without.
+    """
+    thinking = min(start.thinking_tokens or 0, max_tokens - 1)
+    return {
+        **({"output_config": {"effort": start.effort}} if start.effort is not None else {}),
+        **({"thinking": {"type": "enabled", "budget_tokens": thinking}} if thinking >= LEAST_THOUGHT else {}),
+        **({"extra_body": {"temperature": start.temperature}} if start.temperature is not None else {}),
+    }
+
+
+def tool_list(specs: Iterable[ToolSpec]) -> list[Block]:
+    """Tools as the API takes them."""
+    return [
+        {"name": spec.name, "description": spec.description, "input_schema": msgspec.json.decode(spec.input_schema)}
+        for spec in specs
+    ]
+
+
+def messages(conversation: Conversation) -> list[Block]:
+    """The conversation as alternating messages. What is said up to the last block is marked for the cache."""
+    turns: list[tuple[str, list[Block]]] = []
+    for turn in conversation.opening:
+        _add(turns, turn.role, [{"type": "text", "text": turn.text}] if turn.text.strip() else [])
+    if not turns or turns[0][0] != "user":
+        turns.insert(0, ("user", [{"type": "text", "text": "(The conversation so far.)"}]))
+    for step in conversation.shown:
+        reply = step.reply
+        said_blocks: list[Block] | None = native_of(reply, DIALECT)
+        if said_blocks is None or reply.stop_reason in CUT:
+            # What was cut off (half a call, a thought without its signature) would be refused.
+            calls = (
+                {"type": "tool_use", "id": call.id, "name": call.name, "input": as_object(call.args) or {}}
+                for call in reply.calls
+            )
+            said_blocks = [{"type": "text", "text": reply.text}, *calls]
+        said = [block for block in said_blocks if block.get("type") != "text" or block.get("text", "").strip()]
+        _add(turns, "assistant", said)
+        results: list[Block] = [
+            {"type": "tool_result", "tool_use_id": one.call_id, "content": one.text, "is_error": one.is_error}
+            for one in step.results
+        ]
+        _add(turns, "user", [*results, *({"type": "text", "text": note.text} for note in step.notes)])
+    turns[-1][1][-1] = {**turns[-1][1][-1], "cache_control": _CACHE}
+    return [{"role": role, "content": blocks} for role, blocks in turns]
+
+
+def _add(turns: list[tuple[str, list[Block]]], role: str, blocks: list[Block]) -> None:
+    if blocks and turns and turns[-1][0] == role:
+        turns[-1][1].extend(blocks)
+    elif blocks:
+        turns.append((role, blocks))
+
+
+class AnthropicDraft:
+    """A reply while its events come in."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, Block] = {}
+        self._inputs: dict[int, str] = {}
+        self._usage: dict[str, int] = {}
+        self.stop: str | None = None
+        """The raw ``stop_reason``; None until the provider has said it."""
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Take in one event; the text it adds to what people see."""
+        index = event.get("index", 0)
+        match event.get("type"):
+            case "message_start":
+                self._count(event.get("message", {}).get("usage"))
+            case "content_block_start":
+                self._blocks[index] = dict(event.get("content_block", {}))
+                return str(self._blocks[index].get("text") or "")
+            case "content_block_delta":
+                delta = event.get("delta", {})
+                block, kind = self._blocks.setdefault(index, {"type": "text", "text": ""}), delta.get("type", "")
+                if kind in _GROWING:
+                    key = _GROWING[kind]
+                    piece = str(delta.get(key) or "")
+                    block[key] = (block.get(key) or "") + piece
+                    return piece if key == "text" else ""
+                if kind == "input_json_delta":
+                    self._inputs[index] = self._inputs.get(index, "") + str(delta.get("partial_json") or "")
+                elif kind == "signature_delta":
+                    block["signature"] = delta.get("signature")
+                elif kind == "citations_delta":
+                    block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
+                return ""
+            case "message_delta":
+                self.stop = event.get("delta", {}).get("stop_reason") or self.stop
+                self._count(event.get("usage"))
+            case _:
+                pass
+        return ""
+
+    def _count(self, usage: Mapping[str, Any] | None) -> None:
+        self._usage |= {key: counted(n) for key, n in (usage or {}).items() if key in _COUNTED and n is not None}
+
+    def reply(self, k: int) -> Entry:
+        """The whole reply, to be entry ``k``. Call once ``stop`` is known."""
+        ordered = sorted(self._blocks.items())
+        calls = [self._call(k, index, block) for index, block in ordered if block.get("type") == "tool_use"]
+        for index, text in self._inputs.items():
+            self._blocks[index]["input"] = as_object(arguments_json(text)) or {}
+        blocks = [block for _, block in ordered]
+        stop = STOPS.get(self.stop or "", self.stop or "")
+        # What was read from the cache, and what was written to it, are counted apart: each has its price.
+        count = self._usage
+        return Entry(
+            k=k,
+            kind="reply",
+            stop_reason=stop,
+            text=clean("".join(block.get("text") or "" for block in blocks if block.get("type") == "text")),
+            calls=() if stop in CUT else tuple(calls),
+            native=to_native(DIALECT, blocks),
+            usage=Usage(
+                input_tokens=count.get("input_tokens", 0),
+                output_tokens=count.get("output_tokens", 0),
+                cache_read_tokens=count.get("cache_read_input_tokens", 0),
+                cache_write_tokens=count.get("cache_creation_input_tokens", 0),
+            ),
+        )
+
+    def _call(self, k: int, index: int, block: Block) -> ToolCall:
+        given = block.get("input")
+        text = self._inputs.get(index) or msgspec.json.encode(given or {}).decode()
+        if not block.get("id"):
+            block["id"] = f"call-{k}-{index}"
+        return ToolCall(id=clean(block["id"]), name=clean(str(block.get("name", ""))), args=arguments_json(text))
+
 
 SDK: Final = Sdk(
     anthropic.AsyncAnthropic,
@@ -37,16 +207,16 @@ class AnthropicModel(SdkModel):
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
         """Ask once, streaming. Raises Failed."""
         await live.progress("asking the model")
-        tools, tokens = wire.tools(await self.list_tools()), max_tokens(self.start.limits, allowance)
+        tools, tokens = tool_list(await self.list_tools()), max_tokens(self.start.limits, allowance)
         request: dict[str, Any] = {
             "model": self.start.model,
             "max_tokens": tokens,
-            "messages": wire.messages(conversation),
-            **({"system": system} if (system := wire.system(conversation)) else {}),
+            "messages": messages(conversation),
+            **({"system": system} if (system := system_blocks(conversation)) else {}),
             **({"tools": tools} if tools else {}),
-            **wire.options(self.start, tokens),
+            **options(self.start, tokens),
         }
-        draft = wire.Draft()
+        draft = AnthropicDraft()
         await self.hear(self.client.messages.create(stream=True, **request), draft, live)
         if draft.stop is None:
             raise unfinished(self.provider)

@@ -11,10 +11,8 @@ import msgspec
 
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Start, ToolCall
-from worker.conversation import Conversation
-from worker.entry_limits import clean
-from worker.models.errors import Failed, cause_in, codes_in, message_in
-from worker.models.model import CUT, Stop, StreamSink, native_of, to_native
+from worker.conversation import Conversation, clean
+from worker.models.model import CUT, Failed, Stop, StreamSink, cause_in, codes_in, message_in, native_of, to_native
 from worker.models.sdk_client import SdkModel, max_tokens, say, unfinished
 from worker.tool import ToolSpec, arguments_json, as_object
 
@@ -55,7 +53,7 @@ def items(conversation: Conversation) -> list[Item]:
     return out
 
 
-class Draft:
+class ResponsesDraft:
     """A reply while its events come in."""
 
     def __init__(self) -> None:
@@ -134,7 +132,7 @@ class ResponsesModel(SdkModel):
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Entry:
         """Ask once, streaming. Raises Failed."""
         await live.progress("asking the model")
-        draft = Draft()
+        draft = ResponsesDraft()
         request = _request(self.start, conversation, allowance, tools(await self.list_tools()))
         await self.hear(self.client.responses.create(stream=True, **request), draft, live)
         if draft.error is not None:

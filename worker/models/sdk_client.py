@@ -20,10 +20,8 @@ import trio
 from protocol.ipc import Limits, Provider, Start
 from protocol.redaction import Redaction
 from protocol.text import decoded
-from worker.conversation import Conversation
-from worker.entry_limits import clean
-from worker.models.errors import Failed, cause_in, codes_in, message_in, retry_after
-from worker.models.model import BLANK, ListTools, Model, StreamSink
+from worker.conversation import Conversation, clean
+from worker.models.model import BLANK, Failed, ListTools, Model, StreamSink, cause_in, codes_in, message_in, retry_after
 from worker.tool import ToolSpec
 
 CONNECT_SECONDS: Final = 15.0
@@ -67,7 +65,7 @@ class Sdk(NamedTuple):
         return broken(provider, error)
 
 
-class Draft(Protocol):
+class ReplyDraft(Protocol):
     """A reply as it comes."""
 
     def take(self, event: Mapping[str, Any], /) -> str:
@@ -86,7 +84,7 @@ class SdkModel:
         self.client = sdk.connect(start.provider, start.limits, http)
         self._sdk = sdk
 
-    async def hear(self, asked: Awaitable[Any], draft: Draft, live: StreamSink) -> None:
+    async def hear(self, asked: Awaitable[Any], draft: ReplyDraft, live: StreamSink) -> None:
         """Fill ``draft`` with what comes, and show its text. Raises Failed, whose cause is the SDK's own error."""
         try:
             async with await asked as stream:

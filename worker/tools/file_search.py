@@ -24,7 +24,7 @@ SKIPPED: Final = frozenset(
 """Folders that are gone through only when they are asked for by name."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundFile(msgspec.Struct, frozen=True):
     """A regular file. ``folder`` is a descriptor, open until the next one is asked for."""
 
     parts: Parts
@@ -44,7 +44,7 @@ class Walk:
         self._top = top
         self.cut = ""
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[FoundFile]:
         """Raises OSError where ``top`` is no folder. Cancellation of the task that waits for this thread ends it."""
         seen = 0
         start = self._place.folder(self._top)
@@ -67,7 +67,7 @@ class Walk:
                     except OSError:
                         is_regular = False  # gone since it was listed
                     if is_regular:
-                        yield Found((*below, name), folder)
+                        yield FoundFile((*below, name), folder)
         finally:
             os.close(start)
 
@@ -88,7 +88,7 @@ class Match(Protocol):
         ...
 
 
-class Lines:
+class LinePattern:
     """A regular expression that is looked for within lines; ``^`` and ``$`` are theirs."""
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:

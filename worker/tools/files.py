@@ -20,8 +20,8 @@ import trio
 
 from protocol.ipc import Entry
 from protocol.tools import BUILT_IN, RULES_FILES
-from worker.entry_limits import clean
-from worker.tool import Arguments, BadArguments, BuiltinTool, Outcome, read_arguments, tool_spec
+from worker.conversation import clean
+from worker.tool import BadArguments, BuiltinTool, ToolArguments, ToolOutcome, read_arguments, tool_spec
 from worker.tools.confined_files import (
     LIMIT_BYTES,
     ConfinedDir,
@@ -33,7 +33,7 @@ from worker.tools.confined_files import (
     replace,
     shown,
 )
-from worker.tools.file_search import BadPattern, Glob, Lines, Walk
+from worker.tools.file_search import BadPattern, Glob, LinePattern, Walk
 
 TOLD_CHARACTERS: Final = 16 * 1024
 """Of one file: what a tool gives has to leave room for its own result."""
@@ -92,7 +92,7 @@ class NestedRules:
         return f"\n\n{opening}\n\n{path}, to be followed in the files there:\n\n{lines}{cut}"
 
 
-class FileArguments(Arguments, frozen=True, kw_only=True):
+class FileArguments(ToolArguments, frozen=True, kw_only=True):
     """Arguments of a file tool. ``path`` is as seen from the working directory."""
 
     path: str
@@ -138,7 +138,7 @@ class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):
     leaves: bool
     """Whether a call that is not waited for any more may be left to itself."""
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         """Run one call. Cancellation waits for one that writes, which takes no time, and for no other."""
         try:
             asked = read_arguments(self.tool.asks, name, args)
@@ -147,21 +147,21 @@ class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):
         try:
             return await trio.to_thread.run_sync(self._act, asked, abandon_on_cancel=self.leaves)
         except BadPattern as error:
-            return Outcome(str(error), True)
+            return ToolOutcome(str(error), True)
         except NotAllowed as error:
-            return Outcome(f"{asked.path}: {error}", True)
+            return ToolOutcome(f"{asked.path}: {error}", True)
         except OSError as error:
-            return Outcome(f"{asked.path}: {os.strerror(error.errno or errno.EIO)}", True)
+            return ToolOutcome(f"{asked.path}: {os.strerror(error.errno or errno.EIO)}", True)
         except (MemoryError, RecursionError, UnicodeError) as error:
-            return Outcome(f"{self.tool.name} cannot do that: {str(error) or type(error).__name__}", True)
+            return ToolOutcome(f"{self.tool.name} cannot do that: {str(error) or type(error).__name__}", True)
 
-    def _act(self, asked: A) -> Outcome:
+    def _act(self, asked: A) -> ToolOutcome:
         """What it gives, and rules of the folders that it is the first to touch. Blocks. Raises as FileTool.act."""
         text = self.tool.act(self.place, asked)
         if self.rules is None:
-            return Outcome(text)
+            return ToolOutcome(text)
         told, note = self.rules.first_touched(asked.path)
-        return Outcome(f"{text}{told}", note=note)
+        return ToolOutcome(f"{text}{told}", note=note)
 
 
 _COMPARED_BYTES: Final = 1024 * 1024
@@ -219,7 +219,7 @@ class _GrepArguments(FileArguments, frozen=True, kw_only=True):
 
 
 def _grep(place: ConfinedDir, asked: _GrepArguments) -> str:
-    lines = Lines(asked.pattern, ignore_case=asked.ignore_case)
+    lines = LinePattern(asked.pattern, ignore_case=asked.ignore_case)
     glob = None if asked.glob is None else Glob(asked.glob)
     parts = place.find(asked.path)
     try:
@@ -244,7 +244,7 @@ def _grep(place: ConfinedDir, asked: _GrepArguments) -> str:
         return "\n".join(found) or "[nothing found]"
 
 
-def _hits(path: str, data: bytes, lines: Lines, limit: int) -> list[str]:
+def _hits(path: str, data: bytes, lines: LinePattern, limit: int) -> list[str]:
     if is_binary(data):
         return [f"{path}: [a binary file matches]"] if next(lines.offsets(data), None) is not None else []
     found: list[str] = []

@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from protocol.tools import BUILT_IN, Skill
-from worker.tool import Arguments, BadArguments, BuiltinTool, Outcome, read_arguments, tool_spec
+from worker.tool import BadArguments, BuiltinTool, ToolArguments, ToolOutcome, read_arguments, tool_spec
 from worker.tools.confined_files import ConfinedDir, NotAllowed, Parts, is_binary, shown
 from worker.tools.confined_files import read as read_file
 from worker.tools.file_search import Walk
@@ -25,7 +25,7 @@ _ABOUT: Final = (
 )
 
 
-class SkillArguments(Arguments, frozen=True, kw_only=True):
+class SkillArguments(ToolArguments, frozen=True, kw_only=True):
     """Arguments of skill."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, description="The skill.")]
@@ -38,7 +38,7 @@ class SkillReader:
     def __init__(self, skills: Iterable[Skill]) -> None:
         self._skills: Mapping[str, Skill] = {skill.name: skill for skill in skills}
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         """Read the instructions of one, or a file."""
         try:
             asked = read_arguments(SkillArguments, name, args)
@@ -46,13 +46,13 @@ class SkillReader:
             return error.outcome
         found = self._skills.get(asked.name)
         if found is None:
-            return Outcome(f"there is no skill {asked.name[:80]}; there are {', '.join(self._skills)}", True)
+            return ToolOutcome(f"there is no skill {asked.name[:80]}; there are {', '.join(self._skills)}", True)
         act = partial(_instructions, found) if asked.file is None else partial(_file, found, asked.file)
         try:
-            return Outcome(await trio.to_thread.run_sync(act, abandon_on_cancel=True))
+            return ToolOutcome(await trio.to_thread.run_sync(act, abandon_on_cancel=True))
         except (NotAllowed, OSError) as error:
             said = error.strerror if isinstance(error, OSError) else error
-            return Outcome(f"{asked.file or INSTRUCTIONS}: {said}", True)
+            return ToolOutcome(f"{asked.file or INSTRUCTIONS}: {said}", True)
 
 
 def skill(skills: tuple[Skill, ...]) -> BuiltinTool:

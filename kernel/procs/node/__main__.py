@@ -12,9 +12,8 @@ from typing import Final
 
 import msgspec
 
-from kernel.procs.descriptors import raise_limit
-from kernel.procs.node.fence import Guard
-from kernel.procs.node.folder import FolderRefused, of_this_machine, open_log, prepare_folder
+from kernel.procs.node.fence import FolderRefused, LeaseGuard, of_this_machine, open_log, prepare_folder
+from kernel.procs.spec import raise_limit
 from protocol.node import LeaseTimes, decode_join_word
 
 logger = logging.getLogger(__name__)
@@ -61,7 +60,7 @@ def _parse() -> argparse.Namespace:
 def _serve(options: argparse.Namespace, state: Path) -> int:
     times: LeaseTimes = options.times
     word = None if options.join is None else decode_join_word(options.join)
-    guard = Guard(times.margin_seconds / 2)  # before anything has threads or a loop
+    guard = LeaseGuard(times.margin_seconds / 2)  # before anything has threads or a loop
     import trio  # noqa: PLC0415
 
     from kernel.procs.node.fence import TermUnreadable  # noqa: PLC0415

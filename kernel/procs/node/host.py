@@ -21,9 +21,18 @@ import trio
 from kernel.procs.attempt_dir import sweep
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
-from kernel.procs.node.fence import Guard, Lease, Terms, TermUnreadable
-from kernel.procs.node.folder import RUN, gather, holder_of, lock_folder, passed_on
-from kernel.procs.node.wire import BROKEN, Channel, Garbled, Unpacker, Wire, describe, pack, read_greeting
+from kernel.procs.node.fence import (
+    RUN,
+    Lease,
+    LeaseGuard,
+    TermFile,
+    TermUnreadable,
+    gather,
+    holder_of,
+    lock_folder,
+    passed_on,
+)
+from kernel.procs.node.wire import BROKEN, Garbled, NodeChannel, NodeWire, Unpacker, describe, pack, read_greeting
 from kernel.procs.spec import SpawnTransient, Spec
 from protocol import node
 from protocol.ipc import Bound, Kill
@@ -47,14 +56,14 @@ class NodeHost:
     """Serves kernels of one project (None: of any) in one folder, one after the other."""
 
     def __init__(
-        self, state: Path, project: str | None, times: node.LeaseTimes, environ: Mapping[str, str], guard: Guard
+        self, state: Path, project: str | None, times: node.LeaseTimes, environ: Mapping[str, str], guard: LeaseGuard
     ) -> None:
         self._state = state
         self._project = project
         self._times = times
         self._environ = environ
         self._guard = guard
-        self._terms = Terms(state)
+        self._terms = TermFile(state)
         self._locked = False
 
     def lock(self) -> bool:
@@ -133,8 +142,8 @@ class NodeHost:
 class Tenancy:
     """Lease of a kernel on this node, and the processes that run under it."""
 
-    def __init__(self, launcher: Launcher, times: node.LeaseTimes, guard: Guard, nursery: trio.Nursery) -> None:
-        self.wire = Wire(node.KernelSays)
+    def __init__(self, launcher: Launcher, times: node.LeaseTimes, guard: LeaseGuard, nursery: trio.Nursery) -> None:
+        self.wire = NodeWire(node.KernelSays)
         self._launcher = launcher
         self._times = times
         self._guard = guard
@@ -142,7 +151,7 @@ class Tenancy:
         self._lease = Lease(times.lease_seconds)
         self._leased = trio.Event()
         self._processes: dict[int, Hosted] = {}
-        self._connections: dict[int, Channel] = {}
+        self._connections: dict[int, NodeChannel] = {}
         self._connected = 0
 
     async def keep_lease(self) -> None:
@@ -202,7 +211,7 @@ class Tenancy:
                 return
             self._connected += 1
             number = self._connected
-            channel = self._connections[number] = Channel(node.channel_of(number, node.CONNECTION), self.wire)
+            channel = self._connections[number] = NodeChannel(node.channel_of(number, node.CONNECTION), self.wire)
             self.wire.say(node.Opened(connection=number))
             try:
                 async with trio.open_nursery() as nursery:
@@ -230,11 +239,11 @@ _SHOWN = 1000
 class Hosted:
     """One process, from its order to its release."""
 
-    def __init__(self, order: node.Spawn, wire: Wire) -> None:
+    def __init__(self, order: node.Spawn, wire: NodeWire) -> None:
         self._order = order
         self._wire = wire
         self.streams = [
-            Channel(node.channel_of(order.process, role), wire) for role in (node.STDIN, node.STDOUT, node.STDERR)
+            NodeChannel(node.channel_of(order.process, role), wire) for role in (node.STDIN, node.STDOUT, node.STDERR)
         ]
         self.orders, self._given = trio.open_memory_channel[Kill | Bound | node.Signal | node.Destroy](math.inf)
         """Carried out one after the other."""

@@ -11,7 +11,7 @@ import trio
 
 from kernel.procs.attempt_dir import AttemptDir
 from kernel.procs.handle import CLOSE_SECONDS, Handle
-from kernel.procs.node.wire import Channel, Garbled, Wire
+from kernel.procs.node.wire import Garbled, NodeChannel, NodeWire
 from protocol import node
 from protocol.ipc import Bound, Census, Exited, Kill
 
@@ -25,13 +25,13 @@ LOST: Final = Exited(signal=SIGKILL, lost=True)
 class RemoteProcess:
     """A process on a node, from its order to its release. To a handle it is the way to its keeper."""
 
-    def __init__(self, number: int, wire: Wire) -> None:
+    def __init__(self, number: int, wire: NodeWire) -> None:
         self.number = number
         self._wire = wire
         self.streams = (
-            Channel(node.channel_of(number, node.STDIN), wire, reads=False),
-            Channel(node.channel_of(number, node.STDOUT), wire),
-            Channel(node.channel_of(number, node.STDERR), wire),
+            NodeChannel(node.channel_of(number, node.STDIN), wire, reads=False),
+            NodeChannel(node.channel_of(number, node.STDOUT), wire),
+            NodeChannel(node.channel_of(number, node.STDERR), wire),
         )
         self.answer: node.Spawned | node.NotSpawned | None = None
         self.exited: Exited | None = None

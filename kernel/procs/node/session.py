@@ -13,7 +13,7 @@ import trio
 from kernel.procs.handle import Handle
 from kernel.procs.node.fence import boot_seconds, wait_past
 from kernel.procs.node.remote_process import NodeHandle, RemoteProcess
-from kernel.procs.node.wire import BROKEN, Channel, Garbled, Unpacker, Wire, describe, pack, read_greeting
+from kernel.procs.node.wire import BROKEN, Garbled, NodeChannel, NodeWire, Unpacker, describe, pack, read_greeting
 from kernel.procs.spawn import TAKE_BACK_SECONDS
 from kernel.procs.spec import NodeLost, SpawnTransient, Spec
 from protocol import node
@@ -65,10 +65,10 @@ class NodeSession:
         self._times = times
         self._hello_seconds = hello_seconds
         self._serve_mcp = serve_mcp
-        self._wire = Wire(node.NodeSays)
+        self._wire = NodeWire(node.NodeSays)
         self._processes: dict[int, RemoteProcess] = {}
         self._numbered = 0
-        self._connections: dict[int, Channel] = {}
+        self._connections: dict[int, NodeChannel] = {}
         self._connected = 0
         self._nursery: trio.Nursery | None = None
         self._tell_connected: Callable[[], None] = lambda: None
@@ -209,7 +209,7 @@ class NodeSession:
         if number != self._connected + 1 or len(self._connections) >= node.MOST_CONNECTIONS:
             raise Garbled(f"connection {number} is opened after {self._connected}, beside {len(self._connections)}")
         self._connected = number
-        channel = self._connections[number] = Channel(node.channel_of(number, node.CONNECTION), self._wire)
+        channel = self._connections[number] = NodeChannel(node.channel_of(number, node.CONNECTION), self._wire)
         if self._nursery is None:
             channel.close()
         else:
@@ -233,7 +233,7 @@ class NodeSession:
             raise NodeRefused(f"node {self.name} speaks protocol {answer.protocol}, this kernel {node.SPOKEN[1]}")
         return answer.facts
 
-    async def _serve_connection(self, connection: Channel) -> None:
+    async def _serve_connection(self, connection: NodeChannel) -> None:
         try:
             await self._serve_mcp(connection)
         except BROKEN:

@@ -87,7 +87,7 @@ def decoded(decoder: msgspec.msgpack.Decoder[Frame], body: bytes) -> Frame:
         raise Garbled(f"a frame is not understood: {error}") from error
 
 
-class Wire:
+class NodeWire:
     """One side of a session: what it says goes out in order, beats and echoes before all others."""
 
     def __init__(self, frames: Hashable) -> None:
@@ -189,13 +189,13 @@ GRANT_BYTES: Final = node.CHANNEL_WINDOW_BYTES // 2
 """Read since the last grant: then the writer is given credit for as much."""
 
 
-class Channel(trio.abc.HalfCloseableStream, ChildStream):
+class NodeChannel(trio.abc.HalfCloseableStream, ChildStream):
     """A stream of bytes over a wire, with credit: neither side holds more of them than CHANNEL_WINDOW_BYTES.
 
     One task writes and one reads at a time. A reader that does not read stops its own writer, and no other.
     """
 
-    def __init__(self, number: int, wire: Wire, *, reads: bool = True) -> None:
+    def __init__(self, number: int, wire: NodeWire, *, reads: bool = True) -> None:
         """``reads``: bytes may come from the other side."""
         self._number = number
         self._wire = wire

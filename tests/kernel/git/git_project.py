@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from kernel.git.repository import Base, Repository
+from kernel.git.repository import Repository, TreeBase
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.launcher import Launcher
 from kernel.store.transitions.worktrees import Worktree
@@ -97,7 +97,7 @@ def at(tree: Worktree, name: str = ".") -> Path:
     return Path(tree.path, name)
 
 
-def planned(base: Base, repository: Repository, name: str = "alice") -> Worktree:
+def planned(base: TreeBase, repository: Repository, name: str = "alice") -> Worktree:
     path = str(repository.place / "review/main" / name)
     branch = f"awk/review/main/{name}"
     return Worktree(name, base.repository, base.commit, branch, path, base.folder, 1, name, "review:main", "planned")

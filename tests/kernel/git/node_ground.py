@@ -8,11 +8,11 @@ from pathlib import Path
 
 import trio
 
-from kernel.git.node_clone import NodeClone, NodeGit
-from kernel.git.node_sync import HomeBranch, NodeSync, TreeBranch
+from kernel.git.branches import HomeBranch, TreeBranch
+from kernel.git.node_sync import NodeClone, NodeGit, NodeSync
 from kernel.git.repository import Repository
 from kernel.git.tree_commits import WritableTree
-from kernel.git.view import View
+from kernel.git.view import GitView
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.launcher import Launcher
 from kernel.store.transitions.worktrees import Worktree
@@ -49,7 +49,7 @@ class FarMachine:
 
     def sync(self, home: HomeBranch) -> NodeSync:
         """The branch ``home`` and its clone there."""
-        view = View(str(self.tree / ".git"), str(self.tree))
+        view = GitView(str(self.tree / ".git"), str(self.tree))
         clone = NodeClone(NodeGit(self.launcher, self.facts), str(self.clone), WritableTree(home.tree, view))
         return NodeSync(home, clone, node="far", agent="alice", message="alice: work of i1 (r1)")
 

@@ -12,14 +12,13 @@ import msgspec
 import pytest
 import trio
 
-from kernel.git import project_git
 from kernel.git import repository as repository_module
+from kernel.git import runner
 from kernel.git.branches import Branches
 from kernel.git.clone import clone_of, has_clone, link_of, shared_objects
 from kernel.git.directory import GitDirectory
-from kernel.git.project_git import ProjectGit
 from kernel.git.repository import Repository, unlock
-from kernel.git.runner import GitCommand
+from kernel.git.runner import GitCommand, ProjectGit
 from kernel.procs.launcher import Launcher
 from kernel.store.transitions.worktrees import Worktree
 from protocol.errors import Refused
@@ -151,7 +150,7 @@ async def test_what_is_no_sound_branch_is_not_taken(
         for name, script in EVIL.items():
             with subtests.test(name), monkeypatch.context() as patched:
                 if name == "a pipe":
-                    patched.setattr(project_git, "CONFINED_SECONDS", 2.0)
+                    patched.setattr(runner, "CONFINED_SECONDS", 2.0)
                 one = await confined_in(tmp_path / name.replace(" ", "-"), launcher)
                 one.do(script)
                 with pytest.raises(Refused) as caught:
@@ -182,7 +181,7 @@ async def test_a_git_that_is_killed_leaves_no_lock_in_the_clone(
     async with confined(tmp_path) as one:
         branches = Branches(one.git)
         one.do("git config filter.slow.clean 'sleep 1000'; echo '*.slow filter=slow' > .gitattributes; echo 1 > a.slow")
-        monkeypatch.setattr(project_git, "CONFINED_SECONDS", 1.0)
+        monkeypatch.setattr(runner, "CONFINED_SECONDS", 1.0)
         with pytest.raises(Refused, match="it took more than"):
             await branches.commit(one.tree, one.box, "work", "alice")
         monkeypatch.undo()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.git.exchange import Change, attributes_fault, change_fault, link_fault, read_changes
+from kernel.git.clone import CommitChange, attributes_fault, change_fault, link_fault, read_changes
 
 NAMES = ("a", "b", "c")
 
@@ -72,11 +72,14 @@ def test_attributes_that_run_programs_are_refused_where_they_are_new() -> None:
 def test_changes_are_read_as_git_prints_them_and_nothing_else_is() -> None:
     one, two = "1" * 40, "2" * 40
     raw = f":100644 120000 {one} {two} T\0a\0::100644 100644 160000 {one} {one} {two} MM\0b c\0".encode()
-    assert list(read_changes(raw)) == [Change("a", "120000", two, (one,)), Change("b c", "160000", two, (one, one))]
-    assert change_fault(Change("vendor", "160000", two, ())) is not None
-    assert change_fault(Change("d/.Git/x", "100644", two, ())) is not None
-    assert change_fault(Change("d/.gitmodules", "100644", two, ())) is not None
-    assert change_fault(Change("d/.gitmodules", "000000", "0" * 40, (one,))) is None
+    assert list(read_changes(raw)) == [
+        CommitChange("a", "120000", two, (one,)),
+        CommitChange("b c", "160000", two, (one, one)),
+    ]
+    assert change_fault(CommitChange("vendor", "160000", two, ())) is not None
+    assert change_fault(CommitChange("d/.Git/x", "100644", two, ())) is not None
+    assert change_fault(CommitChange("d/.gitmodules", "100644", two, ())) is not None
+    assert change_fault(CommitChange("d/.gitmodules", "000000", "0" * 40, (one,))) is None
     for broken in (b"100644\0a\0", b":100644 100644 1 M\0a\0"):
         with pytest.raises(ValueError, match=r".*"):
             list(read_changes(broken))

@@ -371,7 +371,7 @@ async def test_no_link_and_no_pipe_in_a_git_directory_is_followed_or_waited_for(
 async def test_what_git_waits_for_is_told_with_the_limit(
     git_project: GitProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernel.git.project_git.SECONDS", 0.5)
+    monkeypatch.setattr("kernel.git.runner.SECONDS", 0.5)
     os.mkfifo(git_project.root / ".gitignore")
     git_project.write(".worktreeinclude", "*.env\n")
     async with repository(git_project) as git:

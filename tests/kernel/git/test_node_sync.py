@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from kernel.git import exchange as foreign_commits
+from kernel.git import clone as foreign_commits
 from kernel.git.node_sync import LOST, NodeSync
 from kernel.git.repository import Repository
 from kernel.procs.handle import Handle

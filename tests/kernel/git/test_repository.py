@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kernel.git.project_git import ProjectGit, uncommitted
-from kernel.git.repository import INCLUDE, Changed, Repository
-from kernel.git.view import View
+from kernel.git.repository import INCLUDE, ChangedFile, Repository
+from kernel.git.runner import ProjectGit, uncommitted
+from kernel.git.view import GitView
 from kernel.store.transitions.worktrees import Worktree
 from kernel.workflows.setup import copy_included
 from protocol.errors import Refused
@@ -34,7 +34,7 @@ async def test_a_tree_is_measured_with_what_is_new_and_changes_nothing_for_its_a
         git_project.write("näw file", "3\n", tree)
         before = git_project.git("status", "--porcelain", "-z", cwd=at(tree))
         changes = await git.changes(tree, patch=True)
-        assert changes.files == (Changed("a.txt", 1, 1), Changed("b.txt", 2, 0), Changed("näw file", 1, 0))
+        assert changes.files == (ChangedFile("a.txt", 1, 1), ChangedFile("b.txt", 2, 0), ChangedFile("näw file", 1, 0))
         assert [subject for _, subject in changes.commits] == ["work"]
         assert "+two\n" in changes.patch
         assert "+3\n" in changes.patch
@@ -60,7 +60,7 @@ async def test_settings_are_read_once_for_all_trees_and_anew_when_they_change(
     asked: list[str] = []
     said = ProjectGit.said
 
-    async def counted(self: ProjectGit, view: View, *words: str, **more: Any) -> bytes:
+    async def counted(self: ProjectGit, view: GitView, *words: str, **more: Any) -> bytes:
         asked.append(words[0])
         return await said(self, view, *words, **more)
 

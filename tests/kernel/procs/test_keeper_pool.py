@@ -14,9 +14,9 @@ import trio.testing
 
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.handle import Handle
-from kernel.procs.keeper_link import KeeperLink
+from kernel.procs.keeper_link import IDLE_SECONDS, MOST, KeeperLink, KeeperPool
+from kernel.procs.spawn import StandbyWorker
 from kernel.procs.spec import Spec
-from kernel.procs.warm import IDLE_SECONDS, MOST, KeeperPool, StandbyWorker
 from tests.kernel.procs.trees import ENV, PATIENCE, gone
 
 

@@ -11,8 +11,7 @@ from typing import Final
 
 import pytest
 
-from kernel.procs.peer import Wire, caller, is_own_child
-from kernel.procs.procfs import ProcessId, identify
+from kernel.procs.procfs import AcceptedConnection, ProcessId, caller, identify, is_own_child
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="needs /proc")
 
@@ -94,7 +93,7 @@ class Caller:
         assert root is not None
         self.root = root
         self.socket, client = server.accept()
-        self.wire = Wire(client, self.socket.getsockname(), os.fstat(self.socket.fileno()).st_ino)
+        self.wire = AcceptedConnection(client, self.socket.getsockname(), os.fstat(self.socket.fileno()).st_ino)
         assert self.socket.recv(1) == b"x"
 
     def __enter__(self) -> "Caller":

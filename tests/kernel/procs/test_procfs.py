@@ -8,12 +8,12 @@ import pytest
 import trio
 
 from kernel.procs import procfs
-from kernel.procs.procfs import Process, ProcessId
+from kernel.procs.procfs import ProcessId, ProcessRow
 from protocol.ipc import COOKIE_VARIABLE
 
 
-def row(pid: int, parent: int, start_time: int = 1) -> Process:
-    return Process(ProcessId(pid, start_time), parent)
+def row(pid: int, parent: int, start_time: int = 1) -> ProcessRow:
+    return ProcessRow(ProcessId(pid, start_time), parent)
 
 
 ROWS = {one.id.pid: one for one in (row(1, 0), row(10, 1), row(11, 10), row(12, 11), row(20, 1), row(21, 20))}

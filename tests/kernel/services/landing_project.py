@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from kernel.git import checkout_move, file_exchange
-from kernel.git.project_git import ProjectGit
+from kernel.git.runner import ProjectGit
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services import landings as service

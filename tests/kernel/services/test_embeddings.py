@@ -30,7 +30,7 @@ from protocol.names import AgentKey
 from protocol.trust import Grant
 from tests.builders.embeddings_api import EmbeddingsApi
 from tests.kernel.services.test_recall import Archive, archive_at, end_all
-from worker.embeddings import embed
+from worker.models.openai import embed
 
 pytestmark = pytest.mark.promise("P47")
 
@@ -131,7 +131,9 @@ async def test_a_process_asks_again_and_again_and_another_where_it_died(
         assert [(await ground.search(query, vectors=True)).ranked for query in ("race", "car race")] == ["vectors"] * 2
         assert [len(body["input"]) for _, _, body in ground.api.requests] == [1 + len(SAID), 1]
         assert {key for _, key, _ in ground.api.requests} == {f"Bearer {KEY}"}
-        (asking,) = [one for one in psutil.Process().children(recursive=True) if "worker.embeddings" in one.cmdline()]
+        (asking,) = [
+            one for one in psutil.Process().children(recursive=True) if "worker.models.openai" in one.cmdline()
+        ]
         assert KEY not in str(asking.cmdline()) + str(asking.environ())
         asking.kill()
         with pytest.raises(Refused, match="failed"):

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kernel.git import merging as landing
-from kernel.git.merging import Added, Conflict, Merging, Wanted, merging_in
-from kernel.git.project_git import ProjectGit
-from kernel.git.view import View
+from kernel.git.merging import Added, Conflict, Merging, RunToMerge, merging_in
+from kernel.git.runner import ProjectGit
+from kernel.git.view import GitView
 from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
 from kernel.store import tasks
@@ -217,7 +217,7 @@ async def test_what_is_too_large_is_refused_before_git_reads_it(
     run = ProjectGit.run
     merged: list[str] = []
 
-    async def seen(git: ProjectGit, view: View, *words: str, **more: Any) -> CommandResult:
+    async def seen(git: ProjectGit, view: GitView, *words: str, **more: Any) -> CommandResult:
         merged.extend(words[-1:] if words[0] == "merge-tree" else ())
         return await run(git, view, *words, **more)
 
@@ -555,7 +555,7 @@ async def test_what_is_asked_for_while_others_are_merged_is_checked_with_them(
     later = [(await place.run_of(name), request) for name in ("bob", "carol")]
     asked = [await place.ask(await place.run_of("alice"), request)]
 
-    async def adds(merging: Merging, base: str, wanted: Wanted) -> Added | Conflict:
+    async def adds(merging: Merging, base: str, wanted: RunToMerge) -> Added | Conflict:
         while later:
             asked.append(await place.ask(*later.pop(0)))
         return await add(merging, base, wanted)

@@ -11,8 +11,7 @@ import pytest
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import Untrusted
-from kernel.git.objects import BadObjects, GitObject, files_of, parse_objects
-from kernel.git.runner import Git
+from kernel.git.fetch import BadObjects, FetchGit, GitObject, files_of, parse_objects
 from kernel.procs.launcher import Launcher
 from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.find import Checkout, Remotes, pin, pinned
@@ -267,7 +266,7 @@ async def test_no_other_transport_is_taken_even_where_a_url_asks_for_one(tmp_pat
     canary, folder = tmp_path / "pwned", tmp_path / "workshop"
     folder.mkdir()
     async with stage(tmp_path, host) as on:
-        git = Git(folder, launcher=on.launcher, environ=on.environ, own_bin=frozenset())
+        git = FetchGit(folder, launcher=on.launcher, environ=on.environ, own_bin=frozenset())
         for url in (
             f"ext::sh -c touch% {canary}",
             f"file://{host.folder}/{SERVED}.git",

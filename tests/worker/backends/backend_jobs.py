@@ -7,10 +7,10 @@ from typing import Any
 
 from protocol.ipc import Provider
 from tests.worker.fake_kernel import make_start
-from worker.backends.backend import BackendJob, CliBackend, Ended, Event
+from worker.backends.backend import BackendJob, CliBackend, Event, ProgramExit
 
 KEY = "sk-secret"
-WELL = Ended(code=0, signal=None, stderr="")
+WELL = ProgramExit(code=0, signal=None, stderr="")
 TOKEN = "token-of-the-attempt"
 PROVIDER = Provider(name="scripted", dialect="openai", base_url="http://127.0.0.1:9/v1", api_key=KEY)
 

@@ -6,15 +6,15 @@ from typing import Any
 
 from protocol.instruction import Usage
 from protocol.text import decoded
-from worker.backends.backend import Event, Turn
-from worker.backends.codex_stream import Count, Line, Thread
+from worker.backends.backend import Event, ReplyEnded
+from worker.backends.codex_stream import CodexLine, Count, Thread
 
 Counted = Callable[[str], Count | None]
 
 
 def heard(*lines: dict[str, Any], booked: Usage | None = None, counted: Counted = lambda _: None) -> list[Event]:
     thread = Thread(booked or Usage(), counted)
-    parsed = [line for one in lines if (line := decoded(json.dumps(one).encode(), Line)) is not None]
+    parsed = [line for one in lines if (line := decoded(json.dumps(one).encode(), CodexLine)) is not None]
     return [event for line in parsed for event in thread.take(line)]
 
 
@@ -36,5 +36,5 @@ def completed(input_tokens: int, cached: int, output: int) -> dict[str, Any]:
     return {"type": "turn.completed", "usage": usage}
 
 
-def turns(events: Iterable[Event]) -> list[Turn]:
-    return [event for event in events if isinstance(event, Turn)]
+def turns(events: Iterable[Event]) -> list[ReplyEnded]:
+    return [event for event in events if isinstance(event, ReplyEnded)]

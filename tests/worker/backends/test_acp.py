@@ -22,9 +22,9 @@ from worker.backends import backend
 from worker.backends.acp import ASKS, Acp, endpoint
 from worker.backends.acp import open as acp_program
 from worker.backends.acp_replies import OPEN_CALLS
-from worker.backends.process import HEAD_BYTES, Lines
+from worker.backends.process import HEAD_BYTES, LineSplitter
 from worker.conversation import Conversation
-from worker.models.errors import Failed
+from worker.models.model import Failed
 
 SESSION = "s1"
 OPTIONS = fake_acp.OPTIONS
@@ -207,7 +207,7 @@ def test_one_that_takes_up_no_session_gets_a_new_one_and_is_told_what_was_done(
     assert said(events)[0]["params"]["prompt"][0]["text"] == "You are Alice.\n\nall of it"
     usage = update("usage_update", used=1, size=2, cost={"amount": 2.0, "currency": "USD"})
     last = heard(made_, usage, {"id": 3, "result": {"stopReason": "end_turn"}})
-    assert [one.usage for one in last if isinstance(one, backend.Turn)] == [Usage(cost_usd=2.0)]
+    assert [one.usage for one in last if isinstance(one, backend.ReplyEnded)] == [Usage(cost_usd=2.0)]
 
 
 def test_what_was_done_is_told_in_quotes() -> None:
@@ -252,7 +252,7 @@ def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
             locations=[{"path": "x"}],
         ),
     )
-    assert not any(isinstance(one, backend.Turn) for one in begun)
+    assert not any(isinstance(one, backend.ReplyEnded) for one in begun)
     back = update(
         "tool_call_update",
         toolCallId="c1",
@@ -260,7 +260,7 @@ def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
         content=[{"type": "content", "content": {"type": "text", "text": "a b"}}, {"type": "diff", "path": "f"}],
     )
     turn, ended = heard(program, back)
-    assert isinstance(turn, backend.Turn) and isinstance(ended, backend.ToolEnded)
+    assert isinstance(turn, backend.ReplyEnded) and isinstance(ended, backend.ToolEnded)
     assert (turn.text, [(one.name, json.loads(bytes(one.args))) for one in turn.calls]) == (
         "I run it.",
         [("bash", {"command": "ls"}), ("read", {"title": "Read x", "files": ["x"]})],
@@ -271,7 +271,7 @@ def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
     last = heard(program, words("Done."), {"id": 3, "result": {"stopReason": "end_turn", "usage": usage}})
     assert last[1:] == [
         backend.ToolEnded(call_id="c2", name="read", text="It was not told what came of this call.", is_error=True),
-        backend.Turn(
+        backend.ReplyEnded(
             text="Done.", usage=Usage(input_tokens=7, output_tokens=2, cache_read_tokens=3, cache_write_tokens=1)
         ),
         backend.LastEvent(),
@@ -283,7 +283,7 @@ def test_the_final_answer_is_the_result_although_a_call_never_came_back(tmp_path
     program = prompted(tmp_path)
     heard(program, update("tool_call", toolCallId="c1", title="bash", kind="execute"), words("Done."))
     events = heard(program, {"id": 3, "result": {"stopReason": "end_turn"}})
-    assert [one.text for one in events if isinstance(one, backend.Turn)] == ["", "Done."]
+    assert [one.text for one in events if isinstance(one, backend.ReplyEnded)] == ["", "Done."]
     assert program.conclude(WELL).text == "Done."
 
 
@@ -295,7 +295,7 @@ def test_what_it_cost_is_bounded_and_in_dollars(tmp_path: Path) -> None:
     (turn,) = (
         one
         for one in heard(program, {"id": 3, "result": {"stopReason": "end_turn", "_meta": quota}})
-        if isinstance(one, backend.Turn)
+        if isinstance(one, backend.ReplyEnded)
     )
     assert turn.usage == Usage(input_tokens=LARGEST, cost_usd=1.5)
     resumed = agent(tmp_path, session=SESSION)
@@ -303,7 +303,7 @@ def test_what_it_cost_is_bounded_and_in_dollars(tmp_path: Path) -> None:
     heard(resumed, greeted(loadSession=True), {"id": 2, "result": {}}, {"id": 3, "error": {}})
     told = [update("usage_update", used=1, size=2, cost={"amount": a, "currency": "USD"}) for a in (5.0, 5.25)]
     events = heard(resumed, *told, {"id": 4, "result": {"stopReason": "end_turn"}})
-    assert [one.usage for one in events if isinstance(one, backend.Turn)] == [Usage(cost_usd=0.25)]
+    assert [one.usage for one in events if isinstance(one, backend.ReplyEnded)] == [Usage(cost_usd=0.25)]
 
 
 TITLED = {"toolCallId": "c1", "title": "daemon_channel_send", "kind": "other", "rawInput": {"message": "hi"}}
@@ -344,7 +344,9 @@ def test_what_it_asks_leave_for_is_granted_refused_or_asked(
     if announced:
         heard(program, update("tool_call", **call))
     events = heard(program, asks(call))
-    assert ("asked" if any(isinstance(one, backend.Ask) for one in events) else answers(events)[0]) == expected
+    assert (
+        "asked" if any(isinstance(one, backend.PermissionNeeded) for one in events) else answers(events)[0]
+    ) == expected
 
 
 @pytest.mark.parametrize(
@@ -366,29 +368,39 @@ def test_a_tool_that_only_reads_is_known_by_the_field_that_names_it(
     if announced:
         heard(program, update("tool_call", **call))
     events = heard(program, asks(call))
-    assert ("asked" if any(isinstance(one, backend.Ask) for one in events) else answers(events)[0]) == expected
+    assert (
+        "asked" if any(isinstance(one, backend.PermissionNeeded) for one in events) else answers(events)[0]
+    ) == expected
 
 
 def test_a_person_is_shown_the_whole_call_and_gives_leave_once(tmp_path: Path) -> None:
     """P63: command, changes and words; never for good, unless nobody is asked at all; a refused call came back."""
     program = prompted(tmp_path, approval="ask")
     diff = {"type": "diff", "path": "f", "oldText": None, "newText": "new"}
-    (ask,) = (one for one in heard(program, asks({**SHELL, "content": [diff]})) if isinstance(one, backend.Ask))
+    (ask,) = (
+        one for one in heard(program, asks({**SHELL, "content": [diff]})) if isinstance(one, backend.PermissionNeeded)
+    )
     changes = [{"file": "f", "old": None, "new": "new"}]
     assert ask.input == {"title": "rm x", "input": {"command": "rm x"}, "changes": changes}
     assert answers(list(ask.then(True, ""))) == ["yes"]
     assert list(ask.then(True, "")) == []
-    (ask,) = (one for one in heard(program, asks(SHELL, "a2")) if isinstance(one, backend.Ask))
+    (ask,) = (one for one in heard(program, asks(SHELL, "a2")) if isinstance(one, backend.PermissionNeeded))
     refused = list(ask.then(False, "not today"))
     assert answers(refused) == ["no"]
     ended = [(one.is_error, one.text) for one in refused if isinstance(one, backend.ToolEnded)]
     assert ended == [(True, "execute was not run: not today")]
-    (ask,) = (one for one in heard(program, asks(SHELL, "a3", OPTIONS[1:2])) if isinstance(one, backend.Ask))
+    (ask,) = (
+        one for one in heard(program, asks(SHELL, "a3", OPTIONS[1:2])) if isinstance(one, backend.PermissionNeeded)
+    )
     assert answers(list(ask.then(True, ""))) == ["cancelled"]
     assert answers(heard(prompted(tmp_path, approval="auto"), asks(SHELL, "a4", OPTIONS[1:2]))) == ["always"]
     own = {"_meta": {"claudeCode": {"toolName": "mcp__daemon__ask_agent"}}}
     heard(program, update("tool_call", toolCallId="c1", **own), update("tool_call", **SHELL))  # a repeated id
-    (ask,) = (one for one in heard(program, asks({**SHELL, "rawInput": "rm y"}, "a6")) if isinstance(one, backend.Ask))
+    (ask,) = (
+        one
+        for one in heard(program, asks({**SHELL, "rawInput": "rm y"}, "a6"))
+        if isinstance(one, backend.PermissionNeeded)
+    )
     assert ask.input == {"title": "rm x", "input": "rm y"}
     large = {**SHELL, "rawInput": {"command": "x" * 100_000}}
     assert answers(heard(program, asks(large, "a5"))) == ["no"]
@@ -403,7 +415,7 @@ def test_one_that_is_to_end_is_told_to_stop_and_may_say_what_it_spent(tmp_path: 
     assert answers(heard(program, asks(SHELL, "a2"))) == ["cancelled"]
     usage = {"inputTokens": 4}
     events = heard(program, words("late"), {"id": 4, "result": {"stopReason": "cancelled", "usage": usage}})
-    assert events == [backend.Spent(Usage(input_tokens=4)), backend.LastEvent()]
+    assert events == [backend.SubagentUsage(Usage(input_tokens=4)), backend.LastEvent()]
     assert program.farewell() == b""
 
 
@@ -430,7 +442,7 @@ def test_why_it_stops_says_how_the_work_ended(
             program.conclude(WELL)
         assert failed.value.cause == cause
     else:
-        ended = program.conclude(backend.Ended(code=1, signal=None, stderr="", pushed=False))
+        ended = program.conclude(backend.ProgramExit(code=1, signal=None, stderr="", pushed=False))
         assert (ended.status, ended.cause) == (status, cause)
 
 
@@ -604,7 +616,7 @@ def test_with_a_login_its_home_is_its_users(tmp_path: Path) -> None:
 
 
 def test_of_a_frame_that_is_too_large_the_beginning_is_left(tmp_path: Path) -> None:
-    lines = Lines(5000, heads=True)
+    lines = LineSplitter(5000, heads=True)
     big = b'{"jsonrpc":"2.0","method":"session/update","params":{"x":"' + b"y" * 9000
     head, after = [*lines.feed(big), *lines.feed(b'"}}\nnext\n')]
     assert (len(head), after, lines.dropped) == (HEAD_BYTES, b"next", 1)
@@ -623,7 +635,7 @@ def test_calls_and_requests_without_end_are_bounded(tmp_path: Path) -> None:
         for number in range(ASKS + 30)
         for event in heard(program, asks({**SHELL, "toolCallId": str(number)}, number))
     ]
-    assert sum(isinstance(one, backend.Ask) for one in events) == ASKS
+    assert sum(isinstance(one, backend.PermissionNeeded) for one in events) == ASKS
     assert answers(events) == ["cancelled"] * 30
     other = prompted(tmp_path)
     with pytest.raises(Failed, match="none came back"):

@@ -17,12 +17,21 @@ from tests.worker.backends.backend_jobs import WELL, heard, make_job
 from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import CLIS, Reply, Shell, Tell
 from tests.worker.backends.subjects_programs import CLAUDE
-from worker.backends.backend import ActivityChanged, BackendJob, Ended, GiveUp, SessionStarted, Spent, ToolEnded, Turn
+from worker.backends.backend import (
+    ActivityChanged,
+    BackendJob,
+    EndEarly,
+    ProgramExit,
+    ReplyEnded,
+    SessionStarted,
+    SubagentUsage,
+    ToolEnded,
+)
 from worker.backends.claude import Claude
-from worker.models.errors import Failed
+from worker.models.model import Failed
 
 KEY = "sk-canary-4713"
-BADLY = Ended(code=1, signal=None, stderr="")
+BADLY = ProgramExit(code=1, signal=None, stderr="")
 INIT = {
     "type": "system",
     "subtype": "init",
@@ -128,7 +137,7 @@ def test_a_tool_that_is_faster_than_its_reply_comes_after_it(tmp_path: Path) -> 
         raw("message_stop"),
     )
     turn, ended = events
-    assert isinstance(turn, Turn) and isinstance(ended, ToolEnded)
+    assert isinstance(turn, ReplyEnded) and isinstance(ended, ToolEnded)
     assert turn.usage == Usage(input_tokens=10, output_tokens=5, cache_read_tokens=3)
     assert (turn.calls[0].name, ended.name, ended.text) == ("Bash", "Bash", "a.txt")
 
@@ -143,8 +152,8 @@ def test_what_agents_below_it_spend_is_booked_and_no_step_of_its(tmp_path: Path)
         raw("message_delta", usage={"output_tokens": 5}),
         result(model_usage_since_last_result={"m": {"inputTokens": 17, "outputTokens": 9, "cacheReadInputTokens": 1}}),
     )
-    assert Spent(Usage(input_tokens=7, output_tokens=4, cache_read_tokens=1)) in events
-    assert [event.text for event in events if isinstance(event, Turn)] == [""]
+    assert SubagentUsage(Usage(input_tokens=7, output_tokens=4, cache_read_tokens=1)) in events
+    assert [event.text for event in events if isinstance(event, ReplyEnded)] == [""]
     assert [event.tool for event in events if isinstance(event, ActivityChanged)] == [True]
 
 
@@ -182,13 +191,13 @@ def test_neither_the_result_nor_the_exit_is_success_alone(tmp_path: Path) -> Non
     with pytest.raises(Failed, match="exit code 1"):
         program.conclude(BADLY)
     assert program.conclude(WELL).text == "fine"
-    assert program.conclude(Ended(code=143, signal=None, stderr="", pushed=True)).text == "fine"
+    assert program.conclude(ProgramExit(code=143, signal=None, stderr="", pushed=True)).text == "fine"
 
 
 def test_a_key_that_is_refused_is_not_tried_for_minutes(tmp_path: Path) -> None:
     refused = {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "authentication_failed"}
     (event,) = heard(Claude(job(tmp_path)), refused)
-    assert isinstance(event, GiveUp) and event.why.cause == "auth"
+    assert isinstance(event, EndEarly) and event.why.cause == "auth"
 
 
 @pytest.mark.promise("P14", "P18")

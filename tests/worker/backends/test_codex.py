@@ -18,12 +18,12 @@ from protocol.ipc import Delta, Entry, Log, Provider
 from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, WELL, make_job, written
 from tests.worker.backends.codex_lines import completed, turns
 from worker.backends.attempt import MAX_SECRETS, LoginSecrets
-from worker.backends.backend import BackendJob, Ended
+from worker.backends.backend import BackendJob, ProgramExit
 from worker.backends.codex import KEY as KEY_VARIABLE
 from worker.backends.codex import TOKEN as TOKEN_VARIABLE
 from worker.backends.codex import open as codex
-from worker.kernel_link import ControlChannel, Link
-from worker.models.errors import Failed
+from worker.kernel_link import ControlChannel, KernelLink
+from worker.models.model import Failed
 
 
 def settings(job: BackendJob) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def test_an_answer_that_was_cut_off_is_incomplete(tmp_path: Path) -> None:
     message = "Incomplete response returned, reason: max_output_tokens"
     list(program.read(b'{"type":"thread.started","thread_id":"t"}'))
     list(program.read(json.dumps({"type": "turn.failed", "error": {"message": message}}).encode()))
-    result = program.conclude(Ended(code=1, signal=None, stderr=""))
+    result = program.conclude(ProgramExit(code=1, signal=None, stderr=""))
     assert (result.status, result.cause) == ("incomplete", "max_tokens")
 
 
@@ -131,7 +131,7 @@ def test_a_turn_that_completed_is_not_enough(tmp_path: Path) -> None:
     program = codex(make_job("codex", tmp_path))
     list(program.read(json.dumps(completed(1, 0, 1)).encode()))
     with pytest.raises(Failed):
-        program.conclude(Ended(code=1, signal=None, stderr="boom"))
+        program.conclude(ProgramExit(code=1, signal=None, stderr="boom"))
     with pytest.raises(Failed):
         codex(make_job("codex", tmp_path)).conclude(WELL)
     assert program.conclude(WELL).status == "done"
@@ -237,7 +237,7 @@ async def test_people_are_not_shown_what_a_login_was_renewed_to(tmp_path: Path) 
     job = make_job("codex", tmp_path, login=True, session_dir=str(tmp_path / "home"))
     login, lines = job.home / "auth.json", Lines()
     tokens = [f"ey-{letter * 30}" for letter in "abc"]
-    link = Link(lines, ControlChannel())
+    link = KernelLink(lines, ControlChannel())
     login.write_text(json.dumps({"tokens": [tokens[0]]}))
     link.hide({}, LoginSecrets(job.start).now)
     for count, token in enumerate(tokens, 1):

@@ -13,7 +13,7 @@ from protocol.instruction import Usage
 from protocol.text import decoded
 from tests.worker.backends.codex_lines import command, completed, heard, turns
 from worker.backends import backend
-from worker.backends.codex_stream import Count, Line, Thread, TokenCount, turn_failure
+from worker.backends.codex_stream import CodexLine, Count, Thread, TokenCount, turn_failure
 
 
 def test_calls_that_run_at_once_are_one_reply() -> None:
@@ -38,7 +38,7 @@ def test_calls_that_run_at_once_are_one_reply() -> None:
 def test_a_tool_that_never_said_it_began_is_told_all_the_same() -> None:
     change = {"id": "f", "type": "file_change", "changes": [{"path": "a", "kind": "add"}], "status": "failed"}
     events = heard({"type": "item.completed", "item": change})
-    assert [type(event) for event in events] == [backend.Turn, backend.ToolEnded]
+    assert [type(event) for event in events] == [backend.ReplyEnded, backend.ToolEnded]
     assert isinstance(events[1], backend.ToolEnded)
     assert events[1].is_error
 
@@ -88,7 +88,10 @@ def test_each_reply_is_booked_as_far_as_the_record_of_the_thread_counts_by_then(
 
     def told(*lines: dict[str, Any]) -> list[backend.Event]:
         return [
-            event for one in lines if (line := decoded(json.dumps(one).encode(), Line)) for event in thread.take(line)
+            event
+            for one in lines
+            if (line := decoded(json.dumps(one).encode(), CodexLine))
+            for event in thread.take(line)
         ]
 
     def replied(name: str) -> Usage | None:
@@ -112,7 +115,7 @@ def test_what_a_turn_that_failed_has_spent_is_booked(tmp_path: Path) -> None:
     (folder / "rollout-2026-11-21T10-00-00-t-1.jsonl").write_text(counted(read=25, cached=0, written=3))
     failed = {"type": "turn.failed", "error": {"message": "no"}}
     events = heard({"type": "thread.started", "thread_id": "t-1"}, failed, counted=TokenCount(tmp_path).count)
-    assert events[2:] == [backend.Spent(Usage(input_tokens=25, output_tokens=3)), backend.LastEvent()]
+    assert events[2:] == [backend.SubagentUsage(Usage(input_tokens=25, output_tokens=3)), backend.LastEvent()]
 
 
 @pytest.mark.promise("P15")

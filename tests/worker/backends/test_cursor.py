@@ -14,7 +14,7 @@ from tests.worker.backends.backend_jobs import WELL, heard, make_job
 from worker.backends import backend
 from worker.backends.cursor import Cursor, brought_in
 from worker.backends.cursor import open as cursor_program
-from worker.models.errors import Failed
+from worker.models.model import Failed
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s1", "model": "Composer"}
 PROVIDER = Provider(name="cursor", dialect="cursor", api_key="key_secret")
@@ -113,12 +113,12 @@ def test_a_run_is_replies_and_what_came_back(tmp_path: Path) -> None:
         backend.ReplyText("I look."),
         backend.ActivityChanged("tool daemon-channel_send", tool=True),
         backend.ActivityChanged("tool shell", tool=True),
-        backend.Turn(text="I look.", calls=calls),
+        backend.ReplyEnded(text="I look.", calls=calls),
         backend.DaemonConnected(),
         backend.ToolEnded(call_id="c1", name="daemon-channel_send", text="said"),
         backend.ToolEnded(call_id="c2", name="shell", text='{"reason": "no"}', is_error=True),
         backend.ReplyText("Done."),
-        backend.Turn(
+        backend.ReplyEnded(
             text="Done.", usage=Usage(input_tokens=100, output_tokens=20, cache_read_tokens=5, cache_write_tokens=7)
         ),
         backend.LastEvent(),
@@ -141,7 +141,10 @@ def test_older_and_newer_spellings_are_read(tmp_path: Path) -> None:
     assert events[0] == backend.DaemonConnected()
     assert isinstance(events[1], backend.ToolEnded) and events[1].call_id == "c9"
     assert events[2] == backend.ActivityChanged("tool grep", tool=True)
-    assert events[-2:] == [backend.Turn(text="ok", usage=Usage(input_tokens=3, output_tokens=2)), backend.LastEvent()]
+    assert events[-2:] == [
+        backend.ReplyEnded(text="ok", usage=Usage(input_tokens=3, output_tokens=2)),
+        backend.LastEvent(),
+    ]
 
 
 def test_a_session_that_it_replaced_is_lost(tmp_path: Path) -> None:
@@ -163,14 +166,14 @@ def test_a_directory_that_is_not_trusted_is_no_success(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "ended", "cause"),
     [
-        ([], backend.Ended(code=1, signal=None, stderr="Error: Authentication required."), "overloaded"),
-        ([], backend.Ended(code=None, signal=9, stderr=""), "crash"),
+        ([], backend.ProgramExit(code=1, signal=None, stderr="Error: Authentication required."), "overloaded"),
+        ([], backend.ProgramExit(code=None, signal=9, stderr=""), "crash"),
         ([{"type": "result", "subtype": "error", "is_error": True, "result": "boom"}], WELL, "overloaded"),
-        ([{"type": "result", "subtype": "success"}], backend.Ended(code=3, signal=None, stderr=""), "crash"),
+        ([{"type": "result", "subtype": "success"}], backend.ProgramExit(code=3, signal=None, stderr=""), "crash"),
     ],
 )
 def test_a_failure_is_no_success_whatever_says_so(
-    tmp_path: Path, lines: list[dict[str, Any]], ended: backend.Ended, cause: str
+    tmp_path: Path, lines: list[dict[str, Any]], ended: backend.ProgramExit, cause: str
 ) -> None:
     program = cursor(tmp_path)
     heard(program, *lines)
@@ -181,7 +184,7 @@ def test_a_failure_is_no_success_whatever_says_so(
 
 def test_what_a_failed_run_cost_is_booked(tmp_path: Path) -> None:
     end = {"type": "result", "subtype": "error", "is_error": True, "usage": {"inputTokens": 4}}
-    assert heard(cursor(tmp_path), end) == [backend.Spent(Usage(input_tokens=4)), backend.LastEvent()]
+    assert heard(cursor(tmp_path), end) == [backend.SubagentUsage(Usage(input_tokens=4)), backend.LastEvent()]
 
 
 @pytest.mark.promise("P19")

@@ -12,7 +12,7 @@ import trio.testing
 from protocol.instruction import Usage
 from protocol.ipc import Limits
 from tests.worker.scripted_api import Events, Fail, Move, Say, ScriptedApi
-from worker.backends.meter import Meter, metered
+from worker.backends.meter import RequestMeter, metered
 
 pytestmark = pytest.mark.promise("P27")
 
@@ -24,7 +24,7 @@ async def free() -> None:
     """There is money."""
 
 
-async def ask(meter: Meter, path: str, key: str = "k") -> httpx2.Response:
+async def ask(meter: RequestMeter, path: str, key: str = "k") -> httpx2.Response:
     async with httpx2.AsyncClient(trust_env=False) as client:
         body: dict[str, Any] = {"stream": True, "model": "m"}
         return await client.post(f"{meter.url}/{path}", json=body, headers={"authorization": f"Bearer {key}"})
@@ -46,7 +46,7 @@ async def test_an_answer_passes_as_it_is_and_is_counted(path: str) -> None:
     assert (api.requests[0].path, api.requests[0].headers["authorization"]) == (f"/v1/{path}", "Bearer k")
 
 
-async def taken(meter: Meter) -> Usage:
+async def taken(meter: RequestMeter) -> Usage:
     """Return what was counted: an answer of known length reaches the program before it is counted."""
     while (usage := meter.take()) is None:
         await trio.lowlevel.checkpoint()

@@ -21,9 +21,9 @@ from tests.worker.backends.subjects_programs import OPENCODE
 from worker.backends import backend, opencode_stream
 from worker.backends.opencode import executable_config
 from worker.backends.opencode import open as opencode
-from worker.backends.opencode_stream import LOG, Line, Replies, failed
+from worker.backends.opencode_stream import LOG, OpencodeLine, OpencodeReplies, failed
 from worker.mcp_bridge import BridgeConfig
-from worker.models.errors import Failed
+from worker.models.model import Failed
 
 
 def settings(job: backend.BackendJob) -> dict[str, Any]:
@@ -47,8 +47,10 @@ CALL = line(
 
 
 def heard(*lines: bytes) -> list[backend.Event]:
-    replies = Replies()
-    return [event for one in lines if (parsed := decoded(one, Line)) is not None for event in replies.take(parsed)]
+    replies = OpencodeReplies()
+    return [
+        event for one in lines if (parsed := decoded(one, OpencodeLine)) is not None for event in replies.take(parsed)
+    ]
 
 
 @pytest.mark.promise("P18")
@@ -143,11 +145,11 @@ def test_a_reply_is_whole_at_its_end_with_its_calls_and_what_came_of_them() -> N
     events = heard(line("text", part={"text": "Let me."}), CALL, finish("tool-calls"), finish("stop"))
     session, said, turn, ended, last, over = events
     assert (session, said) == (backend.SessionStarted("ses_1"), backend.ReplyText("Let me."))
-    assert isinstance(turn, backend.Turn)
+    assert isinstance(turn, backend.ReplyEnded)
     assert (turn.text, [call.id for call in turn.calls]) == ("Let me.", ["c1"])
     assert turn.usage == Usage(input_tokens=10, output_tokens=7, cache_read_tokens=4, cache_write_tokens=1)
     assert ended == backend.ToolEnded(call_id="c1", name="bash", text="refused", is_error=True)
-    assert isinstance(last, backend.Turn)
+    assert isinstance(last, backend.ReplyEnded)
     assert over == backend.LastEvent()
 
 
@@ -156,14 +158,14 @@ def test_a_reply_is_whole_at_its_end_with_its_calls_and_what_came_of_them() -> N
     [
         ([finish("stop")], WELL, "done"),
         ([finish("length")], WELL, "incomplete"),
-        ([finish("stop")], backend.Ended(code=None, signal=15, stderr="", pushed=True), "done"),
-        ([finish("stop")], backend.Ended(code=1, signal=None, stderr=""), None),
+        ([finish("stop")], backend.ProgramExit(code=None, signal=15, stderr="", pushed=True), "done"),
+        ([finish("stop")], backend.ProgramExit(code=1, signal=None, stderr=""), None),
         ([CALL, finish("tool-calls")], WELL, None),
         ([], WELL, None),
     ],
 )
 def test_the_reason_of_the_last_reply_and_the_exit_have_to_agree(
-    tmp_path: Path, lines: list[bytes], ended: backend.Ended, status: str | None
+    tmp_path: Path, lines: list[bytes], ended: backend.ProgramExit, status: str | None
 ) -> None:
     """It also leaves with 0 after a refused tool, with nothing said."""
     program = opencode(make_job("opencode", tmp_path))
@@ -192,7 +194,7 @@ def test_the_reason_of_the_last_reply_and_the_exit_have_to_agree(
 )
 def test_every_error_has_its_cause(name: str, data: dict[str, Any], cause: Cause, status: int | None) -> None:
     """By status and code, never by prose."""
-    parsed = decoded(line("error", error={"name": name, "data": data}), Line)
+    parsed = decoded(line("error", error={"name": name, "data": data}), OpencodeLine)
     assert parsed is not None
     assert parsed.error is not None
     found = failed(parsed.error)

@@ -21,12 +21,12 @@ from tests.worker.test_sandbox import Place, real
 from worker.backends import backend, process
 from worker.backends.backend import Launch, ToolEnded
 from worker.backends.entry_recorder import ARGUMENTS_BYTES, EntryRecorder, brief, ended_between_turns
-from worker.backends.process import STDERR_BYTES, UNREAD, Lines, Process, launched, note_leftovers
+from worker.backends.process import STDERR_BYTES, UNREAD, BackendProcess, LineSplitter, launched, note_leftovers
 from worker.conversation import Conversation
-from worker.kernel_link import Link
-from worker.models.errors import Failed
+from worker.kernel_link import KernelLink
+from worker.models.model import Failed
 
-Run = Callable[..., AbstractAsyncContextManager[Process]]
+Run = Callable[..., AbstractAsyncContextManager[BackendProcess]]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     @asynccontextmanager
     async def running(
         program: str, log: re.Pattern[bytes] | None = None, *, talks: bool = False
-    ) -> AsyncGenerator[Process]:
+    ) -> AsyncGenerator[BackendProcess]:
         command = (sys.executable, "-ISu", "-c", textwrap.dedent(program))
         litter = (f"{tmp_path}/{{pid}}.sock",)
         launch = Launch(argv=command, env={}, stdin=b"the prompt", litter=litter, log=log, talks=talks)
@@ -55,7 +55,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return running
 
 
-async def lines(made: Process) -> list[bytes]:
+async def lines(made: BackendProcess) -> list[bytes]:
     said: list[bytes] = []
     while (line := await made.line()) is not None:
         assert not callable(line), "nothing is slipped in"
@@ -78,7 +78,7 @@ async def test_a_program_that_reads_is_told_more_at_once_than_may_wait(run: Run)
         assert await lines(made) == [str(len("the prompt") + UNREAD * 3).encode()]
 
 
-async def told_without_end(made: Process) -> None:
+async def told_without_end(made: BackendProcess) -> None:
     while True:
         await made.say(b"x" * 64 * 1024)
 
@@ -278,7 +278,7 @@ async def test_it_makes_no_room_before_its_first_turn(tmp_path: Path) -> None:
 
 @pytest.mark.promise("IF01")
 def test_lines_are_cut_where_they_are_too_long() -> None:
-    made = Lines(limit_bytes=10)
+    made = LineSplitter(limit_bytes=10)
     assert made.feed(b"one\r\n\ntw") == [b"one"]
     assert made.feed(b"o\n" + b"x" * 11) == [b"two"]
     assert (made.feed(b"x" * 50 + b"\nthree\nlast"), made.dropped) == ([b"three"], 1)
@@ -344,7 +344,7 @@ async def test_what_its_log_tells_while_nobody_reads_it_is_left_out(run: Run) ->
     assert ended.stderr == "the end"
 
 
-class Records(Link):
+class Records(KernelLink):
     """A link whose entries are kept here."""
 
     def __init__(self) -> None:
@@ -382,7 +382,7 @@ async def test_a_tool_has_one_name_whatever_a_program_calls_it(told: str, kept: 
     servers = {name: McpServer(command="true") for name in ("own", "own-files")}
     start, link = make_start(mcp_servers=servers), Records()
     recorder = EntryRecorder(Conversation(start), link, start, None)
-    await recorder.tell(backend.Turn(calls=(ToolCall(id="a", name=told),)))
+    await recorder.tell(backend.ReplyEnded(calls=(ToolCall(id="a", name=told),)))
     await recorder.tell(ToolEnded(call_id="a", name=told, text="ok"))
     assert [link.entries[0].calls[0].name, link.entries[1].name] == [kept, kept]
     assert all(one.duration_ms is not None for one in link.entries)

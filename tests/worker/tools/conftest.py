@@ -5,12 +5,12 @@ from typing import Any
 
 import trio
 
-from worker.tool import BuiltinTool, Outcome
+from worker.tool import BuiltinTool, ToolOutcome
 
-Use = Callable[..., Awaitable[Outcome]]
+Use = Callable[..., Awaitable[ToolOutcome]]
 
 
-async def use(own: BuiltinTool, **args: Any) -> Outcome:
+async def use(own: BuiltinTool, **args: Any) -> ToolOutcome:
     """One call, which has to end within seconds."""
     assert own.spec is not None
     with trio.fail_after(10):

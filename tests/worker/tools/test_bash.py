@@ -10,7 +10,7 @@ import trio
 from tests.worker.tools.conftest import use
 from worker.subprocesses import Subprocesses
 from worker.tool import BuiltinTool
-from worker.tools.bash import HEAD_BYTES, TAIL_BYTES, Excerpt, bash
+from worker.tools.commands import HEAD_BYTES, TAIL_BYTES, Excerpt, bash
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from protocol.ipc import Json, ToolCall
 from tests.worker.tools.conftest import use
 from worker.io.trio_io import TrioIO
-from worker.tool import FileClaims, Outcome, ToolRunners
+from worker.tool import FileClaims, ToolOutcome, ToolRunners
 from worker.tools.confined_files import LIMIT_BYTES, ConfinedDir, NotAllowed
 from worker.tools.file_search import LIMIT_DEPTH, BadPattern, Glob
 from worker.tools.files import FILES
@@ -38,7 +38,7 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-async def do(root: Path, name: str, **args: Any) -> Outcome:
+async def do(root: Path, name: str, **args: Any) -> ToolOutcome:
     """One call of the file tool ``name``; the state folder is hidden from it."""
     place = ConfinedDir(str(root), (str(root / "state"), str(root.parent / "elsewhere")))
     return await use(next(tool for tool in FILES if tool.name == name).on(place), **args)
@@ -60,11 +60,11 @@ class Claiming:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         assert key
         self.asked.append((name, args["path"]))
         holder = "bob" if args["path"] == "src/a.py" else "alice"
-        return Outcome(f'{{"space": "review:main", "tasks": [{{"id": "t3", "title": "x", "holder": "{holder}"}}]}}')
+        return ToolOutcome(f'{{"space": "review:main", "tasks": [{{"id": "t3", "title": "x", "holder": "{holder}"}}]}}')
 
 
 @pytest.mark.promise("P40")
@@ -74,7 +74,7 @@ async def test_what_a_colleague_holds_for_a_task_is_not_written(root: Path) -> N
     own = {tool.name: tool.on(place) for tool in FILES}
     hands = ToolRunners(kernel=kernel, own=own, seconds=5, waits=TrioIO(), claims=FileClaims(kernel, "alice"))
 
-    async def call(name: str, **args: Any) -> Outcome:
+    async def call(name: str, **args: Any) -> ToolOutcome:
         return await hands.run(ToolCall(id="1", name=name, args=Json(msgspec.json.encode(args))), "0.0:1")
 
     for path in ("src/a.py", "inner/a.py"):

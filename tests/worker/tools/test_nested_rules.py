@@ -8,7 +8,7 @@ import pytest
 
 from protocol.ipc import Entry
 from tests.worker.tools.conftest import use
-from worker.tool import Outcome
+from worker.tool import ToolOutcome
 from worker.tools.confined_files import ConfinedDir
 from worker.tools.files import FILES, TOLD_CHARACTERS, NestedRules
 
@@ -22,7 +22,7 @@ class Hands:
         rules = NestedRules(place, trusted, earlier)
         self._tools = {tool.name: tool.on(place, rules) for tool in FILES}
 
-    async def do(self, name: str, path: str, **args: Any) -> Outcome:
+    async def do(self, name: str, path: str, **args: Any) -> ToolOutcome:
         return await use(self._tools[name], path=path, **args)
 
 

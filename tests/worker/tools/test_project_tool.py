@@ -14,7 +14,7 @@ from worker import mcp_servers
 from worker.models.model import BLANK
 from worker.subprocesses import Subprocesses
 from worker.tool import BuiltinTool
-from worker.tools.project_tool import argument_fault, project_tool
+from worker.tools.commands import argument_fault, project_tool
 
 SCHEMA = {"path": "string", "limit": "integer?"}
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.procs.node.folder import LOCK, of_this_machine
+from kernel.procs.node.fence import LOCK, of_this_machine
 from kernel.procs.node.session import NodeSession, ServeMcp
 from protocol.node import LeaseTimes
 from tests.kernel.procs.trees import ENV, PATIENCE

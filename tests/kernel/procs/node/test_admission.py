@@ -8,8 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.procs.node.fence import Lease, Terms, TermUnreadable
-from kernel.procs.node.folder import lock_folder, search_path
+from kernel.procs.node.fence import Lease, TermFile, TermUnreadable, lock_folder, search_path
 from kernel.procs.node.host import NodeHost, Tenancy, refusal_of
 from kernel.procs.node.wire import Garbled, pack
 from protocol.node import JoinWord, KernelHello, LeaseTimes, Need, agree, decode_join_word
@@ -77,7 +76,7 @@ async def test_a_kernel_is_refused_that_waited_while_a_later_one_was_served(tmp_
         nursery.start_soon(host.serve, theirs)
         await ours.send_all(pack(KernelHello(project="p1", term=5)))
         await trio.testing.wait_all_tasks_blocked()
-        Terms(tmp_path).keep(6)
+        TermFile(tmp_path).keep(6)
         assert lock is not None
         os.close(lock)
         said = b""
@@ -88,10 +87,10 @@ async def test_a_kernel_is_refused_that_waited_while_a_later_one_was_served(tmp_
 
 def test_a_term_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
     """A lower term must not be served because a disk was full."""
-    terms = Terms(tmp_path)
+    terms = TermFile(tmp_path)
     assert terms.highest() == 0
     terms.keep(7)
-    assert Terms(tmp_path).highest() == 7
+    assert TermFile(tmp_path).highest() == 7
     (tmp_path / "term").write_text("")
     with pytest.raises(TermUnreadable, match="has no number"):
         terms.highest()

@@ -10,7 +10,7 @@ import trio.testing
 
 from kernel.procs.handle import Handle
 from kernel.procs.node.session import NodeRefused, NodeSession
-from kernel.procs.node.wire import Garbled, Unpacker, Wire, pack
+from kernel.procs.node.wire import Garbled, NodeWire, Unpacker, pack
 from kernel.procs.spec import SpawnTransient, Spec
 from protocol import node
 from protocol.ipc import Exited
@@ -193,7 +193,7 @@ async def test_a_flood_of_beats_is_answered_by_few_frames() -> None:
 
 
 async def test_what_waits_for_a_node_that_reads_nothing_is_bounded() -> None:
-    wire, data = Wire(node.NodeSays), bytes_of(1, node.STDIN, node.CHUNK_BYTES)
+    wire, data = NodeWire(node.NodeSays), bytes_of(1, node.STDIN, node.CHUNK_BYTES)
     for _ in range(node.QUEUE_WINDOW_BYTES // node.CHUNK_BYTES):
         assert wire.has_room
         wire.say(data)

@@ -1,5 +1,7 @@
-"""``bash``: a command line in the agent's working directory. At-least-once: its caller keeps an interrupted one from
-being run again.
+"""Tools that run a command: ``bash``, a command line in the agent's working directory, and tools of the project's own.
+
+A tool of the project's reads its arguments as JSON and answers in text, or has a canned answer. At-least-once: the
+caller keeps an interrupted call from being run again.
 """
 
 import shutil
@@ -11,9 +13,20 @@ from typing import Annotated, Any, Final
 import msgspec
 import trio
 
-from protocol.tools import BUILT_IN
+from protocol.ipc import Json
+from protocol.tools import BUILT_IN, ProjectTool, filled, input_schema, placeholders
 from worker.subprocesses import Subprocesses, end
-from worker.tool import BACKGROUND, UNKNOWN, Arguments, BadArguments, BuiltinTool, Outcome, read_arguments, tool_spec
+from worker.tool import (
+    BACKGROUND,
+    UNKNOWN,
+    BadArguments,
+    BuiltinTool,
+    ToolArguments,
+    ToolOutcome,
+    ToolSpec,
+    read_arguments,
+    tool_spec,
+)
 
 DEFAULT_SECONDS: Final = 120.0
 KEY_VARIABLE: Final = "AGENT_IDEMPOTENCY_KEY"
@@ -21,7 +34,7 @@ KEY_VARIABLE: Final = "AGENT_IDEMPOTENCY_KEY"
 _SHELLS: Final = ("bash", "sh")
 
 
-class BashArguments(Arguments, frozen=True, kw_only=True):
+class BashArguments(ToolArguments, frozen=True, kw_only=True):
     """Arguments of bash."""
 
     command: Annotated[str, msgspec.Meta(min_length=1, description="The command line, for bash -c.")]
@@ -45,7 +58,7 @@ class Bash:
         path = programs.env().get("PATH")
         self._shell = next((found for name in _SHELLS if (found := shutil.which(name, path=path))), "/bin/sh")
 
-    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
         """Run one. Cancellation kills its group, unless it was to stay in the background."""
         try:
             asked = read_arguments(BashArguments, name, args)
@@ -58,10 +71,10 @@ class Bash:
             try:
                 pid = await self._programs.leave(words, env)
             except (OSError, ValueError) as error:
-                return Outcome(f"{words[0]} could not be started: {error}", True)
-            return Outcome(BACKGROUND.format(pid=pid))
+                return ToolOutcome(f"{words[0]} could not be started: {error}", True)
+            return ToolOutcome(BACKGROUND.format(pid=pid))
         seconds = min(asked.timeout_seconds or self._seconds, self._longest)
-        return await run(self._programs, Command(words=words, env=env, seconds=seconds))
+        return await run(self._programs, ToolCommand(words=words, env=env, seconds=seconds))
 
 
 def bash(programs: Subprocesses, *, idempotency_key: str, longest_seconds: float) -> BuiltinTool:
@@ -83,7 +96,7 @@ LINGER_SECONDS: Final = 1.0
 """How long the pipe may stay open after the command ended: a process that left the group may hold it for ever."""
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command to run. ``stdin`` is what it reads; ``env`` is added to what every program of the attempt sees."""
 
     words: Sequence[str]
@@ -122,7 +135,7 @@ class Excerpt:
         return f"{head}\n[... {self._dropped} bytes left out ...]\n{tail}"
 
 
-async def run(programs: Subprocesses, command: Command) -> Outcome:
+async def run(programs: Subprocesses, command: ToolCommand) -> ToolOutcome:
     """Run ``command`` to its end, or to that of its time. A failure is a result too.
 
     Cancellation kills its group.
@@ -136,7 +149,7 @@ async def run(programs: Subprocesses, command: Command) -> Outcome:
             stderr=subprocess.STDOUT,
         )
     except (OSError, ValueError) as error:
-        return Outcome(f"{command.words[0]} could not be started: {error}", True)
+        return ToolOutcome(f"{command.words[0]} could not be started: {error}", True)
     said = Excerpt(command.head_bytes, command.tail_bytes)
     # Feed it and hear it until it has ended. Returns whether it did so by itself.
     async with trio.open_nursery() as nursery:
@@ -154,9 +167,9 @@ async def run(programs: Subprocesses, command: Command) -> Outcome:
     in_time = not scope.cancelled_caught
     text = said.text()
     if not in_time:
-        return Outcome(f"{text}[ended after {command.seconds:g} s, and all it had started: {UNKNOWN}]", True)
+        return ToolOutcome(f"{text}[ended after {command.seconds:g} s, and all it had started: {UNKNOWN}]", True)
     if process.returncode == 0:
-        return Outcome(text)
+        return ToolOutcome(text)
     code = process.returncode
     if code is None:
         how = "killed, and not gone yet"
@@ -167,7 +180,7 @@ async def run(programs: Subprocesses, command: Command) -> Outcome:
             how = f"killed by {signal.Signals(-code).name}"
         except ValueError:
             how = f"killed by signal {-code}"
-    return Outcome(f"{text}[{how}]", True)
+    return ToolOutcome(f"{text}[{how}]", True)
 
 
 async def _hear(process: trio.Process, said: Excerpt, heard: trio.Event) -> None:
@@ -186,3 +199,82 @@ async def _feed(process: trio.Process, data: bytes) -> None:
             await stream.send_all(data)
         except trio.BrokenResourceError:
             return  # it does not want to know
+
+
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+class ProjectToolRunner(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs one of them."""
+
+    tool: ProjectTool
+    schema: Mapping[str, Any]
+    programs: Subprocesses
+    idempotency_key: str
+    longest_seconds: float
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> ToolOutcome:
+        """Run it. Cancellation kills its group."""
+        fault = argument_fault(self.schema, args) or option_fault(self.tool.command, args)
+        if fault is not None:
+            return ToolOutcome(f"the arguments of {name} do not fit: {fault}", True)
+        if self.tool.mock is not None:
+            return ToolOutcome(self.tool.mock)
+        changed = await trio.to_thread.run_sync(self.programs.changed, self.tool.command)
+        if changed is not None:
+            return ToolOutcome(f"{changed} is not what was trusted when you began, and is not run: ask the user", True)
+        command = ToolCommand(
+            words=filled(self.tool.command, args),
+            env={KEY_VARIABLE: f"{self.idempotency_key}:{key}"},
+            seconds=min(self.tool.timeout, self.longest_seconds),
+            stdin=msgspec.json.encode(args) + b"\n",
+        )
+        return await run(self.programs, command)
+
+
+def project_tool(
+    name: str, tool: ProjectTool, programs: Subprocesses, *, idempotency_key: str, longest_seconds: float
+) -> BuiltinTool:
+    """The tool ``name``. ``longest_seconds`` bounds what it says of its time."""
+    schema = input_schema(tool.input)
+    hand = ProjectToolRunner(
+        tool=tool, schema=schema, programs=programs, idempotency_key=idempotency_key, longest_seconds=longest_seconds
+    )
+    told = ToolSpec(name=name, description=tool.description, input_schema=Json(msgspec.json.encode(schema)))
+    return BuiltinTool(hand=hand, spec=told, read_only=tool.read_only)
+
+
+def argument_fault(schema: Mapping[str, Any], args: Mapping[str, Any]) -> str | None:
+    """Describe an argument that is missing, unknown, or of another type. The rest is the command's to check."""
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in args:
+            return f"{name} is missing"
+    for name, value in args.items():
+        if name not in properties:
+            if schema.get("additionalProperties") is False:
+                return f"{name[:60]} is unknown"
+            continue
+        wanted = properties[name].get("type") if isinstance(properties[name], dict) else None
+        if isinstance(wanted, str):
+            fits = wanted == "boolean" if isinstance(value, bool) else isinstance(value, _TYPES.get(wanted, (object,)))
+            if not fits:
+                return f"{name} is to be of type {wanted}"
+    return None
+
+
+def option_fault(command: tuple[str, ...], args: Mapping[str, Any]) -> str | None:
+    """A text that the command would take for an option, which whoever agreed to it did not see; None: there is none."""
+    plain = command[: command.index("--")] if "--" in command else command
+    for name in placeholders(plain):
+        value = args.get(name)
+        if isinstance(value, str) and value.startswith("-"):
+            return f"{name} begins with -, and would be an option (its command can have a word -- before ${{{name}}})"
+    return None

@@ -1,0 +1,326 @@
+"""One commit of another repository: git fetches it into an empty folder, and its files are taken out by hand.
+
+In a fetch no configuration of the user or the system, hook, prompt, redirect or submodule has a say (XF04, XF05).
+``git checkout`` would ask ``.gitattributes`` and the configuration what to run; here blobs are bytes and nothing else.
+
+What nobody may read without a name is asked for once more, with the name and password that the user's own git has for
+that host. That is the one place where git's configuration has a say, and it is the user's: the system's and their own,
+never that of a folder. Nobody is prompted; a helper that wants to is answered by nothing. What is found goes into one
+request.
+"""
+
+import base64
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from kernel.agents.environment import worker_environment
+from kernel.git.runner import SETTINGS, GitCommand, GitMissing, Setting
+from kernel.procs.command import CommandResult
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import SpawnTransient
+from protocol.errors import Refused
+
+CREDENTIAL_SECONDS: Final = 20.0
+CREDENTIAL_BYTES: Final = 64 * 1024
+
+_CREDENTIAL_PASSED: Final = (
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "GH_CONFIG_DIR",
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+    "GNUPGHOME",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+)
+"""Where helpers keep what they know: the files of git and gh, keyrings, agents."""
+
+CREDENTIAL_SETTINGS: Final[tuple[Setting, ...]] = (("safe.bareRepository", "explicit"),)
+"""The folder it runs in is none that has a say."""
+SILENT: Final[Mapping[str, str]] = {"GCM_INTERACTIVE": "never"}
+"""Beside what holds for every git of ours."""
+
+
+def variables(environ: Mapping[str, str], path: str, folder: str) -> dict[str, str]:
+    """The environment in which ``git credential`` is run in ``folder``; no folder above it is looked at."""
+    passed = {name: environ[name] for name in _CREDENTIAL_PASSED if environ.get(name)}
+    return {**passed, **SILENT, "PATH": path, "GIT_CEILING_DIRECTORIES": folder.rpartition("/")[0] or "/"}
+
+
+async def credential(git: GitCommand, folder: str, url: str) -> str | None:
+    """The value of an ``Authorization`` header for ``url``, as the user's git would send it; None where it has none.
+
+    Raises GitMissing, SpawnTransient. Cancellation kills the helper's tree.
+    """
+    parts = urlsplit(url)
+    asked = f"protocol={parts.scheme}\nhost={parts.netloc}\npath={parts.path.lstrip('/')}\n\n"
+    result = await git.run(folder, "credential", "fill", given=asked.encode())
+    parted = (line.partition("=") for line in result.stdout.decode("utf-8", "replace").splitlines())
+    answer = {key: value for key, _, value in parted}
+    if not result.ok or not answer.get("password"):
+        return None
+    pair = f"{answer.get('username', '')}:{answer['password']}"
+    return f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"
+
+
+FETCH_SECONDS: Final = 120.0
+FETCH_BYTES: Final = 64 * 1024 * 1024
+"""Of all files of a commit together."""
+
+_PASSED: Final = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_SETTINGS: Final[tuple[Setting, ...]] = (
+    *SETTINGS,
+    ("core.symlinks", "false"),
+    ("credential.helper", ""),
+    ("fetch.unpackLimit", "1"),
+)
+_SCHEMES: Final = frozenset({"https", "http"})
+_HINT: Final = "is the name right? What is private needs a credential that your git has: gh auth setup-git"
+
+
+class FetchGit:
+    """Runs git in ``folder``, an empty directory that only it uses."""
+
+    def __init__(
+        self, folder: Path, *, launcher: Launcher, environ: Mapping[str, str], own_bin: frozenset[str]
+    ) -> None:
+        self._folder = folder
+        self._launcher = launcher
+        self._path = worker_environment(environ, own_bin=own_bin)["PATH"]
+        self._environ = environ
+
+    async def fetch(self, url: str, what: str) -> str:
+        """Fetch ``what`` (a ref or a commit) of ``url``, without its history. Returns the commit.
+
+        Raises Refused(fetch_failed).
+        """
+        scheme = url.partition("://")[0]
+        if scheme not in _SCHEMES:
+            raise Refused("fetch_failed", f"{url[:100]!a} is not fetched: it is neither https nor http")
+        await self._run(scheme, "init", "--quiet", "--bare", "--template=", "--", ".")
+        options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
+        words = ("fetch", *options, "--", url, what)
+        try:
+            await self._run(scheme, *words)
+        except Refused as refused:
+            known = await self._credential(url) if refused.code == "fetch_failed" else None
+            if known is None:
+                raise
+            await self._run(scheme, *words, setting=(f"http.{url}.extraHeader", f"Authorization: {known}"))
+        found = await self._run(scheme, "rev-parse", "--verify", "--quiet", "--end-of-options", "FETCH_HEAD^{commit}")
+        return found.stdout.decode("ascii", "replace").strip()
+
+    async def _credential(self, url: str) -> str | None:
+        """The header by which the user's git is let in, in an environment of its own: it is their configuration."""
+        folder = str(self._folder)
+        command = GitCommand(
+            launcher=self._launcher,
+            path=self._path,
+            settings=CREDENTIAL_SETTINGS,
+            variables=variables(self._environ, self._path, folder),
+            seconds=CREDENTIAL_SECONDS,
+            limit_bytes=CREDENTIAL_BYTES,
+        )
+        try:
+            return await credential(command, folder, url)
+        except (GitMissing, SpawnTransient):
+            return None
+
+    async def objects(self) -> bytes:
+        """Every object there is, as ``cat-file --batch`` prints them. Raises Refused(fetch_failed)."""
+        return (await self._run("none", "cat-file", "--batch-all-objects", "--batch")).stdout
+
+    async def _run(self, scheme: str, *words: str, setting: Setting | None = None) -> CommandResult:
+        passed = {name: self._environ[name] for name in _PASSED if self._environ.get(name)}
+        command = GitCommand(
+            launcher=self._launcher,
+            path=self._path,
+            settings=(*_SETTINGS, (f"protocol.{scheme}.allow", "always"), *((setting,) if setting else ())),
+            variables=(
+                passed
+                | {
+                    "PATH": self._path,
+                    "HOME": str(self._folder),
+                    "XDG_CONFIG_HOME": str(self._folder),
+                    "GIT_DIR": str(self._folder),
+                    "GIT_CONFIG_NOSYSTEM": "1",
+                    "GIT_CONFIG_GLOBAL": "/dev/null",
+                    "GIT_CONFIG_SYSTEM": "/dev/null",
+                    "GIT_ATTR_NOSYSTEM": "1",
+                    "GIT_ALLOW_PROTOCOL": scheme,
+                }
+            ),
+            seconds=FETCH_SECONDS,
+            limit_bytes=FETCH_BYTES,
+        )
+        try:
+            result = await command.run(str(self._folder), *words)
+        except GitMissing as error:
+            raise Refused("fetch_failed", "git is not installed where the kernel runs", "install git") from error
+        except SpawnTransient as error:
+            raise Refused("busy", f"git could not be started now: {error}", "try again") from error
+        if not result.ok:
+            raise Refused("fetch_failed", f"git {words[0]} failed: {command.why(result)}", _HINT)
+        return result
+
+
+MAX_FILES: Final = 10_000
+MAX_ENTRIES: Final = 50_000
+"""Of all folders together, however often one of them is used."""
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""Of all files together, however often the same content is used."""
+MAX_DEPTH: Final = 64
+
+_FILE, _PROGRAM, _TREE = b"100644", b"100755", b"40000"
+_OLD_FILE: Final = b"100664"
+_HASH_BYTES: Final = 20
+
+
+class BadObjects(ValueError):
+    """Git's output is not the content of a commit that we take. The text says why."""
+
+
+class GitObject(NamedTuple):
+    """One object: ``blob``, ``tree``, ``commit`` or ``tag``, and its bytes."""
+
+    kind: bytes
+    data: bytes
+
+
+class File(NamedTuple):
+    """A regular file of a commit. ``path`` has slashes and is relative; no part of it leads anywhere else."""
+
+    path: bytes
+    program: bool
+    data: bytes
+
+
+def parse_objects(output: bytes) -> dict[str, GitObject]:
+    """Parse the output of ``git cat-file --batch``. Raises BadObjects."""
+    found: dict[str, GitObject] = {}
+    position = 0
+    while position < len(output):
+        end = output.find(b"\n", position)
+        words = output[position:end].split(b" ") if end >= 0 else []
+        if len(words) != 3 or not words[2].isdigit():
+            raise BadObjects("git's answer cannot be read")
+        start, size = end + 1, int(words[2])
+        found[words[0].decode("ascii", "replace")] = GitObject(words[1], output[start : start + size])
+        position = start + size + 1
+    return found
+
+
+def files_of(commit: str, objects: Mapping[str, GitObject]) -> tuple[File, ...]:
+    """The regular files of ``commit`` in the order of their paths; links and submodules are left out.
+
+    Raises BadObjects where something is missing, a name is not one, or there is too much.
+    """
+    head = _object(commit, b"commit", objects).data.split(b"\n", 1)[0]
+    if not head.startswith(b"tree "):
+        raise BadObjects("the commit has no tree")
+    found: list[File] = []
+    size = 0
+    for file in _Walk(objects).files(head[5:].decode("ascii", "replace"), b"", 0):
+        found.append(file)
+        size += len(file.data)
+        if len(found) > MAX_FILES:
+            raise BadObjects(f"there are more than {MAX_FILES} files")
+        if size > MAX_BYTES:
+            raise BadObjects(f"there is more than {MAX_BYTES // 2**20} MiB")
+    return tuple(sorted(found))
+
+
+def digest_of_files(files: tuple[File, ...]) -> str:
+    """SHA-256, in hex, of ``files``: names, modes and content."""
+    total = hashlib.sha256()
+    for file in files:
+        total.update(b"%d %d:%b" % (file.program, len(file.path), file.path))
+        total.update(hashlib.sha256(file.data).digest())
+    return total.hexdigest()
+
+
+def write_files(files: tuple[File, ...], folder: Path) -> None:
+    """Write ``files`` into the new directory ``folder``, read-only. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True)
+    for file in files:
+        path = os.path.join(os.fsencode(folder), file.path)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        mode = 0o500 if file.program else 0o400
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        with open(descriptor, "wb") as out:
+            out.write(file.data)
+
+
+def read_files(folder: Path) -> tuple[File, ...]:
+    """Read the files that ``write_files`` wrote, as they are now.
+
+    Raises OSError; BadObjects where there is anything but files.
+    """
+    root = os.fsencode(folder)
+    return tuple(sorted(_read(root, b"")))
+
+
+def _read(root: bytes, below: bytes) -> Iterator[File]:
+    with os.scandir(os.path.join(root, below)) as entries:
+        for entry in entries:
+            path = os.path.join(below, entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                yield from _read(root, path)
+                continue
+            descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(descriptor, "rb") as file:
+                mode = os.fstat(descriptor).st_mode
+                if not stat.S_ISREG(mode):
+                    raise BadObjects("there is something that is no file")
+                yield File(path, bool(mode & 0o100), file.read())
+
+
+class _Walk:
+    """Through the folders of one commit. A few of them can be nested to look like billions: steps are counted."""
+
+    def __init__(self, objects: Mapping[str, GitObject]) -> None:
+        self._objects = objects
+        self._steps = 0
+
+    def files(self, tree: str, above: bytes, depth: int) -> Iterator[File]:
+        if depth > MAX_DEPTH:
+            raise BadObjects(f"folders are nested more than {MAX_DEPTH} deep")
+        for mode, name, hexadecimal in _entries(_object(tree, b"tree", self._objects).data):
+            self._steps += 1
+            if self._steps > MAX_ENTRIES:
+                raise BadObjects(f"its folders have more than {MAX_ENTRIES} entries")
+            path = above + name
+            if mode == _TREE:
+                yield from self.files(hexadecimal, path + b"/", depth + 1)
+            elif mode in (_FILE, _PROGRAM, _OLD_FILE):
+                yield File(path, mode == _PROGRAM, _object(hexadecimal, b"blob", self._objects).data)
+
+
+def _entries(data: bytes) -> Iterator[tuple[bytes, bytes, str]]:
+    position = 0
+    while position < len(data):
+        end = data.find(b"\0", position)
+        mode, space, name = data[position:end].partition(b" ")
+        stop = end + 1 + _HASH_BYTES
+        if end < 0 or not space or stop > len(data):
+            raise BadObjects("a folder cannot be read")
+        if not (name not in (b"", b".", b"..") and b"/" not in name and name.lower() != b".git"):
+            raise BadObjects(f"{name[:60]!r} is not the name of a file")
+        yield mode, name, data[end + 1 : stop].hex()
+        position = stop
+
+
+def _object(hexadecimal: str, kind: bytes, objects: Mapping[str, GitObject]) -> GitObject:
+    found = objects.get(hexadecimal)
+    if found is None or found.kind != kind:
+        raise BadObjects(f"the {kind.decode()} {hexadecimal[:40]!a} is missing")
+    return found
