@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import Any, Final
 
 from interface.cli import event_view
-from interface.cli.channel_view import message_lines
+from interface.cli.commands.channel import message_lines
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import one_line

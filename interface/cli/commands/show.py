@@ -5,7 +5,7 @@ import re
 from functools import partial
 from typing import Any, Final
 
-from interface.cli.channel_view import message_lines
+from interface.cli.commands.channel import message_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.paging import ENTRIES, count_flag, show_list

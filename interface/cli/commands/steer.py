@@ -227,7 +227,7 @@ def run_stop(context: Context) -> int:
     if context.args.all_projects:
         if context.args.targets:
             raise Failure("usage", "-A stops whole kernels, and no single target", "name the project with --project")
-        from interface.cli.user_projects import stop_all  # noqa: PLC0415  (most stop one kernel)
+        from interface.cli.commands.projects import stop_all  # noqa: PLC0415  (most stop one kernel)
 
         seconds = 0.0 if context.args.now else grace
 
