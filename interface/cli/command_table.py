@@ -58,11 +58,13 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("serve", "send a message and print the answer as JSON", "Work", file="send"),
     Command("call", "inside an attempt: call a tool of agents, without MCP", "Work"),
     Command("start", "start the kernel, or a workflow that stays", "Kernel", takes_params=True),
-    Command("stop", "stop workflows or agents, or everything", "Kernel", file="steer"),
+    Command("stop", "stop workflows or agents, or everything", "Kernel", file="start"),
     Command("status", "say whether the kernel is up; starts nothing", "Kernel"),
     Command("service", "have the system keep the kernel, and start it again when it died", "Kernel"),
-    Command("restart", "restart an agent's worker, or the kernel", "Kernel", file="steer"),
-    Command("upgrade", "have a new version go on with all that runs, and the old one if it cannot", "Kernel"),
+    Command("restart", "restart an agent's worker, or the kernel", "Kernel", file="start"),
+    Command(
+        "upgrade", "have a new version go on with all that runs, and the old one if it cannot", "Kernel", file="start"
+    ),
     Command("backup", "write the project's state into one file, also while the kernel works", "Kernel", file="state"),
     Command("restore", "put what awk backup or a standby wrote in the place of the state", "Kernel", file="state"),
     Command("standby", "check the copy of a project's log at another place", "Kernel", file="state"),

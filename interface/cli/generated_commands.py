@@ -11,11 +11,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import interface
-from interface.cli.act import act
 from interface.cli.command_table import BY_WORD, Configure, Run
 from interface.cli.context import Context
-from interface.cli.paging import Listing, count_flag, show_list
-from interface.cli.targets import workflow_target
+from interface.cli.requests import Listing, act, count_flag, show_list
 from interface.client import new_key, quoted
 
 if TYPE_CHECKING:
@@ -62,6 +60,8 @@ def _run(verb: Verb, view: Callable[..., list[str]], context: Context) -> int:
             ids = value
             path = path.replace(f"<{field}>", "{}")
         elif field == "space":
+            from interface.cli.targets import workflow_target  # noqa: PLC0415  (takes msgspec)
+
             path = path.replace("<space>", quoted(str(workflow_target(value).space)))
         elif f"<{field}>" in path:
             path = path.replace(f"<{field}>", quoted(value))

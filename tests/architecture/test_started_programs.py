@@ -110,7 +110,7 @@ PROGRAMS: Final[dict[str, Control]] = {
     "worker/shell.py::Shell._start os.posix_spawn": WORKER,
     "worker/backends/process.py::launched trio.lowlevel.open_process": WORKER,
     # awk, for the person who types it.
-    "interface/user_service.py::UserService._needed subprocess.run": Control(
+    "interface/service.py::UserService._needed subprocess.run": Control(
         "without PYTHON, LD_, DYLD_", HERE, "_ANSWER_SECONDS"
     ),
     "interface/autostart.py::spawn subprocess.Popen": Control("kernel_environment", "the project", KEPT),

@@ -11,7 +11,7 @@ from interface.cli.command_parser import AgentArguments, Subcommand, Subcommands
 from interface.cli.commands.agent import answer_document
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.paging import Listing, fetch_list
+from interface.cli.requests import Listing, fetch_list
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure
 from interface.offline import memory_eval, memory_growth

@@ -10,13 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from interface.cli.act import act
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line
-from interface.cli.paging import MESSAGES, Listing, count_flag, fetch_list, tell_rest
 from interface.cli.parsing import archive_flag, json_flag, jsonl_flag
 from interface.cli.prompts import can_ask
+from interface.cli.requests import MESSAGES, Listing, act, count_flag, fetch_list, tell_rest
 from interface.cli.targets import RUN, concerns, target, workflow_target
 from interface.client import quoted
 from interface.event_follow import CONNECTED, Follower

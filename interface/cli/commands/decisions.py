@@ -9,12 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from interface.cli.act import act
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
-from interface.cli.paging import PROPOSALS, PROPOSALS_OF_RUN, count_flag, show_list
 from interface.cli.parsing import archive_flag
+from interface.cli.requests import PROPOSALS, PROPOSALS_OF_RUN, act, count_flag, show_list
 from interface.cli.targets import typed_name, workflow_target
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure

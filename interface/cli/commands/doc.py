@@ -5,12 +5,11 @@ import json
 from functools import partial
 from typing import Any, Final
 
-from interface.cli.act import act
 from interface.cli.command_parser import Subcommand, Subcommands, text_of
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
-from interface.cli.paging import DOCUMENTS, RESOURCES, SUGGESTIONS, VERSIONS, count_flag, show_list
 from interface.cli.parsing import archive_flag
+from interface.cli.requests import DOCUMENTS, RESOURCES, SUGGESTIONS, VERSIONS, act, count_flag, show_list
 from interface.cli.targets import target, workflow_target
 from interface.client import new_key, quoted
 from protocol.api.messages import ResourceList

@@ -7,12 +7,11 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from interface.cli.act import act
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.paging import AUDIT, GRANTS, PENDING, RULES, count_flag, show_list
 from interface.cli.parsing import json_flag
+from interface.cli.requests import AUDIT, GRANTS, PENDING, RULES, act, count_flag, show_list
 from interface.cli.targets import agent_target, workflow_target
 from interface.client import new_key, quoted
 from interface.failure import Failure

@@ -4,11 +4,10 @@ import argparse
 import json
 from typing import Final
 
-from interface.cli.act import act
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, table
-from interface.cli.paging import DEAD, INBOX, QUEUE, count_flag, show_list
 from interface.cli.parsing import json_flag, target_argument
+from interface.cli.requests import DEAD, INBOX, QUEUE, act, count_flag, show_list
 from interface.cli.targets import agent_path, agent_target
 from interface.client import new_key
 from protocol.api.agents import AgentList

@@ -8,8 +8,8 @@ from interface.cli.command_parser import Subcommand, Subcommands, duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.paging import RUNS, count_flag, show_list
 from interface.cli.parsing import json_flag
+from interface.cli.requests import RUNS, count_flag, show_list
 from interface.cli.targets import RUN, target, workflow_target
 from interface.client import new_key, quoted
 from interface.failure import Failure

@@ -26,8 +26,7 @@ from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line
 from interface.discovery import HOME, URL
 from interface.failure import Failure, Unreachable
-from interface.service import MARK, Service, plist_text, unit_text
-from interface.user_service import UserService
+from interface.service import MARK, Service, UserService, plist_text, unit_text
 from osfiles.atomic_write import replacing
 
 SERVICE_VERBS: Final = Subcommands(

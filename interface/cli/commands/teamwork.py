@@ -4,12 +4,11 @@ import argparse
 import json
 from typing import Any, Final
 
-from interface.cli.act import act
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.paging import FEEDBACK, TASKS, count_flag, fetch_list, show_list
 from interface.cli.parsing import archive_flag, message_argument
+from interface.cli.requests import FEEDBACK, TASKS, act, count_flag, fetch_list, show_list
 from interface.cli.targets import workflow_target
 from interface.client import new_key, quoted
 from interface.failure import Failure

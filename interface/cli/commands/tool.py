@@ -10,13 +10,13 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from interface.agent_dir import change_project_file, file_name, read_project_file
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.commands.agent import agent_file_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, table
 from interface.failure import Failure
 from interface.offline import tools, tools_in
-from interface.project_file import change_project_file, file_name, read_project_file
 from interface.safe_dir import SafeDir
 from protocol.tool_documents import ProjectWritten, ToolList
 from protocol.yaml_edit import with_value, without_value
