@@ -217,8 +217,8 @@ class Starter:
         return hanging
 
     def _misconfigured(self) -> Failure | None:
+        from interface.agent_dir import NAMES  # noqa: PLC0415  (as above)
         from interface.offline import mistakes  # noqa: PLC0415  (only for mistakes)
-        from interface.project_file import NAMES  # noqa: PLC0415  (as above)
 
         there = [name for name in NAMES if os.path.exists(os.path.join(self._project.root, name))]
         places = mistakes(self._project.root, there) if there else ()

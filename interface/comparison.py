@@ -1,14 +1,88 @@
-"""The verdict of a comparison of a team with one agent: ``team``, ``solo`` or ``undecided``, of pairs of runs. Pure.
+"""The verdict of a comparison of a team with one agent, of pairs of runs: ``team``, ``solo`` or ``undecided``. Pure.
 
 First success: who succeeds more often, wins. Else cost: who is not worse than the other by more than the margin, and
-costs less, wins. Each of the two questions has an interval that holds at every moment together (interface.confidence),
-and each interval is wrong with half of ``ALPHA`` at most: so is a verdict with ``ALPHA``, however often it was asked.
+costs less, wins. Each of the two questions has an interval that holds at every look together, and each interval is
+wrong with half of ``ALPHA`` at most: so is a verdict with ``ALPHA``, however often it was asked.
+
+The intervals are confidence sequences for the mean of bounded values, by betting, after I. Waudby-Smith and A. Ramdas,
+Estimating means of bounded random variables by betting (Journal of the Royal Statistical Society B 86(1), 2024, 1-27;
+arXiv 2010.09686): who bets against "the mean is at most m" multiplies his capital by ``1 + f * (x / m - 1)`` for each
+value x in [0, 1], with a share f that he fixed before. Where the mean is at most m, that capital is a nonnegative
+supermartingale, and by Ville's inequality it ever reaches 1 / alpha with probability alpha at most. He bets with
+several shares at once, each with an equal part of his capital (their "hedged grid"). Of pairs of successes only those
+count against "no difference" in which one side won and the other lost: with m = 1/2 a tie (x = 1/2) leaves the capital
+as it is. Nothing is assumed of the values but their bounds, and that the mean of each, given those before it, is on the
+same side of m. Without numpy.
 """
 
 import random
+from collections.abc import Iterable, Sequence
+from statistics import fmean
 from typing import Final, Literal, NamedTuple
 
-from interface.confidence import Capital
+import msgspec
+
+from protocol.comparison import (
+    ArmFigures,
+    ArmName,
+    ComparedRun,
+    ComparedTerms,
+    Comparison,
+    Coordination,
+    Difference,
+    Figures,
+    Rework,
+)
+
+SHARES: Final = tuple((number + 0.5) / 8 for number in range(8))
+"""The shares of the capital that are bet: from little, for small differences, to nearly all, for clear ones."""
+_STEPS: Final = 40
+"""Halvings of an interval of 1: beyond what anybody prints."""
+
+
+class Capital:
+    """The capital of who bets that the mean of values in [0, 1] is more than ``mean``; it begins with 1."""
+
+    def __init__(self, mean: float) -> None:
+        self._mean = mean
+        self._parts = [1.0 / len(SHARES)] * len(SHARES)
+        self.most = 1.0
+        """The most it ever was: what was once shown stays shown."""
+
+    def add(self, value: float) -> None:
+        """Take the next ``value`` into account."""
+        gain = value / self._mean - 1.0
+        if not gain:
+            return
+        self._parts = [part * (1.0 + share * gain) for part, share in zip(self._parts, SHARES, strict=True)]
+        self.most = max(self.most, sum(self._parts))
+
+
+def lower_bound(values: Sequence[float], alpha: float) -> float:
+    """The value in [0, 1] below which the mean is not, but with probability ``alpha``, whenever this is asked.
+
+    What is bet against a smaller mean gains more, so that there is one place between refuted and not.
+    """
+    low, high = 0.0, 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        capital = Capital(middle)
+        for value in values:
+            capital.add(value)
+        if capital.most >= 1.0 / alpha:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def difference_interval(differences: Iterable[float], alpha: float) -> tuple[float, float]:
+    """The interval for the mean of ``differences`` in [-1, 1]; each side is wrong with probability ``alpha`` / 2."""
+    values = [(1.0 + one) / 2 for one in differences]
+    low = lower_bound(values, alpha / 2)
+    high = 1.0 - lower_bound([1.0 - one for one in values], alpha / 2)
+    return 2 * low - 1, 2 * high - 1
+
 
 Arm = Literal["team", "solo"]
 Verdict = Literal["team", "solo", "undecided"]
@@ -85,3 +159,110 @@ def order(seed: int, pair: int) -> tuple[Arm, Arm]:
     """The order of the two in ``pair``: by chance, and the same for the same ``seed``."""
     chance = random.Random(f"{seed}:{pair}").random()  # noqa: S311  (nobody gains by guessing it)
     return ("team", "solo") if chance < 0.5 else ("solo", "team")
+
+
+ARMS: Final[tuple[ArmName, ...]] = ("team", "solo")
+CALLED: Final = {"team": "the team", "solo": "one agent"}
+TEAM_WINS, SOLO_WINS, UNDECIDED = 0, 8, 6
+"""Exit codes of a comparison that ended by itself."""
+Pair = tuple[ComparedRun, ComparedRun]
+Measure = Literal["success", "cost", "tokens", "seconds"]
+
+
+def pairs_of(runs: Iterable[ComparedRun]) -> list[Pair]:
+    """The pairs of which both runs count, in their order: the team's run, and that of the one agent."""
+    found: dict[int, dict[ArmName, ComparedRun]] = {}
+    for run in runs:
+        if run.state == "done":
+            found.setdefault(run.pair, {})[run.arm] = run
+    return [(both["team"], both["solo"]) for _, both in sorted(found.items()) if len(both) == len(ARMS)]
+
+
+def report(seen: Comparison) -> Comparison:
+    """``seen`` with all that its runs show."""
+    pairs, terms = pairs_of(seen.runs), seen.terms
+    judge = Judge(terms.margin)
+    for team, solo in pairs:
+        cost = costs_of(team, solo)
+        judge.add(Outcome(team.success, cost[0]), Outcome(solo.success, cost[1]))
+    finding = judge.finding
+    priced = [_is_priced(team, solo) for team, solo in pairs]
+    known = [run.figures.cost_usd for run in seen.runs if run.figures.cost_usd is not None]
+    measured: dict[Measure, list[float]] = {
+        "cost": [relative_difference(*costs_of(*pair)) for pair in pairs],
+        "tokens": [relative_difference(*(run.figures.tokens for run in pair)) for pair in pairs],
+        "seconds": [relative_difference(*(run.figures.seconds for run in pair)) for pair in pairs],
+    }
+    if terms.check is not None:
+        won = [float(team.success is True) - (solo.success is True) for team, solo in pairs]
+        measured = {"success": won, **measured}
+    return msgspec.structs.replace(
+        seen,
+        verdict=finding.verdict,
+        ground=finding.ground,
+        cheaper=finding.cheaper,
+        quality=quality(terms, finding, len(pairs)),
+        exit_code={"team": TEAM_WINS, "solo": SOLO_WINS, "undecided": UNDECIDED}[finding.verdict],
+        pairs=len(pairs),
+        measure="cost_usd" if all(priced) else "mixed" if any(priced) else "tokens",
+        spent_usd=sum(known) if known else None,
+        spent_tokens=round(sum(run.figures.tokens for run in seen.runs)),
+        arms={arm: means_of([pair[side] for pair in pairs]) for side, arm in enumerate(ARMS)} if pairs else {},
+        differences={name: difference_of(values) for name, values in measured.items() if values},
+    )
+
+
+def quality(terms: ComparedTerms, finding: Finding, pairs: int) -> str:
+    """Return what can be said of who does it better, in a sentence."""
+    if terms.check is None:
+        return "nothing can be said of quality: no --check decides whether a run succeeded"
+    if finding.verdict == "undecided":
+        return f"{pairs} pairs do not show that one of them succeeds more often, or is as good and costs less"
+    winner = CALLED[finding.verdict]
+    if finding.ground == "success":
+        return f"{winner} succeeds more often"
+    other = CALLED["solo" if finding.verdict == "team" else "team"]
+    return f"{winner} costs less, and {other} does not succeed more often by {terms.margin:.0%} of the runs"
+
+
+def costs_of(team: ComparedRun, solo: ComparedRun) -> tuple[float, float]:
+    """The costs of both: in USD where the price of both is known, else in tokens."""
+    if _is_priced(team, solo):
+        return team.figures.cost_usd or 0.0, solo.figures.cost_usd or 0.0
+    return team.figures.tokens, solo.figures.tokens
+
+
+def _is_priced(*runs: ComparedRun) -> bool:
+    return all(run.figures.cost_usd is not None or not run.figures.tokens for run in runs)
+
+
+def means_of(runs: Sequence[ComparedRun]) -> ArmFigures:
+    """The means of ``runs``, of which there is one at least."""
+    took = [run.figures for run in runs]
+    costs = [one.cost_usd for one in took if one.cost_usd is not None]
+    checked = any(run.success is not None for run in runs)
+    return ArmFigures(
+        success=fmean(run.success is True for run in runs) if checked else None,
+        figures=Figures(
+            tokens=fmean(one.tokens for one in took),
+            cost_usd=fmean(costs) if len(costs) == len(took) else None,
+            seconds=fmean(one.seconds for one in took),
+            hops=fmean(one.hops for one in took),
+            messages=fmean(one.messages for one in took),
+            coordination=Coordination(
+                messages=fmean(one.coordination.messages for one in took),
+                tokens=fmean(one.coordination.tokens for one in took),
+            ),
+            rework=Rework(
+                retries=fmean(one.rework.retries for one in took),
+                returned=fmean(one.rework.returned for one in took),
+                rejected=fmean(one.rework.rejected for one in took),
+            ),
+        ),
+    )
+
+
+def difference_of(values: Sequence[float]) -> Difference:
+    """The mean of differences in [-1, 1], of which there is one at least, and its interval."""
+    low, high = difference_interval(values, ALPHA / 2)
+    return Difference(mean=round(fmean(values), 6), low=round(low, 6), high=round(high, 6))

@@ -15,7 +15,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn
 
-from interface.cli.command_table import Command, Configure, Run, load
+from interface.cli.command_table import BY_WORD, Command, Configure, Run, load
 from interface.cli.context import Context
 from interface.cli.generated_commands import GENERATED, load_verb, verbs
 from interface.cli.parsing import json_flag
@@ -111,7 +111,7 @@ class Subcommand(NamedTuple):
     word: str
     help: str
     file: str = ""
-    """Its module in interface.cli.commands, where that is not the command's."""
+    """The module in interface.cli.commands, where it is not the module of the command."""
 
 
 def generated(words: str) -> Subcommand:
@@ -120,9 +120,9 @@ def generated(words: str) -> Subcommand:
 
 
 class Subcommands(NamedTuple):
-    """All under one command, whose module in interface.cli.commands is ``file``."""
+    """The commands under the command ``word``."""
 
-    file: str
+    word: str
     verbs: Sequence[Subcommand]
     required: bool = True
     """The command alone means nothing."""
@@ -144,9 +144,11 @@ class Subcommands(NamedTuple):
         return self._load(verb)[1](context)
 
     def _load(self, verb: Subcommand) -> tuple[Configure, Run]:
+        words = f"{self.word} {verb.word}"
         if verb.file == GENERATED:
-            return load_verb(f"{self.file} {verb.word}")
-        return load(import_module(f"interface.cli.commands.{verb.file or self.file}"), verb.word, lambda _parser: None)
+            return load_verb(words)
+        module = import_module(f"interface.cli.commands.{verb.file}") if verb.file else BY_WORD[self.word].module
+        return load(module, words, lambda _parser: None)
 
 
 _USD: Final = re.compile(r"\$?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})", re.ASCII)

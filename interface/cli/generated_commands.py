@@ -1,20 +1,19 @@
 """Commands that are made of interface/verbs.json, which the kernel's operations are written to.
 
-Each sends one request, or one for each thing that is named, and prints the answer by the view of a module of commands.
+Each sends one request, or one for each thing that is named, and prints the answer by a view in the command's
+module.
 """
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from functools import cache, partial
-from importlib import import_module
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from interface.cli.act import act
-from interface.cli.command_table import Configure, Run
+import interface
+from interface.cli.command_table import BY_WORD, Configure, Run
 from interface.cli.context import Context
-from interface.cli.paging import Listing, count_flag, show_list
-from interface.cli.targets import workflow_target
+from interface.cli.requests import Listing, act, count_flag, show_list
 from interface.client import new_key, quoted
 
 if TYPE_CHECKING:
@@ -28,14 +27,16 @@ GENERATED: Final = "generated"
 @cache
 def verbs() -> dict[str, Verb]:
     """Return all of them, by their words."""
-    found: dict[str, Verb] = json.loads((files("interface") / "verbs.json").read_bytes())
+    with open(os.path.join(os.path.dirname(interface.__file__), "verbs.json"), "rb") as file:
+        found: dict[str, Verb] = json.load(file)
     return found
 
 
 def load_verb(words: str) -> tuple[Configure, Run]:
     """Return the functions that declare the arguments of a command and carry it out."""
     verb = verbs()[words]
-    return partial(_configure, verb), partial(_run, verb)
+    module = BY_WORD[words.partition(" ")[0]].module
+    return partial(_configure, verb), partial(_run, verb, getattr(module, verb["view"]))
 
 
 def _configure(verb: Verb, parser: "argparse.ArgumentParser") -> None:
@@ -48,9 +49,7 @@ def _configure(verb: Verb, parser: "argparse.ArgumentParser") -> None:
         count_flag(parser)
 
 
-def _run(verb: Verb, context: Context) -> int:
-    module, _, name = verb["view"].partition(".")
-    view = getattr(import_module(f"interface.cli.commands.{module}"), name)
+def _run(verb: Verb, view: Callable[..., list[str]], context: Context) -> int:
     path: str = verb["path"]
     ids: Sequence[str] = ()
     fields: dict[str, Any] = {}
@@ -61,6 +60,8 @@ def _run(verb: Verb, context: Context) -> int:
             ids = value
             path = path.replace(f"<{field}>", "{}")
         elif field == "space":
+            from interface.cli.targets import workflow_target  # noqa: PLC0415  (takes msgspec)
+
             path = path.replace("<space>", quoted(str(workflow_target(value).space)))
         elif f"<{field}>" in path:
             path = path.replace(f"<{field}>", quoted(value))

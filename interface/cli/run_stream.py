@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from interface.cli.act import left_behind_lines
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.prompts import with_trust
+from interface.cli.requests import left_behind_lines
 from interface.client import SILENCE_SECONDS, Client, ServerEvent, Stream, new_key, quoted
 from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure, Unreachable

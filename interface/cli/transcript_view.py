@@ -49,7 +49,7 @@ def last_steps(client: "Client", instruction: str, count: int, columns: int) -> 
 
     Then the calls of the last reply that have not come back.
     """
-    from interface.cli.paging import ENTRIES, fetch_list  # noqa: PLC0415  (only top looks at the end of a list)
+    from interface.cli.requests import ENTRIES, fetch_list  # noqa: PLC0415  (only top looks at the end of a list)
 
     path = f"/instructions/{instruction}/entries"
     begun = json.loads(client.get(path, {"limit": "1"}))

@@ -127,7 +127,7 @@ def until_ms(text: str | None, now_ms: int) -> int | None:
 _REVOKE = CommandFront(
     "grant revoke",
     "take a grant back, and with it what was handed on from it",
-    "grant.grant_lines",
+    "grant_lines",
     {"id": "GRANT what awk grant list shows (w3)"},
 )
 OPERATIONS = (

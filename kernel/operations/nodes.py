@@ -101,17 +101,17 @@ def machine_of(facts: NodeFacts | None) -> NodeMachine | None:
     return NodeMachine(version=facts.version, cpus=facts.cpus, memory_bytes=facts.memory_bytes, gpus=facts.gpus)
 
 
-_LIST = CommandFront("node list", "list the nodes, how each is, and what keeps it from being up", "node.nodes_lines")
+_LIST = CommandFront("node list", "list the nodes, how each is, and what keeps it from being up", "nodes_lines")
 _DRAIN = CommandFront(
     "node drain",
     "give a node nothing new; what runs there goes on",
-    "node.nodes_lines",
+    "nodes_lines",
     {"name": "NAME the node", "undo": "give it work again"},
 )
 _REMOVE = CommandFront(
     "node rm",
     "forget a node that was added",
-    "node.nodes_lines",
+    "nodes_lines",
     {"name": "NAME the node", "force": "also where attempts run: they are done again elsewhere"},
 )
 OPERATIONS = (

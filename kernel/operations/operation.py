@@ -194,7 +194,7 @@ class CommandFront(msgspec.Struct, frozen=True):
     """``task done``."""
     help: str
     view: str
-    """The function of interface.cli.commands that shows the answer: ``task.ended_lines``."""
+    """The function in the module of the command that shows the answer: ``ended_lines``."""
     arguments: Mapping[str, str] = {}
     """Placeholder and meaning of each, by its field: ``TASK... their ids`` may be given several times."""
     lists: str = ""

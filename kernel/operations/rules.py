@@ -147,11 +147,9 @@ def _known(conn: apsw.Connection, space: str, name: str) -> RuleInfo:
 
 RULES = "/spaces/<space>/rules"
 _LIST = CommandFront(
-    "rule list", "list the rules of a workflow: whose they are, and how often they were done", "rule.rules_lines"
+    "rule list", "list the rules of a workflow: whose they are, and how often they were done", "rules_lines"
 )
-_SHOW = CommandFront(
-    "rule show", "show one rule as it is now", "rule.rule_lines", {"name": "RULE its name", "space": ""}
-)
+_SHOW = CommandFront("rule show", "show one rule as it is now", "rule_lines", {"name": "RULE its name", "space": ""})
 OPERATIONS = (
     operation(list_rules, f"GET {RULES}", team=ToolFront("proposal_list"), cli=_LIST),
     operation(

@@ -290,7 +290,7 @@ def _has_check(specs: tuple[TaskSpec, ...]) -> bool:
 
 TASKS = "/spaces/<space>/tasks"
 _IDS = "TASK... their ids (t3), or their keys"
-_ENDED = "task.ended_lines"
+_ENDED = "ended_lines"
 _CLAIM = CommandFront("task claim", "claim tasks, so that no agent does them", _ENDED, {"id": _IDS})
 _DONE = CommandFront(
     "task done",

@@ -51,7 +51,7 @@ OPERATIONS = (
         list_tokens,
         "GET /tokens",
         scope="admin",
-        cli=CommandFront("token list", "list the tokens that are valid", "token.tokens_lines"),
+        cli=CommandFront("token list", "list the tokens that are valid", "tokens_lines"),
     ),
     operation(create_token, "POST /tokens", status=201, scope="admin", secret=True),
     operation(revoke_token, "DELETE /tokens/<id>", scope="admin"),

@@ -135,11 +135,11 @@ def said_by(body: bytes) -> tuple[str, tuple[str, ...]]:
     return msgspec.json.format(body, indent=0).decode(), ()
 
 
-_LIST = CommandFront("webhook list", "list those of the project file, and how they stand", "webhook.webhooks_lines")
+_LIST = CommandFront("webhook list", "list those of the project file, and how they stand", "webhooks_lines")
 _RETRY = CommandFront(
     "webhook retry",
     "tell one again what it was not told, also after its server answered 410",
-    "webhook.webhooks_lines",
+    "webhooks_lines",
     {"id": "WEBHOOK its id, as list and needs show it"},
 )
 OPERATIONS = (

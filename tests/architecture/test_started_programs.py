@@ -110,22 +110,22 @@ PROGRAMS: Final[dict[str, Control]] = {
     "worker/models/mock.py::Shell._start os.posix_spawn": WORKER,
     "worker/backends/process.py::launched trio.lowlevel.open_process": WORKER,
     # awk, for the person who types it.
-    "interface/user_service.py::UserService._needed subprocess.run": Control(
+    "interface/service.py::UserService._needed subprocess.run": Control(
         "without PYTHON, LD_, DYLD_", HERE, "_ANSWER_SECONDS"
     ),
     "interface/autostart.py::spawn subprocess.Popen": Control("kernel_environment", "the project", KEPT),
     "interface/cli/commands/start.py::run_in_foreground subprocess.Popen": Control(
         "kernel_environment", "the project", "the terminal's"
     ),
-    "interface/cli/commands/node.py::become_node os.execve": Control("without STEERING", HERE, KEPT),
-    "interface/cli/commands/token.py::run_mcp_serve os.execve": Control("four variables", HERE, KEPT),
+    "interface/cli/commands/connections.py::become_node os.execve": Control("without STEERING", HERE, KEPT),
+    "interface/cli/commands/connections.py::run_mcp_serve os.execve": Control("four variables", HERE, KEPT),
     "interface/cli/commands/service.py::_ran subprocess.run": Control(
         USERS, HERE, "SYSTEMCTL_SECONDS", "systemctl and loginctl of the user"
     ),
     "interface/cli/commands/agent_edit.py::edit_by_hand subprocess.run": Control(
         USERS, HERE, "a person's, at a terminal", "EDITOR of the user"
     ),
-    "interface/cli/commands/open.py::_show webbrowser.open": Control(
+    "interface/cli/commands/connections.py::_show webbrowser.open": Control(
         USERS, HERE, "does not wait", "BROWSER of the user"
     ),
     "interface/worker_check.py::_Program.__init__ subprocess.Popen": Control(

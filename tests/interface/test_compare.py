@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from interface.cli.commands.compare_arm import figures_of
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted
 from interface.comparison import order
-from interface.run_figures import figures_of
 from protocol.comparison import ComparedRun, ComparedTerms, Coordination, Figures, Rework
 from tests.interface.conftest import Cli, Ran
 

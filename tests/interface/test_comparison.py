@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interface.comparison import ALPHA, Finding, Judge, Outcome, order, relative_difference
-from interface.confidence import Capital, difference_interval, lower_bound
+from interface import comparison
+from interface.comparison import ALPHA, Capital, Finding, Judge, Outcome
 from tests.interface.compared_arms import SCENARIOS, figures
 
 WON, LOST = Outcome(True, 1.0), Outcome(False, 1.0)
@@ -20,7 +20,7 @@ class Peeking:
         self._differences: list[float] = []
 
     def add(self, team: Outcome, solo: Outcome) -> Finding:
-        self._differences.append(relative_difference(team.cost, solo.cost))
+        self._differences.append(comparison.relative_difference(team.cost, solo.cost))
         if len(self._differences) < 5:
             return Finding()
         mean, spread = fmean(self._differences), stdev(self._differences)
@@ -92,28 +92,34 @@ def test_a_bet_against_a_smaller_mean_gains_more(values: list[float], one: float
 @given(st.lists(st.floats(-1, 1), max_size=30), st.floats(-1, 1))
 def test_an_interval_is_one_and_narrows(differences: list[float], more: float) -> None:
     """Its ends are in order and within [-1, 1]; another value moves neither end outward."""
-    low, high = difference_interval(differences, ALPHA)
+    low, high = comparison.difference_interval(differences, ALPHA)
     assert -1 <= low <= high <= 1
-    further = difference_interval([*differences, more], ALPHA)
+    further = comparison.difference_interval([*differences, more], ALPHA)
     assert further[0] >= low - 1e-9
     assert further[1] <= high + 1e-9
 
 
 def test_an_interval_closes_in_on_the_mean() -> None:
-    assert difference_interval([], ALPHA) == pytest.approx((-1, 1), abs=1e-9)
-    low, high = difference_interval([0.5, 0.3] * 200, ALPHA)
+    assert comparison.difference_interval([], ALPHA) == pytest.approx((-1, 1), abs=1e-9)
+    low, high = comparison.difference_interval([0.5, 0.3] * 200, ALPHA)
     assert 0.2 < low < 0.4 < high < 0.6
-    assert lower_bound([0.0] * 50, ALPHA) == pytest.approx(0, abs=1e-9)
+    assert comparison.lower_bound([0.0] * 50, ALPHA) == pytest.approx(0, abs=1e-9)
 
 
 def test_the_order_within_a_pair_is_by_chance_and_told_by_the_seed() -> None:
-    orders = [order(7, pair) for pair in range(200)]
-    assert orders == [order(7, pair) for pair in range(200)] != [order(8, pair) for pair in range(200)]
+    orders = [comparison.order(7, pair) for pair in range(200)]
+    assert (
+        orders
+        == [comparison.order(7, pair) for pair in range(200)]
+        != [comparison.order(8, pair) for pair in range(200)]
+    )
     assert 70 < orders.count(("team", "solo")) < 130
 
 
 def test_differences_are_parts_of_the_sum() -> None:
-    assert [relative_difference(2, 1), relative_difference(1, 2), relative_difference(0, 0)] == pytest.approx(
-        [1 / 3, -1 / 3, 0]
-    )
-    assert (relative_difference(5, 0), relative_difference(0, 5)) == (1, -1)
+    assert [
+        comparison.relative_difference(2, 1),
+        comparison.relative_difference(1, 2),
+        comparison.relative_difference(0, 0),
+    ] == pytest.approx([1 / 3, -1 / 3, 0])
+    assert (comparison.relative_difference(5, 0), comparison.relative_difference(0, 5)) == (1, -1)

@@ -10,8 +10,7 @@ from typing import Final
 import pytest
 
 from interface.cli.command_table import BY_WORD, HIDDEN
-from interface.cli.commands.completion import SHELLS
-from interface.cli.completion.candidates import KINDS
+from interface.cli.commands.completion import KINDS, SHELLS
 from interface.cli.completion.spec import OF_ARGUMENT, OF_METAVAR, all_specs
 from protocol.names import NAME
 from tests.interface.conftest import Cli

@@ -23,7 +23,7 @@ def answer_with(monkeypatch: pytest.MonkeyPatch, *rows: DoctorRow) -> list[bool]
         asked.append(runs)
         return DoctorReport(rows=rows)
 
-    monkeypatch.setattr("interface.cli.commands.doctor.doctor", look)
+    monkeypatch.setattr("interface.cli.commands.project_setup.doctor", look)
     return asked
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from interface.cli.commands.init import EXAMPLES
-from interface.cli.commands.validate import header
+from interface.cli.commands.project_setup import EXAMPLES, header
 from tests.interface.conftest import Cli
 
 REPOSITORY = Path(__file__).parents[2]

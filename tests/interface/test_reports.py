@@ -14,11 +14,9 @@ import msgspec
 import pytest
 from markdown_it import MarkdownIt
 
-from interface.cli.reports.github import MOST_ANNOTATIONS, OUTPUTS, annotations_of, outputs_of
-from interface.cli.reports.junit import suite_of
+from interface.cli.reports import formats
 from interface.cli.reports.markdown import MOST_CHARACTERS, page_of
 from interface.cli.reports.record import Refusal, Rows, RunRecord, findings_of, path_of, spoken
-from interface.cli.reports.sarif import FINGERPRINT, log_of
 from interface.failure import Place
 from protocol.api.merges import MergeInfo
 from protocol.instruction import Usage
@@ -158,14 +156,19 @@ def test_nothing_that_agents_wrote_is_obeyed_by_a_runner_a_page_or_a_terminal(co
     for number in range(count):
         text = WORD.join(chance.choice(PIECES) for _ in range(chance.randint(2, 7))) + WORD
         made = refused(text) if number % 5 == 0 else record(text)
-        page, suite, log, told = page_of(made), suite_of(made), log_of(made), outputs_of(made, "ghadelimiter_1")
-        commands = annotations_of(made)
+        page, suite, log, told = (
+            page_of(made),
+            formats.suite_of(made),
+            formats.log_of(made),
+            formats.outputs_of(made, "ghadelimiter_1"),
+        )
+        commands = formats.annotations_of(made)
         for name, report_ in (("md", page), ("junit", suite), ("sarif", log), ("outputs", told)):
             assert (commanded(report_), obeyed(report_)) == ([], []), (name, text)
         assert [word for word in free_words(page) if WORD in word] == []
         check_junit(suite)
         assert len(json.loads(log)["runs"]) == 1
-        assert tuple(outputs(told)) == OUTPUTS
+        assert tuple(outputs(told)) == formats.OUTPUTS
         assert commands
         for command in commands:
             match = re.fullmatch(r"::(error|warning|notice) ([^\n\r]*?)::([^\n\r]*)", command)
@@ -191,8 +194,8 @@ def test_a_report_is_bounded_however_much_was_said_and_done() -> None:
     assert "## What was found (1,000)\n" in page
     assert "- and 970 more\n" in page
     assert page.endswith("More than fits here: `awk show r12`, `awk channel @review:main --run r12`.\n")
-    commands = annotations_of(many)
-    assert len(commands) == MOST_ANNOTATIONS
+    commands = formats.annotations_of(many)
+    assert len(commands) == formats.MOST_ANNOTATIONS
     assert commands[-1].endswith("more are in the summary")
     assert [word for word in free_words(page) if "x`" in word] == []
 
@@ -276,8 +279,8 @@ def test_the_same_finding_has_the_same_fingerprint_in_every_run() -> None:
 
     def prints(*texts: str, **more: Any) -> list[str]:
         said = tuple(message(number, text, "rev") for number, text in enumerate(texts, 1))
-        log = json.loads(log_of(record(said=said, tasks=(), ballots=(), **more)))
-        return [result["partialFingerprints"][FINGERPRINT] for result in log["runs"][0]["results"]]
+        log = json.loads(formats.log_of(record(said=said, tasks=(), ballots=(), **more)))
+        return [result["partialFingerprints"][formats.FINGERPRINT] for result in log["runs"][0]["results"]]
 
     (first,) = prints("src/a.py:3: error: off by 1 in loop")
     assert prints("src/a.py:40: error: Off by 2  in loop", exit_code=0, name="other:main", version="9") == [first]
@@ -295,16 +298,16 @@ def test_a_report_says_how_the_run_ended() -> None:
     green = RunRecord(
         name="review:main", exit_code=0, at=AT, version="1", report=good, instructions=(instruction("i7"),)
     )
-    suite = check_junit(suite_of(green))
+    suite = check_junit(formats.suite_of(green))
     assert (suite.attrib["tests"], suite.attrib["failures"], suite.attrib["errors"]) == ("2", "0", "0")
-    assert outputs(outputs_of(green, "d")) == {
+    assert outputs(formats.outputs_of(green, "d")) == {
         "run": "r12",
         "status": "done",
         "verdict": "",
         "cost_usd": "0.0000001",
         "tokens": "12",
     }
-    suite = check_junit(suite_of(record("no")))
+    suite = check_junit(formats.suite_of(record("no")))
     assert [case.attrib["name"] for case in suite.iter("testcase") if len(case)] == [
         "run",
         "i8",
@@ -312,21 +315,21 @@ def test_a_report_says_how_the_run_ended() -> None:
         "verdict",
         "merge into no",
     ]
-    assert outputs(outputs_of(record("no"), "d")) == {
+    assert outputs(formats.outputs_of(record("no"), "d")) == {
         "run": "r12",
         "status": "rejected",
         "verdict": "no",
         "cost_usd": "0.0123",
         "tokens": "1230",
     }
-    suite = check_junit(suite_of(refused("no key")))
-    assert (suite.attrib["errors"], outputs(outputs_of(refused("x"), "d"))["status"]) == ("1", "error")
-    assert annotations_of(green) == []
+    suite = check_junit(formats.suite_of(refused("no key")))
+    assert (suite.attrib["errors"], outputs(formats.outputs_of(refused("x"), "d"))["status"]) == ("1", "error")
+    assert formats.annotations_of(green) == []
 
 
 def test_mistakes_in_files_are_annotations_at_their_lines() -> None:
     made = msgspec.structs.replace(refused("a:b,c"), prefix="services/api/")
-    assert annotations_of(made) == [
+    assert formats.annotations_of(made) == [
         "::error file=services/api/.agents/a%3Ab%2Cc.yaml,line=3,col=2,title=a%3Ab%2Cc was not run::a:b,c (a:b,c)"
     ]
 
@@ -342,7 +345,7 @@ def test_of_an_archive_only_what_reports_show_is_kept() -> None:
 
 def test_a_real_reader_reads_the_suite() -> None:
     junitparser = pytest.importorskip("junitparser", reason="junitparser is not installed")
-    xml = junitparser.JUnitXml.fromstring(suite_of(record("no")).encode())
+    xml = junitparser.JUnitXml.fromstring(formats.suite_of(record("no")).encode())
     (suite,) = xml
     assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (6, 4, 1, 0)
     assert [type(case.result[0]).__name__ for case in suite if case.result] == [
@@ -409,7 +412,8 @@ SARIF_SHAPE: Final = {
 
 def test_the_log_is_sarif() -> None:
     logs = [
-        json.loads(log_of(made)) for made in (record("src/a.py:3: x"), refused("no"), record("\nsrc/a.py:0: \x1b[1m"))
+        json.loads(formats.log_of(made))
+        for made in (record("src/a.py:3: x"), refused("no"), record("\nsrc/a.py:0: \x1b[1m"))
     ]
     for log in logs:
         jsonschema.validate(log, SARIF_SHAPE)
@@ -424,7 +428,7 @@ def test_the_suite_is_valid_by_the_schemas_of_ant_and_of_jenkins() -> None:
     for name in ("JUnit.xsd", "junit-10.xsd"):
         schema = xmlschema.XMLSchema(_schemas() / name)
         for made in (record("no ]]> \x1b \ud800"), refused("no"), record("")):
-            schema.validate(suite_of(made))
+            schema.validate(formats.suite_of(made))
 
 
 def _schemas() -> Path:

@@ -21,8 +21,17 @@ from interface.clock import Clock
 from interface.discovery import Project as Found
 from interface.discovery import lives, recorded_endpoint
 from interface.failure import Failure
-from interface.service import RESTARTS, WINDOW_SECONDS, Service, plist_text, unit_path, unit_text
-from interface.user_service import Observation, UserService, to_start
+from interface.service import (
+    RESTARTS,
+    WINDOW_SECONDS,
+    Observation,
+    Service,
+    UserService,
+    plist_text,
+    to_start,
+    unit_path,
+    unit_text,
+)
 from protocol.discovery import project_slug
 from tests.e2e.processes import wait_until
 from tests.interface.conftest import Cli

@@ -111,7 +111,7 @@ def test_a_check_says_up_to_when_a_copy_goes_and_what_is_wrong(
         calls.append(folder)
         return msgspec.convert(REPORT | changes, StandbyReport)
 
-    monkeypatch.setattr("interface.cli.commands.standby.check_standby", check)
+    monkeypatch.setattr("interface.cli.commands.state.check_standby", check)
     ran = cli("standby", "check", "far")
     assert ran.code == code
     assert all(one in ran.out for one in says), ran.out

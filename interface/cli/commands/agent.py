@@ -7,32 +7,34 @@ printed. Where a kernel runs, what it says of its agents counts; else their file
 import argparse
 import json
 import os
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from interface import offline
-from interface.agent_dir import AgentDir, agent_name, find_agent
+from interface.agent_dir import AgentDir, agent_name, find_agent, open_agents, open_context
+from interface.claude_file import translate
 from interface.cli.command_parser import Subcommand, Subcommands, name_argument
-from interface.cli.commands.ls import agents_lines
+from interface.cli.commands.project_setup import header, write_schemas
+from interface.cli.commands.queue import agents_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line
-from interface.client import Client, quoted
+from interface.client import Client, new_key, quoted
 from interface.discovery import URL
 from interface.failure import Failure, Unreachable
 from protocol.agent import Restart
 from protocol.agent_files import AgentDeleted, AgentWritten
-from protocol.agent_layout import HOME, agent_file, default_dir
+from protocol.agent_layout import AGENT_SUFFIX, HOME, PARTS, agent_file, default_dir
 from protocol.tool_documents import ProjectWritten
-from protocol.yaml_writer import block
+from protocol.yaml_writer import Value, block, document
 
-VERBS: Final = Subcommands(
+AGENT_VERBS: Final = Subcommands(
     "agent",
     (
         Subcommand("list", "list the agents of the project"),
         Subcommand("info", "show what an agent is"),
-        Subcommand("create", "write the file of a new agent", file="agent_create"),
+        Subcommand("create", "write the file of a new agent"),
         Subcommand("edit", "change the file of an agent, in an editor or by KEY=VALUE", file="agent_edit"),
         Subcommand("delete", "move an agent and its context to the trash", file="agent_edit"),
         Subcommand("memory", "show or change what an agent knows", file="agent_context"),
@@ -50,7 +52,7 @@ _SANDBOX: Final = {
 }
 
 
-def run_list(context: Context) -> int:
+def run_agent_list(context: Context) -> int:
     try:
         client = context.kernel() if context.environ.get(URL) else context.find_kernel()
         agents = client.get("/agents")
@@ -62,11 +64,11 @@ def run_list(context: Context) -> int:
     return context.answer(agents, agents_lines)
 
 
-def configure_info(parser: argparse.ArgumentParser) -> None:
+def configure_agent_info(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
 
 
-def run_info(context: Context) -> int:
+def run_agent_info(context: Context) -> int:
     name: str = context.args.name
     try:
         client = context.kernel() if context.environ.get(URL) else context.find_kernel()
@@ -183,3 +185,172 @@ def agent_file_lines(told: AgentWritten | AgentDeleted | ProjectWritten, _screen
         return [one_line(told.file)]
     back = f"; get it back: {told.restore}" if told.restore else ""
     return [one_line(f"deleted {told.agent}{back}")]
+
+
+_MARKDOWN = ".md"
+
+
+class _Source(NamedTuple):
+    """The keys that flags add to, remarks about them, and the ephemeral agent they are of."""
+
+    keys: dict[str, Value]
+    remarks: tuple[str, ...] = ()
+    ephemeral: str | None = None
+
+
+def configure_agent_create(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="its name")
+    parser.add_argument("-m", "--model", metavar="MODEL", help="provider/name, or an alias")
+    parser.add_argument("-b", "--backend", metavar="BACKEND", help="what runs it (default: sdk)")
+    prompt = parser.add_mutually_exclusive_group()
+    prompt.add_argument("-s", "--system", metavar="TEXT", help="its system prompt")
+    prompt.add_argument("--system-file", metavar="FILE", help="a file of the project that has its system prompt")
+    parser.add_argument("--role", metavar="R", help="what it is, in a few words")
+    parser.add_argument("--expertise", metavar="A,B", help="what it knows about")
+    parser.add_argument(
+        "--from", dest="source", metavar="AGENT|FILE.md", help="an agent made by new, or a file of .claude/agents"
+    )
+
+
+def run_agent_create(context: Context) -> int:
+    root, name = context.project.root, agent_name(context.args.name)
+    path = agent_file(name)
+    exists = Failure("already_exists", f"Agent {name!r} already exists ({path})", f"Use: awk agent edit {name}")
+    if os.path.lexists(os.path.join(root, path)):
+        raise exists
+    client = running_kernel(context)
+    source = _source(context, client, name)
+    if client is not None and source.ephemeral != name:
+        check_name_is_free(client, name)
+    keys = completed(name, merged(source.keys, keys_of_flags(context)))
+    if "model" not in keys and keys.get("backend") not in (_MOCK, _HUMAN):
+        raise Failure("usage", "the model is missing", "name one: -m provider/name")
+    text = header(path) + agent_text(keys)
+    faults = offline.check_text(root, name, text, new=True)
+    if faults:
+        raise Failure("bad_definition", f"{faults[0].message}; nothing was written", faults[0].hint, places=faults)
+    try:
+        with open_agents(root, make=True) as folder:
+            folder.write(f"{name}{AGENT_SUFFIX}", text, new=True)
+    except FileExistsError as error:
+        raise exists from error
+    except OSError as error:
+        raise Failure("failed", f"{path} cannot be written: {error.strerror or error}") from error
+    place = find_agent(root, name)
+    write_schemas(root)
+    remarks = (*source.remarks, *make_context(place))
+    if source.ephemeral is not None and client is not None:
+        remarks += replace_ephemeral(client, source.ephemeral, place.name)
+    for remark in remarks:
+        context.out.note(f"note: {one_line(remark)}")
+    document = AgentWritten(agent=name, file=place.file, changed=True, remarks=remarks)
+    return context.answer(document, agent_file_lines)
+
+
+def _source(context: Context, client: Client | None, name: str) -> _Source:
+    asked: str | None = context.args.source
+    if asked is None:
+        return _Source({})
+    if asked.endswith(_MARKDOWN) or os.sep in asked:
+        keys, lost = translate(os.path.join(context.cwd, asked), name)
+        return _Source(keys, tuple(f"not taken over: {what}" for what in lost))
+    if client is None:
+        raise Failure("no_kernel", f"no kernel runs that could know the agent {asked}", "a file's name ends in .md")
+    info: dict[str, Any] = json.loads(client.get(f"/agents/{quoted(asked)}"))
+    if not info["ephemeral"]:
+        raise Failure("usage", f"{asked} has a file already: {info['file']}", f"copy it to {agent_file(name)}")
+    return _Source(keys_of_definition(info["definition"]), ephemeral=asked)
+
+
+def check_name_is_free(client: Client, name: str) -> None:
+    """Raise Failure (already_exists) where an agent without a file has the name."""
+    rows: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
+    if any(row["name"] == name and row["ephemeral"] for row in rows):
+        text = f"there is an agent {name} already, which lives until the kernel stops"
+        raise Failure("already_exists", text, f"make it a file: agent create {name} --from {name}")
+
+
+def keys_of_flags(context: Context) -> dict[str, Value]:
+    args = context.args
+    keys: dict[str, Value] = {key: getattr(args, key) for key in ("model", "backend") if getattr(args, key)}
+    if args.system is not None:
+        keys["prompt"] = {"system": args.system}
+    elif args.system_file is not None:
+        # A path as the user gave it, as seen from the project's root. Raises Failure (usage).
+        root = context.project.root
+        path = os.path.relpath(os.path.realpath(os.path.join(context.cwd or root, args.system_file)), root)
+        if path.startswith(os.pardir):
+            raise Failure(
+                "usage", f"{args.system_file} is outside the project at {root}", "keep the file in the project"
+            )
+        keys["prompt"] = {"system_file": path}
+    soul: Mapping[str, Value] = {
+        "role": args.role,
+        "expertise": [word.strip() for word in (args.expertise or "").split(",") if word.strip()],
+    }
+    said = {key: value for key, value in soul.items() if value}
+    return {**keys, "soul": said} if said else keys
+
+
+def make_context(place: AgentDir) -> tuple[str, ...]:
+    """Make the context directory and what belongs in it; what is there already is the agent's from now on."""
+    there = os.path.isdir(os.path.join(place.root, place.directory))
+    try:
+        with open_context(place, make=True) as folder:
+            for name in PARTS:
+                folder.folder(name, make=True).close()
+    except (OSError, Failure) as error:
+        return (f"{place.directory}: {error}",)
+    return (f"{place.name} takes over what is in {place.directory}",) if there else ()
+
+
+def replace_ephemeral(client: Client, ephemeral: str, name: str) -> tuple[str, ...]:
+    """Let the ephemeral agent be that of the file that was made from it, unless it has work; then it is kept."""
+    try:
+        if ephemeral == name:
+            client.delete(f"/agents/{quoted(ephemeral)}")
+        else:
+            client.post(f"/agents/{quoted(ephemeral)}/rename", {"to": name}, key=new_key())
+    except (Failure, Unreachable) as error:
+        why = f"{ephemeral} is kept, beside {name}: {error}"
+        return (why, f"once it is done: agent delete {ephemeral}")
+    if ephemeral == name:
+        return (f"{name} keeps its queue, and what was said to it",)
+    return (f"{ephemeral} is {name} now, with what was said to it",)
+
+
+_ORDER: Final = ("model", "backend", "provider", "prompt", "soul")
+_MOCK: Final = "mock"
+_HUMAN: Final = "human"
+
+
+def agent_text(keys: Mapping[str, Value]) -> str:
+    """The keys as a file has them, those that people look for first."""
+    ordered = {key: keys[key] for key in (*_ORDER, *keys) if key in keys}
+    return document(ordered)
+
+
+def completed(name: str, keys: Mapping[str, Value]) -> dict[str, Value]:
+    """``keys`` with what the loader asks for and nobody gave: a prompt, or the script of a mock."""
+    model = str(keys.get("model", ""))
+    plays = keys.get("backend") == _MOCK or model.startswith(f"{_MOCK}/")
+    if plays and "mock" not in keys:
+        return {**keys, "mock": [{"text": f"I am {name}. Write what I do into .agents/{name}.yaml, under mock."}]}
+    if not plays and "prompt" not in keys and keys.get("backend") != _HUMAN:
+        soul = keys.get("soul")
+        role = soul.get("role") if isinstance(soul, Mapping) else None
+        what = f", {role}" if isinstance(role, str) and role else ""
+        return {**keys, "prompt": {"system": f"You are {name}{what}."}}
+    return dict(keys)
+
+
+def merged(keys: Mapping[str, Value], said: Mapping[str, Value]) -> dict[str, Value]:
+    """``keys`` with what was ``said`` in their place; a soul is added to, trait by trait."""
+    old, new = keys.get("soul"), said.get("soul")
+    soul = {**old, **new} if isinstance(old, Mapping) and isinstance(new, Mapping) else None
+    return {**keys, **said, **({"soul": soul} if soul else {})}
+
+
+def keys_of_definition(definition: Mapping[str, Any]) -> dict[str, Value]:
+    """The keys of a file that says what ``definition`` (as the kernel tells it) is."""
+    return {key: value for key, value in definition.items() if key not in {"name", "entry"} and value is not None}

@@ -1,21 +1,38 @@
 """``awk agent memory``, ``notes``, ``todo`` and ``soul``: what an agent knows, noted, has to do and is."""
 
 import argparse
+import json
+import os
 from typing import Any, Final
 
 import msgspec
 
-from interface.cli.command_parser import AgentArguments, name_argument, text_of
+from interface.cli.command_parser import AgentArguments, Subcommand, Subcommands, name_argument, text_of
 from interface.cli.commands.agent import answer_document
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.paging import Listing, fetch_list
+from interface.cli.requests import Listing, fetch_list
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure
+from interface.offline import memory_eval, memory_growth
 from protocol.agent_files import MemoryPurged, MemoryReport, NotesReport, TodoReport
 from protocol.agent_memory import CLASSES, TIERS, VISIBILITIES
 from protocol.api.history import Reindexed
 from protocol.api.souls import SoulReport, TrayReport
+from protocol.memory_eval import (
+    DEPTHS,
+    LEAST_QUESTIONS,
+    VECTORS_DEPTH,
+    EvalFigures,
+    EvalFile,
+    EvalReport,
+    GrowthReport,
+    Outcome,
+    VectorFigures,
+    VectorTrial,
+    VectorTrialRequest,
+    judged,
+)
 from protocol.yaml_writer import block
 
 MOST_FOUND: Final = 100
@@ -23,7 +40,7 @@ MOST_FOUND: Final = 100
 ENTRIES: Final = Listing("entries", "after")
 
 
-def configure_memory(parser: argparse.ArgumentParser) -> None:
+def configure_agent_memory(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
     more = "; set takes --tier and --visibility"
     doings = AgentArguments(parser, "[get K | set K V | rm K | search Q | purge --source ID|CLASS | tray]", more)
@@ -40,13 +57,13 @@ def configure_memory(parser: argparse.ArgumentParser) -> None:
     search.add_argument("-n", type=int, default=10, metavar="N", help="at most so many (default: 10; 0: all)")
     source = f"what it is from: the id of a message (m12), or {', '.join(CLASSES)}"
     doings.add("purge").add_argument("--source", required=True, metavar="ID|CLASS", help=source)
-    configure_tray(doings.add("tray"))
+    configure_agent_tray(doings.add("tray"))
 
 
-def run_memory(context: Context) -> int:
+def run_agent_memory(context: Context) -> int:
     name, doing = context.args.name, context.args.doing
     if doing == "tray":
-        return run_tray(context)
+        return run_agent_tray(context)
     if doing == "purge":  # the log holds it, too: that is a kernel's
         path = f"/agents/{quoted(name)}/memory/purge"
         body = context.kernel().post(path, {"source": context.args.source}, key=new_key(), wait_seconds=None)
@@ -91,14 +108,14 @@ def memory_lines(told: MemoryReport, screen: Screen, alone: bool = False) -> lis
     return table(["KEY", "TIER", "SEEN BY", "FROM", "VALUE"], rows, screen) if rows else ["nothing"]
 
 
-def configure_notes(parser: argparse.ArgumentParser) -> None:
+def configure_agent_notes(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
     doings = AgentArguments(parser, "[add TEXT | show N]")
     doings.add("add").add_argument("text", metavar="TEXT", help="- reads it from standard input")
     doings.add("show").add_argument("number", metavar="N", type=int)
 
 
-def run_notes(context: Context) -> int:
+def run_agent_notes(context: Context) -> int:
     name, doing = context.args.name, context.args.doing
     path = f"/agents/{quoted(name)}/notes"
     text = text_of(context, context.args.text) if doing == "add" else ""
@@ -124,7 +141,7 @@ def notes_lines(told: NotesReport, screen: Screen, doing: str | None = None) -> 
     return table(["N", "DATE", "TITLE", "FILE"], rows, screen, right=frozenset({"N"}))
 
 
-def configure_todo(parser: argparse.ArgumentParser) -> None:
+def configure_agent_todo(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
     doings = AgentArguments(parser, "[add TEXT | done N | rm N]")
     doings.add("add").add_argument("text", metavar="TEXT", help="- reads it from standard input")
@@ -132,7 +149,7 @@ def configure_todo(parser: argparse.ArgumentParser) -> None:
     doings.add("rm").add_argument("number", metavar="N", type=int)
 
 
-def run_todo(context: Context) -> int:
+def run_agent_todo(context: Context) -> int:
     args = context.args
     text = text_of(context, args.text) if args.doing == "add" else ""
     client = context.started_kernel()
@@ -157,11 +174,11 @@ def todo_lines(told: TodoReport, screen: Screen) -> list[str]:
     return lines or ["nothing to do"]
 
 
-def configure_reindex(parser: argparse.ArgumentParser) -> None:
+def configure_agent_reindex(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="alice or alice@review[:tag] (default: all)")
 
 
-def run_reindex(context: Context) -> int:
+def run_agent_reindex(context: Context) -> int:
     name: str | None = context.args.name
     path = "/reindex" if name is None else f"/agents/{quoted(name)}/reindex"
     return context.answer(context.kernel().post(path, {}, key=new_key(), wait_seconds=None), reindexed_lines)
@@ -172,12 +189,12 @@ def reindexed_lines(done: Reindexed, _screen: Screen) -> list[str]:
     return [f"{done.turns:,} turns {whose} are in the index"]
 
 
-def configure_tray(parser: argparse.ArgumentParser) -> None:
+def configure_agent_tray(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("verdict", metavar="approve|reject", nargs="?", choices=("approve", "reject"), help="decide")
     parser.add_argument("item", metavar="PROPOSED", nargs="?", help="as awk needs shows it: t1")
 
 
-def run_tray(context: Context) -> int:
+def run_agent_tray(context: Context) -> int:
     args = context.args
     path, kernel = f"/agents/{quoted(args.name)}/tray", context.kernel()
     if args.verdict is not None and args.item is None:
@@ -197,7 +214,7 @@ def tray_lines(found: TrayReport, screen: Screen) -> list[str]:
     return table(["ID", "KIND", "KEY", "PROPOSED", "TRUST", "FROM"], rows, screen) if rows else ["nothing is proposed"]
 
 
-def configure_soul(parser: argparse.ArgumentParser) -> None:
+def configure_agent_soul(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
     doings = AgentArguments(parser, "[show | history | approve ID | reject ID | rollback N]")
     doings.add("show")
@@ -211,7 +228,7 @@ def configure_soul(parser: argparse.ArgumentParser) -> None:
     back.add_argument("--reason", metavar="TEXT", default="", help="it is kept with the new version")
 
 
-def run_soul(context: Context) -> int:
+def run_agent_soul(context: Context) -> int:
     args = context.args
     path = f"/agents/{quoted(args.name)}/soul"
     kernel = context.kernel()
@@ -246,3 +263,110 @@ def history_lines(found: SoulReport, screen: Screen) -> list[str]:
         lines.append(screen.style(one_line(f"version {one.version}  {one.at}  by {by}: {one.reason}"), "bold"))
         lines += [f"  {escape(line)}" for line in one.diff.rstrip("\n").split("\n")[2:]]
     return lines or ["nothing was ever changed in it"]
+
+
+MEMORY_VERBS: Final = Subcommands(
+    "memory",
+    (
+        Subcommand("eval", "measure whether what is found for questions is what answers them"),
+        Subcommand("growth", "measure how much junk a memory takes up over generated runs, with and without the guard"),
+    ),
+)
+DEFAULT_FILE: Final = "memory-eval.json"
+
+
+def configure_memory_eval(parser: argparse.ArgumentParser) -> None:
+    about = f"questions with the turns that answer them, as JSON (default: {DEFAULT_FILE} of the project)"
+    parser.add_argument("file", metavar="FILE", nargs="?", help=about)
+
+
+def run_memory_eval(context: Context) -> int:
+    given: str | None = context.args.file
+    path = os.path.join(context.project.root, DEFAULT_FILE) if given is None else os.path.join(context.cwd, given)
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except OSError as error:
+        raise Failure("not_found", f"{one_line(path)}: {error.strerror}", "its format: docs/finding.md") from error
+    try:
+        asked = msgspec.json.decode(text, type=EvalFile)
+    except msgspec.DecodeError as error:
+        raise Failure("usage", f"{one_line(path)}: {error}", "its format: docs/finding.md") from error
+    if asked.agent is None:
+        return context.answer(memory_eval(text), eval_lines)
+    return context.answer(_of_agent(context, asked.agent, asked), eval_lines)
+
+
+def configure_memory_growth(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", metavar="RUNS", nargs="?", type=int, default=1000, help="from 10 to 10,000 (1,000)")
+    parser.add_argument("--seed", metavar="N", type=int, default=1, help="the same runs each time for the same N (1)")
+
+
+def run_memory_growth(context: Context) -> int:
+    return context.answer(memory_growth(context.args.runs, context.args.seed), growth_lines)
+
+
+def growth_lines(report: GrowthReport, screen: Screen) -> list[str]:
+    titles = ["ROUTE", "RUNS", "ITEMS", "ENTRIES", "CHARACTERS", "WORTH", "KEPT", "JUNK IN IT"]
+    rows = [
+        [
+            *(one.route, str(one.runs), str(one.items), str(one.entries), str(one.characters)),
+            *(f"{one.worth:.3f}", f"{one.kept:.3f}"),
+            ", ".join(f"{count} {kind}" for kind, count in one.kinds.items() if kind != "fact") or "none",
+        ]
+        for one in report.rows
+    ]
+    return [*table(titles, rows, screen, right=frozenset(titles[1:-1])), f"junk among all items: {report.junk:.3f}"]
+
+
+def _of_agent(context: Context, agent: str, asked: EvalFile) -> EvalReport:
+    """The report of what the agent finds in its history, asked of the running kernel; with vectors, too, if it has any.
+
+    What these are worth is told to the kernel: its searches use them from then on, or do not.
+    """
+    client = context.kernel()
+    report = judged(_outcomes(client, agent, asked, vectors=False))
+    try:
+        with_vectors = judged(_outcomes(client, agent, asked, vectors=True)).all
+    except Failure as failure:
+        if failure.code == "not_found":  # the project file names no endpoint
+            return report
+        raise
+    depth = str(VECTORS_DEPTH)
+    trial = VectorTrialRequest(
+        questions=report.all.questions, words=report.all.recall[depth], vectors=with_vectors.recall[depth]
+    )
+    body = client.post(f"/agents/{quoted(agent)}/thread/trial", msgspec.structs.asdict(trial), key=new_key())
+    kept = msgspec.json.decode(body, type=VectorTrial)
+    figures = VectorFigures(model=kept.model, all=with_vectors, on=kept.on)
+    return msgspec.structs.replace(report, vectors=figures)
+
+
+def _outcomes(client: Client, agent: str, asked: EvalFile, *, vectors: bool) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for question in asked.questions:
+        query = {"query": question.question, "limit": str(max(DEPTHS)), "vectors": str(int(vectors))}
+        found = json.loads(client.get(f"/agents/{quoted(agent)}/thread/search", query))["found"]
+        units = [[hit.get(part) for part in ("turn", "before", "after")] for hit in found]
+        ids = tuple(tuple(str(turn["id"]) for turn in unit if turn) for unit in units)
+        outcomes.append(Outcome(question=question, units=ids))
+    return outcomes
+
+
+def eval_lines(report: EvalReport, screen: Screen) -> list[str]:
+    def row(name: str, figures: EvalFigures) -> list[str]:
+        shares = (f"{share[str(depth)]:.3f}" for share in (figures.recall, figures.turns_alone) for depth in DEPTHS)
+        return [name, str(figures.questions), *shares]
+
+    titles = ["KIND", "QUESTIONS", *(f"R@{depth}" for depth in DEPTHS), *(f"ALONE@{depth}" for depth in DEPTHS)]
+    rows = [*(row(one_line(kind), figures) for kind, figures in report.kinds.items()), row("all", report.all)]
+    vectors = report.vectors
+    rows += [] if vectors is None else [row("all, with vectors", vectors.all)]
+    lines = table(titles, rows, screen, right=frozenset(titles[1:]))
+    if report.abstained is not None:
+        lines.append(f"abstained where nothing answers: {report.abstained:.3f}")
+    if vectors is not None:
+        least = f"; at least {LEAST_QUESTIONS} questions are needed" if report.all.questions < LEAST_QUESTIONS else ""
+        use = "searches use them from now on" if vectors.on else f"no gain, and searches do not use them{least}"
+        lines.append(f"vectors of {one_line(vectors.model)}: {use}")
+    return lines

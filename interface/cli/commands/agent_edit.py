@@ -122,7 +122,7 @@ _KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)*
 _MARK: Final = "\ufeff"
 
 
-def configure_edit(parser: argparse.ArgumentParser) -> None:
+def configure_agent_edit(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
     parser.add_argument(
         "changes",
@@ -132,7 +132,7 @@ def configure_edit(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_edit(context: Context) -> int:
+def run_agent_edit(context: Context) -> int:
     changes = [parse_change(word) for word in context.args.changes]
     place = agent_file_location(context, context.args.name)
     if os.path.basename(place.file) != f"{place.name}{AGENT_SUFFIX}":
@@ -258,12 +258,12 @@ def _put(folder: SafeDir, place: AgentDir, before: str, after: str) -> bool:
     return True
 
 
-def configure_delete(parser: argparse.ArgumentParser) -> None:
+def configure_agent_delete(parser: argparse.ArgumentParser) -> None:
     name_argument(parser)
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
-def run_delete(context: Context) -> int:
+def run_agent_delete(context: Context) -> int:
     name = agent_name(context.args.name)
     client = running_kernel(context)
     if client is not None and is_ephemeral(client, name):

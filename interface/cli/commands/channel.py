@@ -1,30 +1,144 @@
-"""``awk channel``, ``peek`` and ``clear``: the messages of a space are shown, or removed with no byte of them kept."""
+"""``awk channel``, ``peek``, ``clear``, ``export`` and ``import``: what was said in a space, and archives of it."""
 
 import argparse
 import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any, Final
 
-from interface.cli import channel_view
-from interface.cli.act import act
+import msgspec
+
 from interface.cli.context import Context
-from interface.cli.output import Screen, one_line
-from interface.cli.parsing import json_flag
+from interface.cli.exits import Exit
+from interface.cli.output import Screen, escape, one_line
+from interface.cli.parsing import archive_flag, json_flag, jsonl_flag
 from interface.cli.prompts import can_ask
-from interface.cli.targets import RUN, target, workflow_target
+from interface.cli.requests import MESSAGES, Listing, act, count_flag, fetch_list, tell_rest
+from interface.cli.targets import RUN, concerns, target, workflow_target
 from interface.client import quoted
-from interface.failure import Failure
+from interface.event_follow import CONNECTED, Follower
+from interface.failure import Failure, Unreachable
+from osfiles.atomic_write import replacing
+from protocol import message as protocol_message
 from protocol.api.agents import Cleared
+from protocol.api.messages import Channel
+from protocol.message import FACT_KINDS, SYSTEM
 from protocol.target import Target
+
+DEFAULT_COUNT: Final = 50
+SINCE: Final = Listing("messages", "since")
+
+Message = dict[str, Any]
+"""One protocol.message.Message, as JSON."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """[-n N] [-f]."""
+    count_flag(parser, DEFAULT_COUNT, "the last N")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on as messages come")
+    archive_flag(parser)
+    json_flag(parser)
+    jsonl_flag(parser)
+
+
+def show(context: Context, space: str, only: str | None = None, run: str | None = None) -> int:
+    """Print the last messages of ``space``; of ``only`` those from and to that agent, of ``run`` those said in it."""
+    if context.args.follow and context.args.json:
+        raise Failure("usage", "-f does not end, so it is no one document", "use --jsonl")
+    if context.args.follow and (run is not None or context.args.archive is not None):
+        raise Failure("usage", "what is over cannot be followed", "leave out -f, or --run and --archive")
+    query = {name: value for name, value in (("agent", only), ("run", run)) if value is not None}
+    if context.args.follow:
+        return _follow(context, space, only, query)
+    document = fetch_list(context.kernel(), _path(space), MESSAGES, context.args.n, query)
+    if context.args.jsonl:
+        for message in document["messages"]:
+            context.out.document(_dump(message))
+    else:
+        context.answer(_dump(document).encode(), messages_lines)
+    tell_rest(context, document, MESSAGES)
+    return Exit.OK
+
+
+def _path(space: str) -> str:
+    return f"/spaces/{quoted(space)}/channel"
+
+
+def _follow(context: Context, space: str, only: str | None, query: Mapping[str, str]) -> int:
+    """History and stream meet without a gap: the stream is open before history is read, and seq tells doubles."""
+    context.kernel().get(_path(space), {"limit": "1"})  # a space that does not exist is an error now, not silence
+    follower = Follower(
+        connect=context.find_kernel,
+        query={"space": space, "type": "message"},
+        clock=context.clock,
+        say=context.out.note,
+    )
+    shown: int | None = None
+    for event in follower:
+        messages: list[Message] = []
+        if event == CONNECTED:
+            # The last messages; after a reconnect, all since the last one shown.
+            assert follower.client is not None
+            listing, count, since = (
+                (MESSAGES, context.args.n, {}) if shown is None else (SINCE, 0, {"since": str(shown)})
+            )
+            try:
+                messages = list(
+                    fetch_list(follower.client, _path(space), listing, count, {**query, **since})["messages"]
+                )
+            except Unreachable:
+                messages = []  # the stream breaks too, and the next connect asks again
+        elif event.type == "message":
+            messages = [json.loads(event.data)["data"]]
+        for message in messages:
+            if shown is None or message["seq"] > shown:
+                shown = message["seq"]
+                if only is None or concerns(message, only):
+                    if context.args.jsonl:
+                        context.out.document(_dump(message))
+                    else:
+                        context.out.lines(decoded_lines(message, context.out.screen))
+    return Exit.OK
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def messages_lines(channel: Channel, screen: Screen) -> list[str]:
+    """The messages of a channel."""
+    said = [line for message in channel.messages for line in message_lines(message, screen)]
+    return said or [f"nothing was said in {one_line(channel.space)}"]
+
+
+def message_lines(message: protocol_message.Message, screen: Screen) -> list[str]:
+    """One message, its further lines indented; none for facts that people do not read."""
+    if message.kind in FACT_KINDS:
+        return []
+    silent = [name for name in message.to if f"@{name}" not in message.text.lower()]
+    to = f" -> {', '.join(silent)}" if silent else ""  # those that the text does not name itself
+    ours = message.sender == SYSTEM
+    who = screen.style(one_line(f"{message.sender}{to}:"), "dim" if ours else "bold")
+    first, *rest = escape("(cleared)" if message.cleared else message.text).rstrip("\n").split("\n")
+    return [f"{who} {first}".rstrip(), *(f"  {line}".rstrip() for line in rest)]
+
+
+def decoded_lines(message: Message, screen: Screen) -> list[str]:
+    """As ``message_lines``, of a message as JSON has it."""
+    return message_lines(msgspec.convert(message, type=protocol_message.Message), screen)
 
 
 def configure_channel(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="the workflow")
     parser.add_argument("--run", metavar="RUN", help="only what was said in that run (r12), also an earlier one")
-    channel_view.configure(parser)
+    configure(parser)
 
 
 def run_channel(context: Context) -> int:
     space = workflow_target(context.args.target).space
-    return channel_view.show(context, space, run=context.args.run)
+    return show(context, space, run=context.args.run)
 
 
 def configure_clear(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +188,7 @@ def configure_peek(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: the only one)"
     )
-    channel_view.configure(parser)
+    configure(parser)
 
 
 def run_peek(context: Context) -> int:
@@ -92,4 +206,101 @@ def run_peek(context: Context) -> int:
         named = names[0]
     asked = target(named)
     only = asked.agent if asked.workflow is not None else None
-    return channel_view.show(context, asked.space, only)
+    return show(context, asked.space, only)
+
+
+FORMATS: Final = ("jsonl", "md")
+_ENDS: Final = (b'{"part":"end"', b"End of the archive: ")
+
+
+def configure_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "target", metavar="RUN|TARGET", help="a run (r12), all runs of @review[:tag], or what alice was told directly"
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, default=FORMATS[0], help="jsonl, which import reads; md, a page for people"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write it there, whole or not at all")
+    parser.add_argument("--json", action="store_true", help="with -o: print one JSON document about the file")
+
+
+def run_export(context: Context) -> int:
+    if context.args.json and context.args.output is None:
+        raise Failure("usage", "an archive is one JSON document a line, not one", "leave out --json, or give -o FILE")
+    named, output = context.args.target, context.args.output
+    if RUN.fullmatch(named):
+        path = f"/runs/{named}/export"
+    else:
+        asked = target(named)
+        if asked.workflow is not None and asked.agent is not None:
+            hint = f"export the workflow: @{asked.workflow}:{asked.tag}"
+            raise Failure("bad_target", f"{asked.agent} has no space of its own in a workflow", hint)
+        path = f"/spaces/{quoted(asked.space)}/export"
+    pieces = context.kernel().pieces(path, {"format": context.args.format})
+    if output is None:
+        for lines in _whole(pieces):
+            if context.args.format == "md":
+                context.out.text(lines.decode("utf-8", "replace"))
+            else:
+                context.out.document(lines)
+        return 0
+    size = _write(os.path.join(context.cwd, output), _whole(pieces))
+    report = {"file": output, "of": named, "format": context.args.format, "bytes": size}
+    if context.args.json:
+        context.out.document(json.dumps({"schema": "awk/export/1", **report}, ensure_ascii=False))
+    else:
+        context.out.lines([escape(f"{one_line(output)}: {size:,} bytes")])
+    return 0
+
+
+def _whole(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield what comes as whole lines. Raises Failure where the last of them is not the end."""
+    rest = last = b""
+    for piece in pieces:
+        lines, newline, more = piece.rpartition(b"\n")
+        if not newline:
+            rest += more
+            continue
+        yield (whole := rest + lines + newline)
+        last, rest = whole[whole.rfind(b"\n", 0, -1) + 1 :], more
+    if rest or not last.startswith(_ENDS):
+        raise Failure("failed", "the archive broke off: the kernel could not read on", "try again")
+
+
+def _write(path: str, lines: Iterator[bytes]) -> int:
+    """Write all of it beside ``path``, and then in its place. Readable by its owner: it is private talk."""
+    try:
+        with replacing(path) as file:
+            return sum(map(file.write, lines))
+    except OSError as error:
+        raise Failure("failed", f"{one_line(path)} cannot be written: {error.strerror or error}") from error
+
+
+def configure_import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("archive", metavar="FILE", help="what awk export wrote (jsonl)")
+    json_flag(parser)
+
+
+def run_import(context: Context) -> int:
+    from interface.cli.archive import Archive  # noqa: PLC0415  (export does without)
+
+    named = context.args.archive
+    with closing(Archive(os.path.join(context.cwd, named))) as found:
+        head = found.head
+        runs = [found.read(row) for row in found.rows["run"]]
+    if context.args.json:
+        told = [{key: run[key] for key in ("id", "run", "status", "exit_code")} for run in runs]
+        about = {"of": head.of, "space": head.space, "at": head.at, "version": head.version, "bytes": found.bytes}
+        document = {"schema": "awk/import/1", "file": named, **about, "runs": told, "rows": found.counts}
+        context.out.document(json.dumps(document, ensure_ascii=False))
+        return 0
+    rows = ", ".join(f"{count:,} of {part}" for part, count in found.counts.items() if part != "run") or "nothing"
+    lines = [f"archive of {head.of}, written at {head.at}: {rows}"]
+    lines += [f"{run['id']}  {run['run']}  {run['status']}  exit code {run['exit_code']}" for run in runs]
+    of = f"--archive {shlex.quote(named)}"
+    if runs:
+        lines += [f"awk show {runs[-1]['id']} {of}", f"awk channel @{head.space} {of}"]
+    else:
+        lines.append(f"awk peek {head.space.partition(':')[2]} {of}")
+    context.out.lines(map(one_line, lines))
+    return 0

@@ -8,16 +8,15 @@ from typing import Any, Final
 
 import msgspec
 
-from interface.cli.commands.steer import stop_kernel
+from interface.cli.commands.start import stop_kernel
 from interface.cli.context import Context, Streams
 from interface.cli.exits import Exit, Interrupted
 from interface.cli.run_stream import Run
 from interface.client import Client, ServerEvent, new_key
 from interface.event_follow import Expired
 from interface.failure import Failure, Unreachable
-from interface.run_figures import figures_of, tokens_of
 from osfiles.atomic_write import replacing
-from protocol.comparison import ComparedRun, ComparedTerms, Figures
+from protocol.comparison import ComparedRun, ComparedTerms, Coordination, Figures, Rework
 
 CANCEL_SECONDS: Final = 30.0
 """The time a run that is cancelled may take to end."""
@@ -132,3 +131,64 @@ class ArmRun:
     def _note(self, **changes: Any) -> None:
         self._run = msgspec.structs.replace(self._run, **changes)
         self._keep(self._run)
+
+
+_FOR_COLLEAGUES: Final = frozenset(
+    {
+        "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "memory_ask",
+        "my_status_set", "handover_write", "share_with", "proposal_define", "proposal_invoke", "proposal_list",
+        "team_vote", "space_create", "space_members", "auth_grant", "tree_take",
+    }
+)  # fmt: skip
+"""Tools that are there because there are others."""
+_PREFIXES: Final = ("team_proposal_", "team_task_")
+_KINDS: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"})
+
+
+def figures_of(took: Figures, lines: Iterable[str | bytes], members: frozenset[str]) -> Figures:
+    """Add to what a run ``took`` what its archive (``format=jsonl``) shows; its agents are called ``members``."""
+    hops = said = to_others = retries = rejected = returned = tokens = of_others = 0
+    for line in lines:
+        told = json.loads(line)
+        row: dict[str, Any] = told.get("row") or {}
+        match told["part"]:
+            case "channel":
+                hops = max(hops, row["hops"])
+                if row["from"] in members:
+                    said += 1
+                    to_others += any(name in members and name != row["from"] for name in row["to"])
+            case "instructions":
+                retries += max(0, len(row["attempts"]) - 1)
+            case "votes":
+                rejected += row["type"] == "approval" and row["winner"] == "no"
+            case "run":
+                returned += len((row.get("delivery") or {}).get("returned_to", ()))
+            case "transcript":
+                entry = row["entry"]
+                used = tokens_of(entry.get("usage") or {})
+                tokens += used
+                calls = [call["tool"] for call in entry["calls"]]
+                of_others += used * any(map(is_for_colleagues, calls))
+            case _:
+                pass
+    return msgspec.structs.replace(
+        took,
+        hops=hops,
+        messages=said,
+        coordination=Coordination(messages=_ratio(to_others, said), tokens=_ratio(of_others, tokens)),
+        rework=Rework(retries=retries, returned=returned, rejected=rejected),
+    )
+
+
+def is_for_colleagues(tool: str) -> bool:
+    """Return whether ``tool`` is one that there is because there are others."""
+    return tool in _FOR_COLLEAGUES or tool.startswith(_PREFIXES)
+
+
+def tokens_of(usage: dict[str, Any]) -> int:
+    """All tokens, as budgets count."""
+    return sum(int(usage.get(kind) or 0) for kind in _KINDS)
+
+
+def _ratio(some: int, of: int) -> float:
+    return round(some / of, 4) if of else 0.0

@@ -1,17 +1,18 @@
-"""``awk doc``: the documents that the agents of a workflow share: read, written, compared, and who wrote each line."""
+"""``awk doc`` and ``resource``: the documents of a workflow, and the long texts that messages refer to."""
 
 import argparse
+import json
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from interface.cli.act import act
 from interface.cli.command_parser import Subcommand, Subcommands, text_of
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
-from interface.cli.paging import DOCUMENTS, SUGGESTIONS, VERSIONS, count_flag, show_list
 from interface.cli.parsing import archive_flag
-from interface.cli.targets import workflow_target
-from interface.client import quoted
+from interface.cli.requests import DOCUMENTS, RESOURCES, SUGGESTIONS, VERSIONS, act, count_flag, show_list
+from interface.cli.targets import target, workflow_target
+from interface.client import new_key, quoted
+from protocol.api.messages import ResourceList
 from protocol.documents import (
     DocumentBlame,
     DocumentChanged,
@@ -23,7 +24,7 @@ from protocol.documents import (
     SuggestionMade,
 )
 
-VERBS: Final = Subcommands(
+DOC_VERBS: Final = Subcommands(
     "doc",
     (
         Subcommand("list", "list the documents of a workflow"),
@@ -42,13 +43,13 @@ VERBS: Final = Subcommands(
 )
 
 
-def configure_list(parser: argparse.ArgumentParser) -> None:
+def configure_doc_list(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     count_flag(parser)
     archive_flag(parser)
 
 
-def run_list(context: Context) -> int:
+def run_doc_list(context: Context) -> int:
     return show_list(context, _path(context, "documents"), DOCUMENTS, documents_lines)
 
 
@@ -68,14 +69,14 @@ def documents_lines(found: DocumentList, screen: Screen) -> list[str]:
     return [*table(["FILE", "VERSION", "BYTES", "OWNER", "BY", "AT"], rows, screen), *electing]
 
 
-def configure_read(parser: argparse.ArgumentParser) -> None:
+def configure_doc_read(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", nargs="?", help="its path (default: the entry document)")
     parser.add_argument("--version", type=_version, metavar="N", help="an older version")
     archive_flag(parser)
 
 
-def run_read(context: Context) -> int:
+def run_doc_read(context: Context) -> int:
     client = context.kernel()
     file: str | None = context.args.file
     if file is None:
@@ -89,42 +90,42 @@ def run_read(context: Context) -> int:
     return context.answer(client.get(_path(context, "documents", file), version), lines)
 
 
-def configure_write(parser: argparse.ArgumentParser) -> None:
+def configure_doc_write(parser: argparse.ArgumentParser) -> None:
     _text_arguments(parser, "the whole text; - reads it from standard input")
     help_ = "the version that it was made from: what changed since is merged with it, or refused where it touches it"
     parser.add_argument("--if-version", type=_version, metavar="N", help=help_)
 
 
-def run_write(context: Context) -> int:
+def run_doc_write(context: Context) -> int:
     since = context.args.if_version
     return _put(context, {} if since is None else {"from": str(since)})
 
 
-def configure_append(parser: argparse.ArgumentParser) -> None:
+def configure_doc_append(parser: argparse.ArgumentParser) -> None:
     _text_arguments(parser, "what is added on a line of its own; - reads it from standard input")
 
 
-def run_append(context: Context) -> int:
+def run_doc_append(context: Context) -> int:
     body = {"content": text_of(context, context.args.text), "reason": context.args.reason}
     return act(context, _path(context, "documents", context.args.file), (), changed_lines, body)
 
 
-def configure_create(parser: argparse.ArgumentParser) -> None:
+def configure_doc_create(parser: argparse.ArgumentParser) -> None:
     _text_arguments(parser, "its text; - reads it from standard input")
 
 
-def run_create(context: Context) -> int:
+def run_doc_create(context: Context) -> int:
     return _put(context, {}, {"If-None-Match": "*"})
 
 
-def configure_delete(parser: argparse.ArgumentParser) -> None:
+def configure_doc_delete(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", help="its path: findings/auth.md")
     parser.add_argument("--if-version", type=_version, metavar="N", help="only if this is its newest version")
     parser.add_argument("--reason", metavar="TEXT", default="", help="kept with the version")
 
 
-def run_delete(context: Context) -> int:
+def run_doc_delete(context: Context) -> int:
     match = {} if context.args.if_version is None else {"If-Match": f'"{context.args.if_version}"'}
     reason = {"reason": context.args.reason} if context.args.reason else {}
     path = _path(context, "documents", context.args.file)
@@ -142,14 +143,14 @@ def changed_lines(one: DocumentChanged, _screen: Screen) -> list[str]:
     return [one_line(f"{one.file}: version {one.version}{how}")]
 
 
-def configure_history(parser: argparse.ArgumentParser) -> None:
+def configure_doc_history(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", help="its path")
     count_flag(parser)
     archive_flag(parser)
 
 
-def run_history(context: Context) -> int:
+def run_doc_history(context: Context) -> int:
     path = _path(context, "document-history", context.args.file)
     return show_list(context, path, VERSIONS, history_lines)
 
@@ -171,14 +172,14 @@ def history_lines(found: DocumentHistory, screen: Screen) -> list[str]:
     return table(["VERSION", "HOW", "BY", "INSTRUCTION", "RUN", "LINES", "AT", "WHY"], rows, screen)
 
 
-def configure_diff(parser: argparse.ArgumentParser) -> None:
+def configure_doc_diff(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", help="its path")
     parser.add_argument("--from", dest="since", type=_version, metavar="N", help="(default: the version before)")
     parser.add_argument("--to", dest="until", type=_version, metavar="N", help="(default: the newest version)")
 
 
-def run_diff(context: Context) -> int:
+def run_doc_diff(context: Context) -> int:
     given = {"from": context.args.since, "to": context.args.until}
     query = {name: str(number) for name, number in given.items() if number is not None}
 
@@ -190,12 +191,12 @@ def run_diff(context: Context) -> int:
     return context.answer(context.kernel().get(path, query), lines)
 
 
-def configure_blame(parser: argparse.ArgumentParser) -> None:
+def configure_doc_blame(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", help="its path")
 
 
-def run_blame(context: Context) -> int:
+def run_doc_blame(context: Context) -> int:
     path = _path(context, "document-blame", context.args.file)
     return context.answer(context.kernel().get(path), blame_lines)
 
@@ -210,14 +211,14 @@ def blame_lines(found: DocumentBlame, _screen: Screen) -> list[str]:
     ]
 
 
-def configure_suggestions(parser: argparse.ArgumentParser) -> None:
+def configure_doc_suggestions(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     parser.add_argument("--all", action="store_true", help="those that are decided too")
     count_flag(parser)
     archive_flag(parser)
 
 
-def run_suggestions(context: Context) -> int:
+def run_doc_suggestions(context: Context) -> int:
     query = {} if context.args.all else {"state": "open"}
     return show_list(context, _path(context, "suggestions"), SUGGESTIONS, suggestions_lines, query)
 
@@ -247,9 +248,9 @@ def _decide(context: Context, what: str) -> int:
     return act(context, path, (), lines, {"reason": context.args.reason})
 
 
-configure_accept = configure_reject = _decision
-run_accept = partial(_decide, what="accept")
-run_reject = partial(_decide, what="reject")
+configure_doc_accept = configure_doc_reject = _decision
+run_doc_accept = partial(_decide, what="accept")
+run_doc_reject = partial(_decide, what="reject")
 
 
 def _workspace(parser: argparse.ArgumentParser) -> None:
@@ -272,3 +273,66 @@ def _version(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise argparse.ArgumentTypeError(f"{text!r} is not the number of a version")
     return int(text)
+
+
+RESOURCE_VERBS: Final = Subcommands(
+    "resource",
+    (
+        Subcommand("list", "list the long texts of all spaces, or of one"),
+        Subcommand("get", "print one, exactly as it is"),
+        Subcommand("add", "keep a text where agents can read it, and print its id"),
+    ),
+)
+
+
+def configure_resource_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="only those of this workflow, or this agent")
+    count_flag(parser)
+
+
+def run_resource_list(context: Context) -> int:
+    wanted: str | None = context.args.target
+    path = "/resources" if wanted is None else f"/spaces/{quoted(target(wanted).space)}/resources"
+    return show_list(context, path, RESOURCES, resources_lines)
+
+
+def resources_lines(listed: ResourceList, screen: Screen) -> list[str]:
+    found = listed.resources
+    rows = [[one.id, one.space, one.author, one.type, f"{one.characters:,}", one.at] for one in found]
+    titles = ["ID", "SPACE", "FROM", "TYPE", "CHARACTERS", "AT"]
+    return table(titles, rows, screen, right=frozenset({"CHARACTERS"})) if rows else ["no resources"]
+
+
+def configure_resource_get(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="RESOURCE", help="its id: what stands behind resource: in a message")
+    parser.add_argument("--offset", type=int, default=0, metavar="N", help="from this character on (default: 0)")
+    parser.add_argument("--limit", type=int, metavar="N", help="at most so many characters (default: all)")
+    archive_flag(parser)
+
+
+def run_resource_get(context: Context) -> int:
+    query = {"offset": str(context.args.offset)}
+    if context.args.limit is not None:
+        query["limit"] = str(context.args.limit)
+    body = context.kernel().get(f"/resources/{quoted(context.args.id)}", query)
+    if context.wants_json:
+        context.out.document(body)
+    else:
+        context.out.content(str(json.loads(body)["content"]))
+    return 0
+
+
+def configure_resource_add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", help="the workflow (@review) or agent whose space it is for")
+    parser.add_argument("message", metavar="TEXT", help="the text; - reads standard input")
+    parser.add_argument("--type", metavar="TYPE", default="text/plain", help="its media type (default: text/plain)")
+
+
+def run_resource_add(context: Context) -> int:
+    asked = {"content": text_of(context, context.args.message), "type": context.args.type}
+    path = f"/spaces/{quoted(target(context.args.target).space)}/resources"
+    return context.answer(context.kernel().post(path, asked, key=new_key()), kept_lines)
+
+
+def kept_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
+    return [one_line(f"resource:{told['id']}")]

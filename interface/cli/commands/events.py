@@ -11,13 +11,13 @@ from contextlib import closing
 from typing import Any, Final
 
 from interface.cli import event_view
-from interface.cli.channel_view import message_lines
+from interface.cli.commands.channel import message_lines
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import one_line
-from interface.cli.paging import PENDING, count_flag, fetch_list
 from interface.cli.parsing import jsonl_flag, target_argument
 from interface.cli.prompts import can_ask, decide_in_place
+from interface.cli.requests import PENDING, count_flag, fetch_list
 from interface.cli.targets import target
 from interface.cli.transcript_view import StepReader, entry_lines, who_of
 from interface.client import ServerEvent, quoted

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from typing import Any, Final
 
+from interface.cli.commands.projects import refuse_named_kernel, tell_missing
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, read_fields
-from interface.cli.paging import NEEDS, Document, count_flag, fetch_list, tell_rest
 from interface.cli.parsing import all_projects_flag, json_flag
 from interface.cli.process_table import age, seconds_between
-from interface.cli.user_projects import refuse_named_kernel, tell_missing
+from interface.cli.requests import NEEDS, Document, count_flag, fetch_list, tell_rest
 from interface.client import PING, Client
 from interface.discovery import Project
 from interface.event_follow import CONNECTED, Follower

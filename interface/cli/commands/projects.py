@@ -1,12 +1,129 @@
-"""``awk projects``: all projects of this user in which a kernel ran, and how each is; starts none."""
+"""``awk projects``, and what other commands do with ``-A``: all projects of this user in which a kernel ran."""
 
 import json
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any, Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, read_fields, table
-from interface.cli.user_projects import refuse_named_kernel
-from interface.projects import Standing, ask_all, look, projects_of_user
+from interface.cli.process_table import target_of
+from interface.client import Client
+from interface.discovery import URL, Project
+from interface.failure import Failure
+from interface.projects import Answer, Standing, ask_all, client_of, is_down, look, projects_of_user
+
+Table = dict[str, Any]
+"""A protocol.api.Ps as JSON."""
+MARGIN_SECONDS: Final = 5.0
+"""Of a stop of all: beyond what one may take."""
+
+
+def refuse_named_kernel(context: Context) -> None:
+    """Raise Failure (usage) where the environment names the one kernel to ask."""
+    if context.environ.get(URL):
+        raise Failure("usage", f"-A asks the kernels of this user's projects, and {URL} names one", f"unset {URL}")
+
+
+def tell_missing(context: Context, answers: Sequence[Answer[Any]]) -> int:
+    """Note the projects that gave no answer. Returns how many of them have a kernel all the same."""
+    count = 0
+    for project, _value, failure in answers:
+        if failure is None:
+            continue
+        where = f"--project {shlex.quote(project.root)}"
+        down = is_down(failure, project)
+        count += not down
+        why = "its kernel is gone" if down else str(failure)
+        context.out.note(
+            one_line(f"note: nothing is known of {project.root}: {why}; see {context.program} status {where}")
+        )
+    return count
+
+
+def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callable[[bytes], list[str]]) -> int:
+    """Print the process tables of all projects whose kernel runs. Returns 69 if one of these could not be asked.
+
+    ``chosen`` leaves of a table what was asked for, and may raise Failure (not_found).
+    """
+    refuse_named_kernel(context)
+
+    def ask(project: Project) -> Table | None:
+        with closing(client_of(project)) as client:
+            document = client.get("/ps", {"all": "true"} if context.args.all else {})
+        try:
+            table: Table = json.loads(chosen(document))
+        except Failure as failure:
+            if failure.code != "not_found":
+                raise
+            return None  # who is asked for is in another project
+        return table
+
+    answers = ask_all(projects_of_user(context.environ, context.cwd, running=True), ask)
+    for answer in answers:
+        if isinstance(answer.failure, Failure) and answer.failure.code == "usage":
+            raise answer.failure
+    unreachable = tell_missing(context, answers)
+    found = [(project.root, table) for project, table, _ in answers if table is not None]
+    if not found and context.args.target is not None and not unreachable:
+        hint = "awk ps -A lists them; -a those that were"
+        raise Failure("not_found", f"no agent of any project is {one_line(context.args.target)}", hint)
+    if context.args.json:
+        agents = [{**row, "project": root} for root, table in found for row in table["agents"]]
+        document = {"schema": "awk/ps/1", "agents": agents, "needs": sum(listed["needs"] for _, listed in found)}
+        context.out.document(json.dumps({**document, "notice": None}, ensure_ascii=False).encode())
+    for root, listed in () if context.args.json else found:
+        body = json.dumps(listed, ensure_ascii=False).encode()
+        if context.args.quiet:
+            where = one_line(f"--project {shlex.quote(root)}")
+            context.out.lines([f"{one_line(target_of(row))} {where}" for row in read_fields(body).agents])
+            continue
+        context.out.lines([context.out.screen.style(f"{one_line(root)}:", "bold"), *lines(body)])
+        if listed.get("notice"):
+            context.out.note(one_line(f"note: {root}: {listed['notice']}"))
+    if not found and not context.args.json and not context.args.quiet:
+        context.out.lines(["no kernel runs"])
+    return Exit.NO_KERNEL if unreachable else Exit.OK
+
+
+def stop_all(context: Context, agrees: Callable[[str], bool], end: Callable[[Client], bool], end_seconds: float) -> int:
+    """Stop the kernels of all projects, side by side. Returns 69 if one cannot be asked, 124 if one has not ended.
+
+    ``end`` stops one, and returns whether it is gone, or is not waited for; it takes ``end_seconds`` at most.
+    """
+    refuse_named_kernel(context)
+    projects = projects_of_user(context.environ, context.cwd, running=True)
+
+    def busy(project: Project) -> list[str]:
+        with closing(client_of(project)) as client:
+            return [row["name"] for row in json.loads(client.get("/ps"))["agents"] if row["state"] == "running"]
+
+    looks = ask_all(projects, busy)
+    unreachable = tell_missing(context, looks)
+    there = [(look.project, look.value) for look in looks if look.value is not None]
+    if not there:
+        context.out.note("no other kernel runs" if unreachable else "no kernel runs")
+        return Exit.NO_KERNEL if unreachable else Exit.OK
+    working = [f"{', '.join(names)} of {project.root} running" for project, names in there if names]
+    if working and not agrees(f"{one_line('; '.join(working))}; stop {len(there)} kernels anyway?"):
+        raise Failure("failed", "nothing was stopped")
+
+    def stop(project: Project) -> bool:
+        with closing(client_of(project)) as client:
+            return end(client)
+
+    ends = ask_all([project for project, _ in there], stop, end_seconds + MARGIN_SECONDS)
+    for project, ended, _failure in ends:
+        word = ("stopping" if context.args.no_wait else "stopped") if ended else "has not ended:"
+        if ended is not None:
+            context.out.lines([one_line(f"{word} {project.root}")])
+    failed = tell_missing(context, ends) or unreachable
+    if any(answer.value is False for answer in ends):
+        return Exit.TIMEOUT
+    return Exit.NO_KERNEL if failed else Exit.OK
+
 
 _STYLES = {
     "up": "green",

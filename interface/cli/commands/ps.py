@@ -34,7 +34,7 @@ def run_ps(context: Context) -> int:
         raise Failure("usage", "-q and -o are for text: --json has all of it")
     shown = _columns(args.columns) if args.columns is not None else None
     if args.all_projects:
-        from interface.cli.user_projects import ps_of_all  # noqa: PLC0415  (most ask one kernel)
+        from interface.cli.commands.projects import ps_of_all  # noqa: PLC0415  (most ask one kernel)
 
         now, screen = context.clock.wall(), context.out.screen
         return ps_of_all(

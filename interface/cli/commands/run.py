@@ -18,6 +18,7 @@ from interface.cli.output import OutputLost, Screen, decode, escape, one_line
 from interface.cli.parsing import continue_flag, json_flag, jsonl_flag, tag_flag, trust_flag, update_flag
 from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question
 from interface.cli.run_stream import Run
+from interface.cli.targets import RUN, target
 from interface.cli.transcript_view import StepReader, entry_lines, who_of
 from interface.client import ServerEvent, quoted
 from interface.event_follow import Expired
@@ -26,6 +27,7 @@ from interface.failure import Failure, Unreachable
 if TYPE_CHECKING:
     from interface.cli.run_progress import RunProgress
     from protocol.inspection import Plan
+
 
 APPROVALS: Final = ("auto", "ask", "all", "deny")
 """As protocol.agent.Approval, which costs msgspec."""
@@ -201,7 +203,7 @@ def _show(context: Context, events: Iterator[ServerEvent], progress: "RunProgres
 
 
 def _show_event(context: Context, event: ServerEvent, told: dict[str, Any], steps: StepReader) -> None:
-    from interface.cli.channel_view import message_lines  # noqa: PLC0415  (JSON lines need no msgspec)
+    from interface.cli.commands.channel import message_lines  # noqa: PLC0415  (JSON lines need no msgspec)
     from interface.cli.event_view import asked_line, event_line, event_of, failure_lines, message_of  # noqa: PLC0415  (as above)
 
     decoded = event_of(event.data)
@@ -301,3 +303,33 @@ def plan_lines(plan: "Plan", screen: Screen) -> list[str]:
         if part:
             lines += [screen.style(f"{title}:", style), *(f"  {line}".rstrip() for line in part)]
     return lines
+
+
+def configure_watch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "target", metavar="RUN|@WORKFLOW[:TAG]", help="a run (r12), or the newest of a workflow (@review[:tag])"
+    )
+    parser.add_argument("--exit-status", action="store_true", help="end with the exit code that run would have had")
+    json_flag(parser)
+    jsonl_flag(parser)
+    parser.set_defaults(fail_on="error", detach=True)  # as of run: somebody comes back to what needs an approval
+
+
+def run_watch(context: Context) -> int:
+    named: str = context.args.target
+    if not RUN.fullmatch(named):
+        asked = target(named)
+        if asked.workflow is None or asked.agent is not None:
+            hint = f"{context.program} attach {named} watches an agent work"
+            raise Failure("bad_target", f"{one_line(named)} is no run and no workflow", hint)
+        named = str(asked.space)
+    report = json.loads(context.kernel().get(f"/runs/{quoted(named)}"))
+    running = Run(context, connect=context.find_kernel)
+    running.name, running.id = str(report["run"]), str(report["id"])
+    with interruptible():
+        try:
+            code = follow(context, running.resume(None))
+        except Interrupted as interrupted:
+            context.out.note(f"note: {running.id} goes on; {context.program} watch {running.id}")
+            return interrupted.exit_code
+    return code if context.args.exit_status else Exit.OK

@@ -8,7 +8,7 @@ from contextlib import suppress
 from subprocess import TimeoutExpired
 from typing import Final
 
-from interface.cli.commands.steer import stop_kernel
+from interface.cli.commands.start import stop_kernel
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted, of_failure
 from interface.cli.output import one_line

@@ -1,18 +1,20 @@
-"""``awk runs`` and ``diff``: workflows that were started, and what agents did in working trees of their own."""
+"""``awk runs``, ``diff``, ``merge`` and ``worktree``: runs of workflows, and what their agents did in git."""
 
 import argparse
 import json
 from typing import Final
 
-from interface.cli.command_parser import duration
+from interface.cli.command_parser import Subcommand, Subcommands, duration
 from interface.cli.context import Context
+from interface.cli.exits import Exit
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.paging import RUNS, count_flag, show_list
 from interface.cli.parsing import json_flag
+from interface.cli.requests import RUNS, count_flag, show_list
 from interface.cli.targets import RUN, target, workflow_target
-from interface.client import quoted
+from interface.client import new_key, quoted
 from interface.failure import Failure
-from protocol.api.runs import DiffReport, RunList
+from protocol.api.merges import MergeInfo
+from protocol.api.runs import DiffReport, RemovedWorktrees, RunList, WorktreeList
 
 STATUSES: Final = ("running", "stopped", "done", "failed", "incomplete", "rejected", "cancelled", "timeout")
 DEFAULT_COUNT: Final = 100
@@ -95,3 +97,150 @@ def diff_lines(found: DiffReport, screen: Screen) -> list[str]:
             lines.append(escape(line) if style is None else screen.style(escape(line), style))
         lines += ["  [... the rest is left out: git diff shows all of it there ...]"] if tree.truncated else []
     return lines or ["no working trees"]
+
+
+_OPEN: Final = frozenset({"requested", "merging", "checked"})
+FILES: Final = 100
+"""Shown of those that stand against it; ``--json`` has more."""
+
+
+def configure_merge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "target", metavar="RUN|@WORKFLOW[:TAG]", help="a run (r12: awk runs lists them), or the last one of a workflow"
+    )
+    parser.add_argument("--agent", metavar="NAME", help="only the branch of this agent; else those of all of them")
+    parser.add_argument("--into", metavar="BRANCH", help="merge into this one; else into that which the run began from")
+    parser.add_argument(
+        "--squash",
+        action="store_const",
+        const=True,
+        help="one commit for all of it, in place of a merge of each branch",
+    )
+    parser.add_argument(
+        "--check", metavar="CMD", help="a shell command that has to succeed on the result before anything is changed"
+    )
+    parser.add_argument(
+        "--return",
+        action="store_true",
+        dest="give_back",
+        help="what cannot be merged becomes work for the agent whose it is; exits with 1 all the same",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only say what would come of it; changes nothing and runs no check"
+    )
+    json_flag(parser)
+
+
+def run_merge(context: Context) -> int:
+    args = context.args
+    name = args.target if RUN.fullmatch(args.target) else str(workflow_target(args.target).space)
+    client = context.kernel()
+    request = {
+        "agent": args.agent,
+        "into": args.into,
+        "squash": args.squash,
+        "check": args.check,
+        "give_back": args.give_back,
+        "dry_run": args.dry_run,
+    }
+    body = client.post(f"/runs/{quoted(name)}/merge", request, key=new_key())
+    answer = json.loads(body)
+    while answer["state"] in _OPEN:
+        try:  # the kernel may take as long as a check does
+            query = {"id": str(answer["id"]), "wait": "true"}
+            body = client.get(f"/runs/{answer['run']}/merge", query, wait_seconds=None)
+        except Failure as failure:
+            if failure.code != "not_found":
+                raise
+            raise Failure("not_found", f"{answer['id']} is not kept any more", f"{context.program} runs") from failure
+        answer = json.loads(body)
+    context.answer(body, merge_lines)
+    return Exit.FAILED if answer["state"] == "refused" else Exit.OK
+
+
+def merge_lines(info: MergeInfo, screen: Screen) -> list[str]:
+    lines = [_head(info, screen)]
+    for one in info.branches:
+        what = "conflicts" if one.conflict else f"commits: {one.commits}" if one.commits else "nothing new"
+        lines.append(f"  {one_line(one.agent)}  {one_line(one.branch)}  {what}")
+    lines += [f"  {screen.style(one_line(name), 'red')}" for name in info.files[:FILES]]
+    lines += [f"  [... {len(info.files) - FILES} more files: --json lists them ...]"] if len(info.files) > FILES else []
+    if info.output:
+        lines += ["it printed:", *(f"  {line}" for line in escape(info.output).rstrip("\n").split("\n"))]
+    if info.returned_to:
+        lines.append(f"given back as {', '.join(info.returned_to)}: awk show {info.returned_to[0]}")
+    return lines
+
+
+def _head(info: MergeInfo, screen: Screen) -> str:
+    into = one_line(info.into)
+    why = f": {one_line(info.why)}" if info.why else ""
+    if info.state == "refused":
+        return f"{info.run} {screen.style('not merged', 'red')} into {into}{why}"
+    if info.state == "possible":
+        check = f"; it would be checked by: {one_line(info.check)}" if info.check else ""
+        return f"{info.run} would be merged into {into}{check}"
+    if info.commit is None:
+        return f"{info.run} is not merged into {into}{why or ': there was nothing to merge'}"
+    return f"{info.run} {screen.style('merged', 'green')} into {into} at {info.commit[:12]}{why}"
+
+
+WORKTREE_VERBS: Final = Subcommands(
+    "worktree",
+    (
+        Subcommand("list", "list the working trees there are"),
+        Subcommand("rm", "remove those of a run that has ended"),
+        Subcommand("prune", "remove all of ended runs in which nothing would be lost"),
+    ),
+)
+_RUN: Final = "only of this run (r12)"
+
+
+def configure_worktree_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--run", metavar="RUN", help=_RUN)
+
+
+def run_worktree_list(context: Context) -> int:
+    query = {} if context.args.run is None else {"run": context.args.run}
+    return context.answer(context.kernel().get("/worktrees", query), worktrees_lines)
+
+
+def worktrees_lines(listed: WorktreeList, screen: Screen) -> list[str]:
+    found = listed.worktrees
+    rows = [[row.run, row.agent, row.state, str(row.ahead), row.branch, row.path] for row in found]
+    lines = table(["RUN", "AGENT", "STATE", "COMMITS", "BRANCH", "PATH"], rows, screen, right=frozenset({"COMMITS"}))
+    kept = [one_line(f"{row.branch} is kept: {row.kept_because}") for row in found if row.kept_because]
+    return [*lines, *kept] if rows else ["no working trees"]
+
+
+def configure_worktree_rm(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agents", metavar="AGENT", nargs="*", help="only theirs (default: all of the run)")
+    parser.add_argument("--run", metavar="RUN", required=True, help="of this run (r12), which has ended")
+    parser.add_argument("--force", action="store_true", help="also work that is nowhere else: it does not come back")
+
+
+def run_worktree_rm(context: Context) -> int:
+    return _remove(context, {"run": context.args.run, "agents": context.args.agents, "force": context.args.force})
+
+
+def configure_worktree_prune(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--run", metavar="RUN", help=_RUN)
+
+
+def run_worktree_prune(context: Context) -> int:
+    _remove(context, {} if context.args.run is None else {"run": context.args.run})
+    return 0
+
+
+def _remove(context: Context, asked: dict[str, object]) -> int:
+    answer = context.kernel().post("/worktrees/remove", asked, key=new_key())
+    context.answer(answer, removed_lines)
+    return 1 if json.loads(answer)["kept"] else 0
+
+
+def removed_lines(done: RemovedWorktrees, _screen: Screen) -> list[str]:
+    lines = [one_line(f"removed {row.branch} of {row.run}") for row in done.removed]
+    for row in done.kept:
+        way = f"awk worktree rm {row.agent} --run {row.run} --force"
+        lines.append(one_line(f"kept {row.branch}: {row.kept_because or 'somebody works there'} (merge it, or {way})"))
+    return lines or ["nothing to remove"]

@@ -13,18 +13,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from interface.cli.act import left_behind_lines
 from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure, worst
 from interface.cli.output import Screen, escape, one_line
 from interface.cli.parsing import json_flag, jsonl_flag, message_argument, target_argument
 from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question, with_trust
+from interface.cli.requests import left_behind_lines
 from interface.cli.targets import target
 from interface.client import REQUEST_SECONDS, SILENCE_SECONDS, Client, ServerEvent, Stream, new_key
-from interface.event_follow import Expired, Follower
+from interface.event_follow import TURNS, Expired, Follower, InstructionWait
 from interface.failure import Failure, Unreachable
-from interface.instruction_wait import TURNS, InstructionWait
 
 _KEYLESS: Final = "restart --kernel, from a shell where it is set, hands it on"
 """A kernel has the environment of whoever started it, for as long as it lives."""

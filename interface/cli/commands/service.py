@@ -26,11 +26,10 @@ from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line
 from interface.discovery import HOME, URL
 from interface.failure import Failure, Unreachable
-from interface.service import MARK, Service, plist_text, unit_text
-from interface.user_service import UserService
+from interface.service import MARK, Service, UserService, plist_text, unit_text
 from osfiles.atomic_write import replacing
 
-VERBS: Final = Subcommands(
+SERVICE_VERBS: Final = Subcommands(
     "service",
     (
         Subcommand("print", "print the systemd user unit, or the launchd property list"),
@@ -48,7 +47,7 @@ def run_service(context: Context) -> int:
     """Do it. Raises Failure (usage) where the environment names a kernel, which is another's to keep."""
     if context.environ.get(URL):
         raise Failure("usage", f"a service keeps the project's own kernel, and {URL} names one", f"unset {URL}")
-    return VERBS.run(context)
+    return SERVICE_VERBS.run(context)
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -58,14 +57,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="one service for all projects: it starts what is needed")
 
 
-configure_print = configure_install = configure_uninstall = _configure
+configure_service_print = configure_service_install = configure_service_uninstall = _configure
 
 
-def configure_run(_parser: argparse.ArgumentParser) -> None:
+def configure_service_run(_parser: argparse.ArgumentParser) -> None:
     """No arguments."""
 
 
-def run_run(context: Context) -> int:
+def run_service_run(context: Context) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())
@@ -74,7 +73,7 @@ def run_run(context: Context) -> int:
     return Exit.OK
 
 
-def run_print(context: Context) -> int:
+def run_service_print(context: Context) -> int:
     service, launchd = described(context), _is_launchd(context)
     text = plist_text(service) if launchd else unit_text(service)
     if context.args.json:
@@ -84,7 +83,7 @@ def run_print(context: Context) -> int:
     return Exit.OK
 
 
-def run_install(context: Context) -> int:
+def run_service_install(context: Context) -> int:
     service, launchd = described(context), _is_launchd(context)
     text, facts = plist_text(service) if launchd else unit_text(service), _facts(context, service)
     path = facts["path"]
@@ -119,7 +118,7 @@ def run_install(context: Context) -> int:
     return context.answer(json.dumps(told, ensure_ascii=False).encode(), service_lines)
 
 
-def run_uninstall(context: Context) -> int:
+def run_service_uninstall(context: Context) -> int:
     service, launchd = described(context), _is_launchd(context)
     facts = _facts(context, service)
     path = facts["path"]

@@ -5,11 +5,11 @@ import re
 from functools import partial
 from typing import Any, Final
 
-from interface.cli.channel_view import message_lines
+from interface.cli.commands.channel import message_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.paging import ENTRIES, count_flag, show_list
 from interface.cli.parsing import archive_flag, json_flag
+from interface.cli.requests import ENTRIES, count_flag, show_list
 from interface.cli.targets import RUN
 from interface.cli.transcript_view import entry_lines, unanswered_lines, usage_text
 from interface.client import quoted

@@ -20,7 +20,7 @@ from interface.safe_dir import SafeDir
 from interface.skill_folder import path_of, pins, put, remove
 from protocol.tool_documents import FetchedSkills, SkillList, SkillPin
 
-VERBS: Final = Subcommands(
+SKILLS_VERBS: Final = Subcommands(
     "skills",
     (
         Subcommand("list", "list the skills of the project, and who reads them"),
@@ -36,7 +36,7 @@ _COMMIT: Final = 12
 """Characters of a commit that are shown."""
 
 
-def run_list(context: Context) -> int:
+def run_skills_list(context: Context) -> int:
     return show_skills(context)
 
 
@@ -71,13 +71,13 @@ def skills_lines(found: SkillList, screen: Screen) -> list[str]:
     return table(["NAME", "FOLDER", "FROM", "AGENTS", "WHAT FOR"], rows, screen) if rows else ["no skills"]
 
 
-def configure_import(parser: argparse.ArgumentParser) -> None:
+def configure_skills_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help="github:owner/repo@ref/path: a skill, or a folder of skills")
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
     parser.add_argument("--force", action="store_true", help="in place of what is there")
 
 
-def run_import(context: Context) -> int:
+def run_skills_import(context: Context) -> int:
     root = context.project.root
     names: list[str] = context.args.names
     found = fetch_skills(context.args.source, context.environ)
@@ -97,12 +97,12 @@ def run_import(context: Context) -> int:
     return show_skills(context)
 
 
-def configure_update(parser: argparse.ArgumentParser) -> None:
+def configure_skills_update(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these (default: all that were imported)")
     parser.add_argument("--force", action="store_true", help="also what was changed here: the changes are lost")
 
 
-def run_update(context: Context) -> int:
+def run_skills_update(context: Context) -> int:
     wanted, edited = asked_for(context, "repeat with --force to lose the changes")
     sources: dict[str, FetchedSkills] = {}
     for name, pin in wanted.items():
@@ -119,12 +119,12 @@ def run_update(context: Context) -> int:
     return show_skills(context)
 
 
-def configure_rm(parser: argparse.ArgumentParser) -> None:
+def configure_skills_rm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", metavar="NAME", nargs="+", help="skills that were imported")
     parser.add_argument("--force", action="store_true", help="also what was changed here")
 
 
-def run_rm(context: Context) -> int:
+def run_skills_rm(context: Context) -> int:
     wanted, _edited = asked_for(context, "repeat with --force")
     for name in wanted:
         remove(context.project.root, name)
@@ -169,7 +169,7 @@ _FOLDERS: Final = (".agents/skills", ".claude/skills")
 """Where coding agents look: most of them in the first, Claude Code in the second."""
 
 
-def run_install_self(context: Context) -> int:
+def run_skills_install_self(context: Context) -> int:
     text = files("interface").joinpath("SKILL.md").read_text("utf-8")
     written = [f"{folder}/{_OWN}/SKILL.md" for folder in _FOLDERS]
     try:

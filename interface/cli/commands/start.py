@@ -1,23 +1,34 @@
-"""``awk start``: boot the kernel, and with a FILE or NAME a workflow that stays until it is stopped."""
+"""``awk start``, ``stop``, ``restart`` and ``upgrade``: the life of the kernel, and of workflows and agents.
+
+``stop`` and ``restart --kernel`` return once the process is gone, not only its port, so that nothing of it runs then.
+``upgrade`` returns once another version of the kernel does the work, or cannot.
+"""
 
 import argparse
 import json
 import os
+import select
 import signal
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from interface.cli.act import left_behind_lines
+from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
-from interface.cli.output import one_line
-from interface.cli.parsing import continue_flag, tag_flag, trust_flag, update_flag
-from interface.cli.prompts import with_trust
-from interface.client import Client, new_key
+from interface.cli.output import Screen, one_line
+from interface.cli.parsing import all_projects_flag, continue_flag, json_flag, tag_flag, trust_flag, update_flag
+from interface.cli.prompts import agrees, can_ask, with_trust
+from interface.cli.requests import NOTHING, left_behind_lines
+from interface.client import Client, new_key, quoted
+from interface.clock import Clock
+from interface.discovery import Endpoint, Hanging, given_endpoint, is_locked, prove, recorded_endpoint
 from interface.failure import Failure, Unreachable
+
+if TYPE_CHECKING:
+    from protocol.target import Target
 
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -117,3 +128,265 @@ def pass_on_signals(kernel: "subprocess.Popen[bytes]") -> list[int]:
     for number in _PASSED_ON:
         signal.signal(number, pass_on)
     return passed_on
+
+
+_EXIT_PAUSE_SECONDS: Final = 0.02
+
+
+class ExitWait:
+    """Made while the kernel has just proved itself, so the pid is its own; then told to wait.
+
+    On Linux a pidfd names the process itself: it cannot come to mean another (fault PF12). Elsewhere, and for a
+    kernel that only the environment names, the end of its answers has to do.
+    """
+
+    def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        if endpoint.pid <= 0 or not hasattr(os, "pidfd_open"):
+            self._process = None
+        else:
+            try:
+                self._process = os.pidfd_open(endpoint.pid)
+            except OSError:
+                self._process = None
+
+    def wait(self, seconds: float) -> bool:
+        """Return whether it was gone within ``seconds``."""
+        if self._process is None:
+            deadline = self._clock.now() + seconds
+            while self._clock.now() < deadline:
+                try:
+                    prove(self._endpoint).connection.close()
+                except Unreachable:
+                    return True
+                self._clock.pause(_EXIT_PAUSE_SECONDS)
+            return False
+        try:
+            poll = select.poll()
+            poll.register(self._process, select.POLLIN)
+            return bool(poll.poll(seconds * 1000))
+        finally:
+            os.close(self._process)
+
+
+DEFAULT_GRACE_SECONDS: Final = 10.0
+LADDER_SECONDS: Final = 25.0
+"""The time a kernel may take beyond the grace: kill what is left, checkpoint, go."""
+
+
+def configure_stop(parser: argparse.ArgumentParser) -> None:
+    targets = "alice, @review[:tag] or alice@review[:tag] (default: all)"
+    parser.add_argument("targets", metavar="TARGET", nargs="*", help=targets)
+    parser.add_argument(
+        "--grace", type=duration, metavar="D", help="how long running work may take to end (default: 10s)"
+    )
+    parser.add_argument("--now", action="store_true", help="no grace")
+    parser.add_argument("--no-wait", action="store_true", help="do not wait until their processes have ended")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    all_projects_flag(parser, "the kernels of all your projects")
+
+
+def run_stop(context: Context) -> int:
+    grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
+    if context.args.all_projects:
+        if context.args.targets:
+            raise Failure("usage", "-A stops whole kernels, and no single target", "name the project with --project")
+        from interface.cli.commands.projects import stop_all  # noqa: PLC0415  (most stop one kernel)
+
+        seconds = 0.0 if context.args.now else grace
+
+        def end(client: Client) -> bool:
+            gone = ExitWait(client.endpoint, context.clock)
+            with suppress(Unreachable):  # it may be going already
+                client.post("/shutdown", {"grace": seconds}, key=new_key())
+            return context.args.no_wait or gone.wait(seconds + LADDER_SECONDS)
+
+        return stop_all(context, lambda asked: agrees(context, asked), end, seconds + LADDER_SECONDS)
+    if context.args.targets:
+        return stop_targets(context)
+    try:
+        client = context.find_kernel()
+    except Unreachable as error:
+        context.out.note(context.why_down(error))
+        return Exit.OK
+    except Hanging as hanging:
+        return kill_kernel(context, hanging)
+    if not context.args.yes and can_ask(context):
+        busy = [row["name"] for row in json.loads(client.get("/ps"))["agents"] if row["state"] == "running"]
+        if busy:
+            context.out.ask(f"{', '.join(busy)} running; stop anyway? [y/N] ")
+            if context.stdin.readline().strip().lower() not in {"y", "yes"}:
+                raise Failure("failed", "nothing was stopped")
+    if context.args.no_wait:
+        client.post("/shutdown", {"grace": 0.0 if context.args.now else grace}, key=new_key())
+    else:
+        stop_kernel(context, client, 0.0 if context.args.now else grace)
+    context.out.lines(["stopping" if context.args.no_wait else "stopped"])
+    return Exit.OK
+
+
+def kill_kernel(context: Context, hanging: Hanging) -> int:
+    """Kill a kernel that does not answer, if no grace was asked for. Raises Hanging."""
+    if not context.args.now or hanging.endpoint is None:
+        raise hanging
+    gone = ExitWait(hanging.endpoint, context.clock)
+    os.kill(hanging.endpoint.pid, signal.SIGKILL)
+    if not gone.wait(LADDER_SECONDS):
+        raise hanging
+    context.out.lines([f"killed {hanging.endpoint.pid}"])
+    return Exit.OK
+
+
+def stop_targets(context: Context) -> int:
+    """Stop all of them, now; then wait for each until nothing of it is left. Raises Failure."""
+    from interface.cli.targets import target  # noqa: PLC0415  (takes msgspec)
+
+    targets = [target(text) for text in context.args.targets]
+    if context.args.now or context.args.grace is not None:
+        raise Failure("usage", "--grace and --now are for the kernel; workflows and agents are stopped at once")
+    client = context.kernel()
+    wait = not context.args.no_wait
+    stops = [(asked, *_stop_request(client, asked)) for asked in targets]
+    posts = [path for _asked, method, path in stops if method == "POST"]
+    if wait and len(posts) > 1:
+        for path in posts:  # so that they end at the same time, and not one after the other
+            client.post(f"{path}?wait=false", NOTHING, key=new_key())
+    for asked, method, path in stops:
+        query = "" if wait else "?wait=false"
+        if method == "DELETE":
+            client.delete(path + query)
+        else:
+            client.post(path + query, NOTHING, key=new_key())
+        context.out.lines([f"{'stopped' if wait else 'stopping'} {asked}"])
+    return Exit.OK
+
+
+def _stop_request(client: Client, asked: "Target") -> tuple[Literal["DELETE", "POST"], str]:
+    """Return the request that stops it. Raises Failure (unknown_agent)."""
+    if asked.workflow is not None and asked.agent is None:
+        return "DELETE", f"/workflows/{quoted(asked.workflow)}/{quoted(asked.tag)}"
+    if asked.workflow is not None:
+        from interface.cli.targets import agent_path  # noqa: PLC0415  (takes msgspec)
+
+        return "POST", agent_path(client, asked, "stop")
+    # An agent that ``new`` made is gone then; one with a file does no work until it is resumed.
+    name = str(asked.agent)
+    agents: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
+    found = next((row for row in agents if row["name"] == name), None)
+    if found is None:
+        names = ", ".join(str(row["name"]) for row in agents) or "none"
+        raise Failure("unknown_agent", f"there is no agent {name}", f"agents here: {names}")
+    return ("DELETE", f"/agents/{quoted(name)}") if found["ephemeral"] else ("POST", f"/agents/{quoted(name)}/stop")
+
+
+def stop_kernel(context: Context, client: Client, grace: float) -> None:
+    """Ask the kernel to go, and return once it has gone. Raises Failure (timeout)."""
+    exit_wait = ExitWait(client.endpoint, context.clock)
+    with suppress(Unreachable):  # it may be going already
+        client.post("/shutdown", {"grace": grace}, key=new_key())
+    client.close()
+    if not exit_wait.wait(grace + LADDER_SECONDS):
+        raise Failure("timeout", "the kernel has not ended", f"see its log, or: {context.program} stop --now")
+
+
+def configure_restart(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="alice or alice@review[:tag]")
+    parser.add_argument("--kernel", action="store_true", help="the kernel: what runs goes on after its last entry")
+    trust_flag(parser)
+    json_flag(parser)
+
+
+def run_restart(context: Context) -> int:
+    if (context.args.target is None) != context.args.kernel:
+        try:
+            agents = json.loads(context.find_kernel().get("/agents"))["agents"]
+            hint = f"agents here: {', '.join(str(row['name']) for row in agents) or 'none'}"
+        except (Failure, Unreachable):
+            hint = f"for example {context.program} restart alice"
+        raise Failure("usage", "restart one agent, or the kernel with --kernel", hint)
+    if context.args.kernel:
+        from interface.cli.commands.status import status_lines  # noqa: PLC0415  (only the kernel has a status)
+
+        # Agents made with new end, as with every clean stop.
+        stop_kernel(context, context.kernel(), DEFAULT_GRACE_SECONDS)
+        client = context.started_kernel(*(["--trust"] if context.trusts else []))
+        return context.answer(client.get("/status"), status_lines)
+    from interface.cli.commands.steer import act_on_agent  # noqa: PLC0415  (msgspec, which a start does without)
+
+    return act_on_agent(context, "restart")
+
+
+PATIENCE_SECONDS: Final = 240.0
+"""For the trial of the new version, for what runs to come to a stop, and for the way back: each is bounded."""
+_PAUSE_SECONDS: Final = 0.1
+_ANEW: Final = "the kernel was started anew meanwhile"
+_HINT: Final = "its log says more: kernel.log"
+_OVER: Final = ("done", "failed", "none")
+
+
+def configure_upgrade(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--to", metavar="PATH", help="a virtual environment or its agent-worker (default: what is installed now)"
+    )
+    parser.add_argument("--status", action="store_true", help="only say how the last one went")
+    json_flag(parser)
+
+
+def run_upgrade(context: Context) -> int:
+    if context.args.status and context.args.to is not None:
+        raise Failure("usage", "--status is about the last upgrade", "leave out --to")
+    client = context.kernel()
+    if context.args.status:
+        return context.answer(client.get("/upgrade"), upgrade_lines)
+    to = context.args.to
+    body = {} if to is None else {"to": os.path.abspath(os.path.join(context.cwd, os.path.expanduser(to)))}
+    asked = json.loads(client.post("/upgrade", body, key=new_key()))
+    told = _ended(context, client, asked["id"])  # port and token stay, whichever process it is
+    document: dict[str, Any] = json.loads(told)
+    if document["state"] == "done":
+        return context.answer(told, upgrade_lines)
+    if context.wants_json:
+        context.out.document(told)
+        return Exit.FAILED
+    raise Failure("failed", str(document["reason"]), "the old version goes on; what runs was not touched")
+
+
+def _ended(context: Context, client: Client, upgrade: str) -> bytes:
+    """Return what is told of it once it is over. Raises Failure where nobody can tell."""
+    deadline = context.clock.now() + PATIENCE_SECONDS
+    while context.clock.now() < deadline:
+        try:
+            told = client.get("/upgrade")
+        except Unreachable:  # it comes back, unless it was killed
+            if not given_endpoint(context.environ):  # token and lock pass from one version to the next
+                newer = recorded_endpoint(context.project)
+                if newer is not None and newer.token != client.endpoint.token:
+                    raise Failure("failed", _ANEW, _HINT) from None
+                if not is_locked(context.project):
+                    hint = f"{context.program} start; {_HINT}"
+                    raise Failure("no_kernel", "the kernel ended during the upgrade", hint) from None
+        else:
+            found = json.loads(told)
+            if found["id"] != upgrade:
+                raise Failure("failed", _ANEW, _HINT)
+            if found["state"] in _OVER:
+                return told
+        context.clock.pause(_PAUSE_SECONDS)
+    raise Failure("timeout", "nobody says how it ended", f"ask again: {context.program} upgrade --status")
+
+
+def upgrade_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
+    way = f"{told['before']} to {told['to']}"
+    match told["state"]:
+        case "none":
+            return [one_line(f"version {told['before']}; it was not upgraded since it was started")]
+        case "done":
+            waited = f"nobody waited longer than {told['waited_seconds']:.2f} s"
+            count = told["attempts"]
+            went_on = f"{count} attempt{'' if count == 1 else 's'} went on"
+            return [one_line(f"upgraded from {way}: {went_on}, {waited}")]
+        case "failed":
+            return [one_line(f"not upgraded from {way}: {told['reason']}")]
+        case state:
+            return [one_line(f"from {way}: {state}")]

@@ -1,20 +1,23 @@
-"""``awk backup``, ``restore``, ``df`` and ``prune``: the project's state as one file, and the room it takes."""
+"""``awk backup``, ``restore``, ``standby``, ``prune`` and ``df``: the state of a project, its copies and its size."""
 
 import argparse
 import json
 import os
 from typing import Any, Final, get_args
 
+from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
+from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, table, view_lines
 from interface.cli.parsing import json_flag
 from interface.cli.prompts import can_ask
 from interface.client import new_key
 from interface.failure import Failure
-from interface.offline import backup, disk_usage, restore
+from interface.offline import backup, check_standby, disk_usage, restore
 from protocol.api.kernel import PruneGroup
 from protocol.backup import BackupReport, RestoreReport
 from protocol.inspection import DiskUsage
+from protocol.standby import StandbyReport
 
 RUNS: Final = 10
 MOST_RUNS: Final = 1_000_000
@@ -151,3 +154,36 @@ def _size(count: int) -> str:
             break
         value /= 1024
     return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+
+
+STANDBY_VERBS: Final = Subcommands(
+    "standby",
+    (Subcommand("check", "put a copy together elsewhere, and say up to when it goes; changes nothing"),),
+)
+
+
+def configure_standby_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="DIR", help="what standby.to of the project file named")
+
+
+def run_standby_check(context: Context) -> int:
+    folder = os.path.abspath(os.path.join(context.cwd, context.args.folder))
+    found = check_standby(folder, context.clock.wall())
+    context.answer(found, check_lines)
+    return Exit.OK if found.ok else Exit.FAILED
+
+
+def check_lines(found: StandbyReport, _screen: Screen) -> list[str]:
+    """The lines that say whose it is, up to where it goes, and what is wrong."""
+    upto = f"m{found.message} (event {found.event}, {found.at or 'nothing yet'})"
+    size = f"{found.total_bytes:,} bytes, a base of {found.base_at} and {found.pieces} pieces of the log"
+    lines = [one_line(f"{found.folder}: {found.project}, complete to {upto}"), f"{size}, term {found.term}"]
+    lines.append(f"{found.files} files of agents" + (f", of {found.files_at}" if found.files_at else ""))
+    if found.ended:
+        lines.append("its kernel ended in order: nothing that it answered is missing")
+    elif found.beat_at:
+        lines.append(f"the original was heard of at {found.beat_at}{': it may run' if found.alive else ''}")
+    lines += [one_line(f"wrong: {fault}") for fault in found.faults]
+    if found.promoted:
+        lines.append(one_line(f"it took the original's place already: {found.promoted}"))
+    return lines

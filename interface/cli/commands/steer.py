@@ -1,83 +1,126 @@
 """Commands that steer work: each posts one action for what it names, and prints the state that this led to.
 
-``pause``, ``resume`` and ``continue`` take an agent or a workflow, ``reset`` and ``restart`` an agent, ``answer``,
-``cancel``, ``retry`` and ``promote`` instructions. ``stop`` takes any of the former, or the kernel, as
-``restart --kernel`` does: these wait until its process is gone, not only its port, so that nothing of it runs when they
-return.
+``pause``, ``resume`` and ``continue`` take an agent or a workflow, ``reset`` an agent, ``answer``, ``reassign``,
+``cancel``, ``retry`` and ``promote`` instructions. ``cancel`` and ``retry`` also take many at once: one request changes
+them all in one commit; the kernel chooses. On a terminal ``cancel`` shows first what it would end.
 """
 
 import argparse
 import json
-import os
-import select
-import signal
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from interface.cli.act import NOTHING, Row, act
-from interface.cli.bulk import bulk_flags, change_many, chosen
-from interface.cli.command_parser import duration
 from interface.cli.context import Context
-from interface.cli.exits import Exit
+from interface.cli.exits import Exit, of_failure
 from interface.cli.output import Screen, decode, one_line
-from interface.cli.parsing import all_projects_flag, json_flag, target_argument, trust_flag
-from interface.cli.prompts import agrees, can_ask
+from interface.cli.parsing import json_flag, target_argument
+from interface.cli.prompts import can_ask
+from interface.cli.requests import Row, act
 from interface.cli.targets import agent_path, agent_target, target
 from interface.client import Client, new_key, quoted
-from interface.clock import Clock
-from interface.discovery import Endpoint, Hanging, prove
-from interface.failure import Failure, Unreachable
+from interface.failure import Failure
 from protocol.api.agents import AgentChanged
-from protocol.api.instructions import InstructionsChanged
+from protocol.api.instructions import BulkReport, InstructionsChanged
 from protocol.api.workflows import WorkflowRow
 from protocol.names import number_of
 from protocol.target import Target
 
-_PAUSE_SECONDS: Final = 0.02
+WORDS: Final = "ID|@WORKFLOW[:TAG]"
+SHOWN: Final = 20
+"""Rows of a list for people; JSON has up to a thousand."""
 
 
-class ExitWait:
-    """Made while the kernel has just proved itself, so the pid is its own; then told to wait.
+def bulk_flags(parser: argparse.ArgumentParser) -> None:
+    """ID... or what many are chosen by."""
+    parser.add_argument(
+        "ids", metavar=WORDS, nargs="*", help="instructions (i7 i8), or a workflow: all there (@review[:tag])"
+    )
+    parser.add_argument("--agent", metavar="AGENT", help="all of this agent: alice, alice@review[:tag]")
+    parser.add_argument("--dry-run", action="store_true", help="only say which it would be")
+    json_flag(parser)
 
-    On Linux a pidfd names the process itself: it cannot come to mean another (fault PF12). Elsewhere, and for a
-    kernel that only the environment names, the end of its answers has to do.
+
+def chosen(context: Context) -> Mapping[str, object] | None:
+    """The choice that the words make, as the kernel is asked; None where they are ids. Raises Failure (usage)."""
+    words: list[str] = context.args.ids
+    named = [word for word in words if "@" in word]
+    flags = {name: True for name in ("queued", "all") if getattr(context.args, name, False)}
+    many = bool(named or flags or context.args.agent is not None)
+    if not many and not words:
+        raise Failure("usage", "nothing is named", _example(context))
+    if not many:
+        if context.args.dry_run:
+            raise Failure("usage", "--dry-run is for many: what is named by its id is as it is", _example(context))
+        return None
+    if len(words) > 1 or named != words:
+        wrong = next((word for word in words if word not in named), words[-1])
+        raise Failure("usage", f"either ids or one choice: {one_line(wrong[:60])!r} is too much", _example(context))
+    return {**_place(context, target(named[0]) if named else None), **({"queued": True} if "queued" in flags else {})}
+
+
+def _example(context: Context) -> str:
+    word = "cancel" if hasattr(context.args, "queued") else "retry"
+    more = "--queued" if word == "cancel" else "--all"
+    return f"{context.program} {word} i7, or one of: {more}, --agent alice, @review, --agent alice @review"
+
+
+def _place(context: Context, where: Target | None) -> dict[str, object]:
+    agent = None if context.args.agent is None else agent_target(context.args.agent)
+    if agent is not None and where is not None and (where.agent is not None or agent.workflow is not None):
+        raise Failure("usage", "the agent is named twice, or two workflows are", _example(context))
+    name = agent.agent if agent is not None else None if where is None else where.agent
+    place = where or agent
+    space = None if place is None or place.workflow is None else str(place.space)
+    return {key: value for key, value in (("agent", name), ("space", space)) if value is not None}
+
+
+def change_many(context: Context, action: str, body: Mapping[str, object]) -> int:
+    """Ask for ``action`` (cancel, retry) of all that ``body`` chooses, and say what came of it.
+
+    What is ended does not come back, so on a terminal it is asked first; off one only ``--yes`` does it.
     """
-
-    def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
-        self._endpoint = endpoint
-        self._clock = clock
-        if endpoint.pid <= 0 or not hasattr(os, "pidfd_open"):
-            self._process = None
-        else:
-            try:
-                self._process = os.pidfd_open(endpoint.pid)
-            except OSError:
-                self._process = None
-
-    def wait(self, seconds: float) -> bool:
-        """Return whether it was gone within ``seconds``."""
-        if self._process is None:
-            deadline = self._clock.now() + seconds
-            while self._clock.now() < deadline:
-                try:
-                    prove(self._endpoint).connection.close()
-                except Unreachable:
-                    return True
-                self._clock.pause(_PAUSE_SECONDS)
-            return False
-        try:
-            poll = select.poll()
-            poll.register(self._process, select.POLLIN)
-            return bool(poll.poll(seconds * 1000))
-        finally:
-            os.close(self._process)
+    client = context.kernel()
+    path = f"/instructions/{action}"
+    if action == "cancel" and not context.args.dry_run and not context.args.yes:
+        if not can_ask(context):
+            text = "what is cancelled does not come back"
+            raise Failure("usage", text, "say --yes to cancel it all the same; --dry-run says which it would be")
+        look = client.post(path, {**body, "dry_run": True}, key=new_key())
+        context.out.notes(bulk_lines(look, context.out.error_screen))
+        count = json.loads(look)["matched"]
+        if not count:
+            return Exit.OK
+        context.out.ask(f"cancel {count:,}? [y/N] ")
+        if context.stdin.readline().strip().lower() not in {"y", "yes"}:
+            raise Failure("failed", "nothing was cancelled")
+    answer = client.post(path, {**body, "dry_run": context.args.dry_run}, key=new_key())
+    context.answer(answer, bulk_lines)
+    report: dict[str, Any] = json.loads(answer)
+    if action == "cancel" or not report["kept"]:
+        return Exit.OK  # what had ended before it could be cancelled is as it was wanted
+    return of_failure(str(report["kept"][0]["code"]))
 
 
-DEFAULT_GRACE_SECONDS: Final = 10.0
-LADDER_SECONDS: Final = 25.0
-"""The time a kernel may take beyond the grace: kill what is left, checkpoint, go."""
+def bulk_lines(body: bytes, screen: Screen) -> list[str]:
+    """The lines for what was changed, the first of it by name, and for what was not and why."""
+    report = decode(body, BulkReport)
+    done = {"cancel": "cancelled", "retry": "put back"}[report.action]
+    count = report.matched if report.dry_run else report.changed
+    what = f"{count:,} {'instruction' if count == 1 else 'instructions'}"
+    head = f"{what} would be {done}" if report.dry_run else f"{what} {done}"
+    left = f"; {report.left:,} that {'runs' if report.left == 1 else 'run'} left alone" if report.left else ""
+    lines = [screen.style(head + left, "bold")]
+    for one in report.instructions[:SHOWN]:
+        where = "" if one.space.startswith("dm:") else f" in {one.space}"
+        lines.append(f"  {one_line(f'{one.id} {one.status} ({one.agent}{where})')}")
+    if count > SHOWN:
+        lines.append(f"  and {count - SHOWN:,} more")
+    lines += [f"  {one_line(f'{one.id} was not: {one.detail}')}" for one in report.kept[:SHOWN]]
+    if report.rest:
+        lines.append(f"  {report.rest:,} more are meant: that is too much for one commit, say it again for the next")
+    missing = sum(report.kept_by.values()) - SHOWN
+    return [*lines, *([f"  and {missing:,} more were not"] if missing > 0 else [])]
 
 
 def configure_target(parser: argparse.ArgumentParser) -> None:
@@ -208,138 +251,3 @@ def instruction_ids(context: Context) -> list[str]:
 
 def instructions_lines(told: InstructionsChanged, _screen: Screen) -> list[str]:
     return [one_line(f"{one.id} {one.status} ({one.agent}, {one.lane})") for one in told.instructions]
-
-
-def configure_stop(parser: argparse.ArgumentParser) -> None:
-    targets = "alice, @review[:tag] or alice@review[:tag] (default: all)"
-    parser.add_argument("targets", metavar="TARGET", nargs="*", help=targets)
-    parser.add_argument(
-        "--grace", type=duration, metavar="D", help="how long running work may take to end (default: 10s)"
-    )
-    parser.add_argument("--now", action="store_true", help="no grace")
-    parser.add_argument("--no-wait", action="store_true", help="do not wait until their processes have ended")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    all_projects_flag(parser, "the kernels of all your projects")
-
-
-def run_stop(context: Context) -> int:
-    grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
-    if context.args.all_projects:
-        if context.args.targets:
-            raise Failure("usage", "-A stops whole kernels, and no single target", "name the project with --project")
-        from interface.cli.user_projects import stop_all  # noqa: PLC0415  (most stop one kernel)
-
-        seconds = 0.0 if context.args.now else grace
-
-        def end(client: Client) -> bool:
-            gone = ExitWait(client.endpoint, context.clock)
-            with suppress(Unreachable):  # it may be going already
-                client.post("/shutdown", {"grace": seconds}, key=new_key())
-            return context.args.no_wait or gone.wait(seconds + LADDER_SECONDS)
-
-        return stop_all(context, lambda asked: agrees(context, asked), end, seconds + LADDER_SECONDS)
-    if context.args.targets:
-        return stop_targets(context, [target(text) for text in context.args.targets])
-    try:
-        client = context.find_kernel()
-    except Unreachable as error:
-        context.out.note(context.why_down(error))
-        return Exit.OK
-    except Hanging as hanging:
-        return kill_kernel(context, hanging)
-    if not context.args.yes and can_ask(context):
-        busy = [row["name"] for row in json.loads(client.get("/ps"))["agents"] if row["state"] == "running"]
-        if busy:
-            context.out.ask(f"{', '.join(busy)} running; stop anyway? [y/N] ")
-            if context.stdin.readline().strip().lower() not in {"y", "yes"}:
-                raise Failure("failed", "nothing was stopped")
-    if context.args.no_wait:
-        client.post("/shutdown", {"grace": 0.0 if context.args.now else grace}, key=new_key())
-    else:
-        stop_kernel(context, client, 0.0 if context.args.now else grace)
-    context.out.lines(["stopping" if context.args.no_wait else "stopped"])
-    return Exit.OK
-
-
-def kill_kernel(context: Context, hanging: Hanging) -> int:
-    """Kill a kernel that does not answer, if no grace was asked for. Raises Hanging."""
-    if not context.args.now or hanging.endpoint is None:
-        raise hanging
-    gone = ExitWait(hanging.endpoint, context.clock)
-    os.kill(hanging.endpoint.pid, signal.SIGKILL)
-    if not gone.wait(LADDER_SECONDS):
-        raise hanging
-    context.out.lines([f"killed {hanging.endpoint.pid}"])
-    return Exit.OK
-
-
-def stop_targets(context: Context, targets: list[Target]) -> int:
-    """Stop all of them, now; then wait for each until nothing of it is left. Raises Failure."""
-    if context.args.now or context.args.grace is not None:
-        raise Failure("usage", "--grace and --now are for the kernel; workflows and agents are stopped at once")
-    client = context.kernel()
-    wait = not context.args.no_wait
-    stops = [(asked, *_stop_request(client, asked)) for asked in targets]
-    posts = [path for _asked, method, path in stops if method == "POST"]
-    if wait and len(posts) > 1:
-        for path in posts:  # so that they end at the same time, and not one after the other
-            client.post(f"{path}?wait=false", NOTHING, key=new_key())
-    for asked, method, path in stops:
-        query = "" if wait else "?wait=false"
-        if method == "DELETE":
-            client.delete(path + query)
-        else:
-            client.post(path + query, NOTHING, key=new_key())
-        context.out.lines([f"{'stopped' if wait else 'stopping'} {asked}"])
-    return Exit.OK
-
-
-def _stop_request(client: Client, asked: Target) -> tuple[Literal["DELETE", "POST"], str]:
-    """Return the request that stops it. Raises Failure (unknown_agent)."""
-    if asked.workflow is not None and asked.agent is None:
-        return "DELETE", f"/workflows/{quoted(asked.workflow)}/{quoted(asked.tag)}"
-    if asked.workflow is not None:
-        return "POST", agent_path(client, asked, "stop")
-    # An agent that ``new`` made is gone then; one with a file does no work until it is resumed.
-    name = str(asked.agent)
-    agents: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
-    found = next((row for row in agents if row["name"] == name), None)
-    if found is None:
-        names = ", ".join(str(row["name"]) for row in agents) or "none"
-        raise Failure("unknown_agent", f"there is no agent {name}", f"agents here: {names}")
-    return ("DELETE", f"/agents/{quoted(name)}") if found["ephemeral"] else ("POST", f"/agents/{quoted(name)}/stop")
-
-
-def stop_kernel(context: Context, client: Client, grace: float) -> None:
-    """Ask the kernel to go, and return once it has gone. Raises Failure (timeout)."""
-    exit_wait = ExitWait(client.endpoint, context.clock)
-    with suppress(Unreachable):  # it may be going already
-        client.post("/shutdown", {"grace": grace}, key=new_key())
-    client.close()
-    if not exit_wait.wait(grace + LADDER_SECONDS):
-        raise Failure("timeout", "the kernel has not ended", f"see its log, or: {context.program} stop --now")
-
-
-def configure_restart(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help="alice or alice@review[:tag]")
-    parser.add_argument("--kernel", action="store_true", help="the kernel: what runs goes on after its last entry")
-    trust_flag(parser)
-    json_flag(parser)
-
-
-def run_restart(context: Context) -> int:
-    if (context.args.target is None) != context.args.kernel:
-        try:
-            agents = json.loads(context.find_kernel().get("/agents"))["agents"]
-            hint = f"agents here: {', '.join(str(row['name']) for row in agents) or 'none'}"
-        except (Failure, Unreachable):
-            hint = f"for example {context.program} restart alice"
-        raise Failure("usage", "restart one agent, or the kernel with --kernel", hint)
-    if context.args.kernel:
-        from interface.cli.commands.status import status_lines  # noqa: PLC0415  (only the kernel has a status)
-
-        # Agents made with new end, as with every clean stop.
-        stop_kernel(context, context.kernel(), DEFAULT_GRACE_SECONDS)
-        client = context.started_kernel(*(["--trust"] if context.trusts else []))
-        return context.answer(client.get("/status"), status_lines)
-    return act_on_agent(context, "restart")

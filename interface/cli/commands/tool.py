@@ -10,19 +10,19 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from interface.agent_dir import change_project_file, file_name, read_project_file
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.commands.agent import agent_file_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, table
 from interface.failure import Failure
 from interface.offline import tools, tools_in
-from interface.project_file import change_project_file, file_name, read_project_file
 from interface.safe_dir import SafeDir
 from protocol.tool_documents import ProjectWritten, ToolList
 from protocol.yaml_edit import with_value, without_value
 from protocol.yaml_reading import NotYaml, read
 
-VERBS: Final = Subcommands(
+TOOL_VERBS: Final = Subcommands(
     "tool",
     (
         Subcommand("list", "list the tools that agents can have, and who has them"),
@@ -47,7 +47,7 @@ _WORDS: Final = {("command", "is missing"): ("is missing", "end with -- PROGRAM 
 _ARGUMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::([a-z]+\??))?", re.ASCII)
 
 
-def run_list(context: Context) -> int:
+def run_tool_list(context: Context) -> int:
     return context.answer(tools(context.project.root), tools_lines)
 
 
@@ -70,7 +70,7 @@ def tools_lines(found: ToolList, screen: Screen) -> list[str]:
     return table(["NAME", "IN TOOLS:", "KIND", "CHANGES", "AGENTS", "WHAT IT DOES"], rows, screen)
 
 
-def configure_add(parser: argparse.ArgumentParser) -> None:
+def configure_tool_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="what agents call it")
     parser.add_argument("-d", "--description", metavar="TEXT", required=True, help="what a model is told of it")
     parser.add_argument(
@@ -87,7 +87,7 @@ def configure_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mock", metavar="TEXT", help="a canned answer, in place of running a command")
 
 
-def run_add(context: Context) -> int:
+def run_tool_add(context: Context) -> int:
     args = context.args
     name: str = args.name
     if name in own_tools(context):
@@ -127,13 +127,13 @@ def failure_of_flag(failure: Failure, name: str) -> Failure:
     return Failure("usage", f"{_FLAGS.get(key, key)}: {message}", hint)
 
 
-def configure_import(parser: argparse.ArgumentParser) -> None:
+def configure_tool_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="YAML or JSON with the key tools:, such as a project file")
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
     parser.add_argument("--replace", action="store_true", help="in place of tools of the same name")
 
 
-def run_import(context: Context) -> int:
+def run_tool_import(context: Context) -> int:
     shown: str = context.args.file
     path = os.path.join(context.cwd, shown)
     try:
@@ -159,13 +159,13 @@ def run_import(context: Context) -> int:
     return change_tools(context, tuple(found), change)
 
 
-def configure_mock(parser: argparse.ArgumentParser) -> None:
+def configure_tool_mock(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a tool of the project")
     parser.add_argument("message", metavar="TEXT", nargs="?", help="the answer; - reads it from standard input")
     parser.add_argument("--off", action="store_true", help="have it run its command again")
 
 
-def run_mock(context: Context) -> int:
+def run_tool_mock(context: Context) -> int:
     args = context.args
     if args.off == (args.message is not None):
         raise Failure("usage", "needs TEXT, or --off")
@@ -190,11 +190,11 @@ def run_mock(context: Context) -> int:
     return code
 
 
-def configure_rm(parser: argparse.ArgumentParser) -> None:
+def configure_tool_rm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a tool of the project")
 
 
-def run_rm(context: Context) -> int:
+def run_tool_rm(context: Context) -> int:
     name: str = context.args.name
     require_tool(context, name)
     rows = tools(context.project.root).tools

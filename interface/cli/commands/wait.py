@@ -17,9 +17,8 @@ from interface.cli.output import Screen, one_line
 from interface.cli.parsing import json_flag
 from interface.cli.targets import RUN, target
 from interface.client import PING, Client, ServerEvent, quoted
-from interface.event_follow import CONNECTED, Expired, Follower
+from interface.event_follow import CONNECTED, ENDED, Expired, Follower
 from interface.failure import Failure, Unreachable
-from interface.instruction_wait import ENDED
 from protocol.target import Target
 
 INSTRUCTION: Final = re.compile(r"i\d{1,18}", re.ASCII)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
-from interface.cli.reports.record import Finding, RunRecord, findings_of, mistake_text
-from interface.cli.reports.safe_text import code, fenced, line_of
+from interface.cli.reports.record import Finding, RunRecord, code, fenced, findings_of, line_of, mistake_text
 from interface.cli.transcript_view import seconds_text
 from protocol.api.instructions import InstructionInfo
 from protocol.api.needs import Need

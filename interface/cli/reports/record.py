@@ -1,7 +1,8 @@
-"""The record of a run out of which its reports are made, and what was found in it: files and lines that agents name.
+"""The record of a run out of which its reports are made, the findings in it, and its texts made harmless.
 
-Pure: whoever reads the log hands the rows in. All texts are as agents wrote them; interface.cli.reports.safe_text makes
-them harmless, format by format.
+Pure: the caller reads the log and hands the rows in. All texts are as agents wrote them, and each report may be printed
+into the log of a CI job by the next step. So the texts of all reports are bounded, and hold nothing that a runner
+(interface.cli.runner_log), a page or a terminal would obey.
 """
 
 import json
@@ -11,6 +12,8 @@ from typing import Any, Final, Literal, cast
 
 import msgspec
 
+from interface.cli.output import escape, one_line
+from interface.cli.runner_log import neutral
 from interface.failure import Place
 from protocol.api.instructions import InstructionInfo
 from protocol.api.needs import Need
@@ -18,6 +21,46 @@ from protocol.api.runs import RunReport, WorktreeDiff
 from protocol.message import SYSTEM, USER, Message
 from protocol.tasks import TaskInfo
 from protocol.voting import BallotInfo
+
+LINE: Final = 300
+BLOCK: Final = 6000
+BLOCK_LINES: Final = 150
+
+
+def line_of(text: str, most: int = LINE) -> str:
+    """``text`` on one line, of at most ``most`` characters."""
+    shown = neutral(one_line(text[: most * 2]))
+    return shown if len(shown) <= most and len(text) <= most * 2 else f"{shown[: most - 1]}…"
+
+
+def block_of(text: str, most: int = BLOCK) -> list[str]:
+    """``text`` in its lines, of at most ``most`` characters together; a last line says what is left out."""
+    shown = neutral(escape(text[:most])).rstrip("\n")[:most].split("\n")
+    cut = len(text.rstrip("\n")) > most or len(shown) > BLOCK_LINES
+    return [*shown[:BLOCK_LINES], f"[... {len(text):,} characters in all ...]"] if cut else shown
+
+
+def code(text: str, most: int = LINE) -> str:
+    """``text`` within a line of Markdown, where nothing of it is a link, an image, HTML or a mention.
+
+    GitHub and GitLab find mentions and addresses in what is shown, however it was escaped, but not in code. A bar would
+    end the cell of a table even there, so it is another.
+    """
+    line = line_of(text, most).replace("|", "¦")
+    fence = "`" * (_longest_run(line) + 1)
+    return f"{fence} {line} {fence}" if line else "-"
+
+
+def fenced(text: str, most: int = BLOCK) -> list[str]:
+    """``text`` as a block of Markdown, in which nothing is markup, and an empty line."""
+    lines = block_of(text, most)
+    fence = "`" * max(3, *(_longest_run(line) + 1 for line in lines))
+    return [f"{fence}text", *lines, fence, ""]
+
+
+def _longest_run(line: str) -> int:
+    return max(map(len, re.findall("`+", line)), default=0)
+
 
 Level = Literal["error", "warning", "note"]
 LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "note")

@@ -8,10 +8,9 @@ import os
 import secrets
 import signal
 import stat
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,10 +18,10 @@ import msgspec
 
 from interface.cli.exits import Interrupted
 from interface.cli.output import OutputLost, one_line
-from interface.cli.paging import NEEDS, fetch_list
-from interface.cli.reports.github import annotations_of, outputs_of
+from interface.cli.reports.formats import annotations_of, log_of, outputs_of, suite_of
 from interface.cli.reports.markdown import page_of
 from interface.cli.reports.record import Refusal, Rows, RunRecord
+from interface.cli.requests import NEEDS, fetch_list
 from interface.client import Client, quoted
 from interface.failure import Failure, Unreachable
 from osfiles.atomic_write import replacing
@@ -34,10 +33,10 @@ if TYPE_CHECKING:
     from interface.cli.context import Context
 
 GITHUB: Final = "github"
-FORMATS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {"junit": ("junit", "suite_of"), "md": ("markdown", "page_of"), "sarif": ("sarif", "log_of")}
+FORMATS: Final[Mapping[str, Callable[[RunRecord], str]]] = MappingProxyType(
+    {"junit": suite_of, "md": page_of, "sarif": log_of}
 )
-"""The module and the function of each that is a file: only what is asked for is loaded."""
+"""The reports that are files."""
 OUTPUT: Final = "GITHUB_OUTPUT"
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 RUNNER_FILES: Final = (OUTPUT, SUMMARY, "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")
@@ -167,9 +166,7 @@ class Reports:
             if target.format == GITHUB:
                 self._tell_runner(record)
             else:
-                module, function = FORMATS[target.format]
-                text: str = getattr(import_module(f"interface.cli.reports.{module}"), function)(record)
-                write_whole(target.path, text.encode("utf-8", "backslashreplace"))
+                write_whole(target.path, FORMATS[target.format](record).encode("utf-8", "backslashreplace"))
         except (OSError, OutputLost) as error:
             why = getattr(error, "strerror", None) or str(error)
             yield f"the report {target.format} cannot be written: {one_line(why)}"

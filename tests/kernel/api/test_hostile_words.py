@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from interface.cli.channel_view import message_lines
+from interface.cli.commands.channel import message_lines
 from interface.cli.commands.doc import blame_lines, documents_lines, history_lines, suggestions_lines
 from interface.cli.commands.queue import inbox_lines
-from interface.cli.commands.task import graph_lines, task_lines, tasks_lines
+from interface.cli.commands.teamwork import graph_lines, task_lines, tasks_lines
 from interface.cli.output import Screen, view_lines
 from kernel.agents.prompt import THREAD_CHARACTERS
 from kernel.store.entries import INLINE_BYTES

@@ -4,7 +4,8 @@ from typing import Final
 
 import msgspec
 
-from interface.cli import channel_view, event_view
+from interface.cli import event_view
+from interface.cli.commands.channel import messages_lines
 from interface.cli.output import Screen
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.recovery import recover
@@ -42,7 +43,7 @@ async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: Ser
     await kernel.services.store.writer.commit(write_strangely)
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "after"})
     channel = await kernel.ask("GET", "/spaces/dm:alice/channel")
-    assert channel_view.messages_lines(msgspec.convert(channel.json, Channel), SCREEN) == [
+    assert messages_lines(msgspec.convert(channel.json, Channel), SCREEN) == [
         "user -> alice: before",
         "bob: from elsewhere",
         "user -> alice: after",

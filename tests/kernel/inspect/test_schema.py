@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from interface.cli.commands.init import EXAMPLES
+from interface.cli.commands.project_setup import EXAMPLES
 from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, fields_of, json_schema, texts_of
 from kernel.inspect.validate import validate

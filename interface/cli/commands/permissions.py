@@ -1,22 +1,24 @@
-"""``awk pending``, ``approve`` and ``deny``: calls of tools that agents may make only if somebody approves them.
-
-``approve --always`` makes a standing rule for later calls like it; ``deny`` takes such a rule back.
-"""
+"""``awk approve``, ``deny``, ``pending``, ``grant`` and ``audit``: what agents may do, and what was given to them."""
 
 import argparse
 import re
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, get_args
 
 import msgspec
 
-from interface.cli.act import act
+from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.paging import PENDING, RULES, count_flag, show_list
 from interface.cli.parsing import json_flag
-from interface.client import quoted
+from interface.cli.requests import AUDIT, GRANTS, PENDING, RULES, act, count_flag, show_list
+from interface.cli.targets import agent_target, workflow_target
+from interface.client import new_key, quoted
 from interface.failure import Failure
+from protocol.agent import Scope
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, Pending
+from protocol.api.history import AuditList
+from protocol.grants import GrantList
 
 _REQUEST: Final = re.compile(r"a\d+", re.ASCII)
 _RULE: Final = re.compile(r"r\d+", re.ASCII)
@@ -131,3 +133,99 @@ def decision_lines(one: ApprovalInfo) -> list[str]:
     if one.state == "expired":  # its time was over, or its work ended: nobody decided
         return [one_line(f"{one.id} is no longer open since {one.decided_at}{why}")]
     return [one_line(f"{one.id} was {one.state} by {one.decided_by} at {one.decided_at}{why}")]
+
+
+SCOPES: Final = get_args(Scope)
+
+GRANT_VERBS: Final = Subcommands(
+    "grant",
+    (
+        Subcommand("list", "list what was given, by whom, and what it comes to now"),
+        Subcommand("give", "give an agent a scope that its file does not give it"),
+        generated("grant revoke"),
+    ),
+)
+
+
+def configure_grant_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help="only its latest run")
+    count_flag(parser)
+
+
+def run_grant_list(context: Context) -> int:
+    asked: str | None = context.args.target
+    query = {} if asked is None else {"space": str(workflow_target(asked).space)}
+    return show_list(context, "/grants", GRANTS, grants_lines, query)
+
+
+def grants_lines(found: GrantList, screen: Screen) -> list[str]:
+    rows = [
+        [
+            one.id,
+            one.state,
+            one.to,
+            one.space,
+            one.scope or f"request {one.request}",
+            one.by if one.parent is None else f"{one.by}, from {one.parent}",
+            one.until or "-",
+            f"{one.used} of {one.uses}" if one.uses is not None else str(one.used),
+        ]
+        for one in found.grants
+    ]
+    header = ["ID", "STATE", "AGENT", "SPACE", "SCOPE", "BY", "UNTIL", "USED"]
+    return table(header, rows, screen) if rows else ["nothing was given"]
+
+
+def configure_grant_give(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scope", metavar="SCOPE", choices=SCOPES, help=f"what it may use: {', '.join(SCOPES)}")
+    parser.add_argument("--to", metavar="TARGET", required=True, help="who gets it, such as alice@review")
+    parser.add_argument("--until", metavar="D", help="for so long (2h), or to this time (2026-11-22T18:00:00Z)")
+    parser.add_argument("--uses", metavar="N", type=int, help="for so many calls")
+
+
+def run_grant_give(context: Context) -> int:
+    args = context.args
+    asked = agent_target(args.to)
+    given = {"scope": args.scope, "to": asked.agent, "until": args.until, "uses": args.uses}
+    body = {name: value for name, value in given.items() if value is not None}
+    return context.answer(
+        context.kernel().post(f"/spaces/{quoted(str(asked.space))}/grants", body, key=new_key()), grant_lines
+    )
+
+
+def grant_lines(one: dict[str, Any], _screen: Screen) -> list[str]:
+    until = f", until {one['until']}" if one["until"] else ""
+    uses = "" if one["uses"] is None else f", {one['used']} of {one['uses']} calls used"
+    what = one["scope"] or f"the call of {one['request']}"
+    return [one_line(f"{one['id']}: {one['to']} in {one['space']} may use {what}{until}{uses} ({one['state']})")]
+
+
+def configure_audit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--agent", metavar="AGENT", help="only where this agent asked, or was asked")
+    count_flag(parser)
+    json_flag(parser)
+
+
+def run_audit(context: Context) -> int:
+    agent: str | None = context.args.agent
+    query = {} if agent is None else {"agent": agent}
+    return show_list(context, "/audit", AUDIT, partial(audit_lines, agent=agent), query)
+
+
+def audit_lines(found: AuditList, screen: Screen, agent: str | None = None) -> list[str]:
+    rows: list[list[str]] = []
+    for one in found.rows:
+        keys = ", ".join(given.key or "(purged)" for given in one.given) or "nothing"
+        withheld = f" ({one.withheld} withheld)" if one.withheld else ""
+        told = {"ask": one.query, "share": "(shared by its owner)", "moved": f"(moved: {one.note})"}
+        asked = told.get(one.kind, f"(not kept: {one.note})")
+        rows.append([one.id, one.at, one.receiver, one.owner, one.space, one_line(asked), f"{keys}{withheld}"])
+    return (
+        table(["ID", "AT", "WHO", "OF WHOM", "SPACE", "ASKED", "WAS GIVEN"], rows, screen)
+        if rows
+        else ["nobody asked for anybody's memory"]
+        if agent is None
+        else [
+            f"nothing of {one_line(agent)}: it asked for nobody's memory, and nobody for its (awk ls lists the agents)"
+        ]
+    )

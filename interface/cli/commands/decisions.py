@@ -1,32 +1,33 @@
-"""``awk proposal``: what agents put to the vote, and the user's say in it, which counts beside those of the members.
-
-A proposal is named ``release@review[:tag]``, or ``release`` where only one is called so.
-"""
+"""``awk proposal`` and ``rule``: votes of agents, and the rules that files and members define."""
 
 import argparse
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from interface.cli.act import act
-from interface.cli.command_parser import Subcommand, Subcommands
+import msgspec
+
+from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
-from interface.cli.paging import PROPOSALS, PROPOSALS_OF_RUN, count_flag, show_list
 from interface.cli.parsing import archive_flag
+from interface.cli.requests import PROPOSALS, PROPOSALS_OF_RUN, act, count_flag, show_list
 from interface.cli.targets import typed_name, workflow_target
-from interface.client import Client, quoted
+from interface.client import Client, new_key, quoted
 from interface.failure import Failure
+from protocol.rules import RuleInfo, RuleList, RuleSpec, RuleTrial
 from protocol.target import Target, TargetRejected, parse_target
 from protocol.voting import BallotInfo, ProposalList
+from protocol.yaml_reading import NotYaml, read
 
 _LOOKS: Final = "proposals are called like release, or release@review[:tag]; proposal list shows them"
 _SHOWN: Final = 8
 _CUT: Final = 40
 """Characters of a wrong name that are said again."""
 
-VERBS: Final = Subcommands(
+PROPOSAL_VERBS: Final = Subcommands(
     "proposal",
     (
         Subcommand("list", "list what is put to the vote, or was in one workflow"),
@@ -37,7 +38,7 @@ VERBS: Final = Subcommands(
 )
 
 
-def configure_list(parser: argparse.ArgumentParser) -> None:
+def configure_proposal_list(parser: argparse.ArgumentParser) -> None:
     text = "those of its latest run, ended or not; without it: those that are open, of all workflows"
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help=text)
     parser.add_argument("--all", action="store_true", help="without a workflow: those that have ended too")
@@ -45,7 +46,7 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
     archive_flag(parser)
 
 
-def run_list(context: Context) -> int:
+def run_proposal_list(context: Context) -> int:
     target: str | None = context.args.target
     if target is not None and context.args.all:
         raise Failure("usage", "--all is for all workflows: of one, all are shown anyway")
@@ -64,12 +65,12 @@ def proposals_lines(found: ProposalList, screen: Screen) -> list[str]:
     return table(["ID", "TYPE", "VOTES", "STATE", "TITLE"], rows, screen) if rows else ["nothing is put to the vote"]
 
 
-def configure_show(parser: argparse.ArgumentParser) -> None:
+def configure_proposal_show(parser: argparse.ArgumentParser) -> None:
     proposal_argument(parser, "shown")
     archive_flag(parser)
 
 
-def run_show(context: Context) -> int:
+def run_proposal_show(context: Context) -> int:
     named = parsed(context.args.shown)
     client = context.kernel()
     return context.answer(client.get(path_of(client, named)), proposal_lines)
@@ -146,23 +147,23 @@ def outcome(one: BallotInfo) -> str:
             return one.state
 
 
-def configure_vote(parser: argparse.ArgumentParser) -> None:
+def configure_proposal_vote(parser: argparse.ArgumentParser) -> None:
     proposal_argument(parser)
     parser.add_argument("choice", metavar="CHOICE", help="the id of one of its options: yes or no of an approval")
     parser.add_argument("--reason", metavar="TEXT", default="", help="kept with your vote; the members read it")
 
 
-def run_vote(context: Context) -> int:
+def run_proposal_vote(context: Context) -> int:
     body = {"choice": context.args.choice, "reason": context.args.reason}
     return act_on_proposal(context, "vote", body, f"you voted {context.args.choice}; ")
 
 
-def configure_cancel(parser: argparse.ArgumentParser) -> None:
+def configure_proposal_cancel(parser: argparse.ArgumentParser) -> None:
     proposal_argument(parser)
     parser.add_argument("--reason", metavar="TEXT", default="", help="the members read it")
 
 
-def run_cancel(context: Context) -> int:
+def run_proposal_cancel(context: Context) -> int:
     return act_on_proposal(context, "cancel", {"reason": context.args.reason})
 
 
@@ -217,3 +218,135 @@ def path_of(client: Client, named: Target) -> str:
         which = ", ".join(typed_name(name, space) for space in spaces[:_SHOWN])
         raise Failure("usage", f"{len(spaces)} workflows have a proposal {name[:_CUT]!r}", f"say which: {which}")
     return f"/spaces/{quoted(spaces[0])}/proposals/{quoted(name)}"
+
+
+RULE_VERBS: Final = Subcommands(
+    "rule",
+    (
+        generated("rule list"),
+        generated("rule show"),
+        Subcommand("add", "define the rules of a file, or define them anew"),
+        Subcommand("rm", "switch rules off; they are kept, and do nothing"),
+        Subcommand("test", "say what a rule would have done in a run; nothing is done"),
+    ),
+)
+
+
+def _workflow_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="its latest run")
+
+
+def _path(context: Context) -> str:
+    return f"/spaces/{quoted(workflow_target(context.args.target).space)}/rules"
+
+
+def rules_lines(listed: RuleList, screen: Screen) -> list[str]:
+    rows = [
+        [
+            one.name,
+            f"v{one.version}",
+            one.author,
+            "on" if one.enabled else "off",
+            next((name for name in when.__struct_fields__ if getattr(when, name)), "invoked") if when else "invoked",
+            str(one.fired),
+        ]
+        for one in listed.rules
+        for when in (one.rule.when,)
+    ]
+    rows += [
+        [one.name, one.package, "installed", one.state, ",".join(one.kinds) or one.why, str(one.fired)]
+        for one in listed.installed
+    ]
+    return (
+        table(["NAME", "VERSION", "AUTHOR", "STATE", "WHEN", "DONE"], rows, screen) if rows else ["there are no rules"]
+    )
+
+
+def rule_lines(one: RuleInfo, screen: Screen) -> list[str]:
+    said = msgspec.to_builtins(one.rule)
+    fired = f"{one.fired} times, last {one.fired_at}" if one.fired_at else "never"
+    return [
+        screen.style(one_line(f"{one.name}, version {one.version} by {one.author}, {one.defined_at}"), "bold"),
+        one_line(f"state: {'on' if one.enabled else 'off'}"),
+        one_line(f"done: {fired}"),
+        *(one_line(f"{key}: {json.dumps(value, ensure_ascii=False)}") for key, value in said.items() if key != "name"),
+    ]
+
+
+def configure_rule_add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="YAML: one rule, a list of them, or rules: with a list")
+    _workflow_argument(parser)
+
+
+def run_rule_add(context: Context) -> int:
+    wanted = rules_of(context.args.file)
+    client, path = context.kernel(), _path(context)
+    made = [json.loads(client.post(path, {"rule": rule}, key=new_key())) for rule in wanted]
+    return context.answer(_document(made), _changed_lines)
+
+
+def configure_rule_rm(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="RULE", help="its name")
+    _workflow_argument(parser)
+
+
+def run_rule_rm(context: Context) -> int:
+    body = context.kernel().delete(f"{_path(context)}/{quoted(context.args.name)}")
+    return context.answer(_document([json.loads(body)]), _changed_lines)
+
+
+def _document(rows: list[dict[str, Any]]) -> bytes:
+    return json.dumps({"schema": "awk/rules/1", "rules": rows}, ensure_ascii=False).encode()
+
+
+def _changed_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
+    return [
+        one_line(f"{row['name']}: version {row['version']}, {'on' if row['enabled'] else 'off'}")
+        for row in told["rules"]
+    ]
+
+
+def configure_rule_test(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("rule", metavar="RULE|FILE", help="a file with one rule, or the name of one of the run's")
+    parser.add_argument("--run", metavar="RUN", required=True, help="whose messages are looked at")
+
+
+def run_rule_test(context: Context) -> int:
+    asked = context.args.rule
+    body: dict[str, Any] = {"name": asked}
+    if Path(asked).is_file() or "/" in asked or asked.endswith((".yaml", ".yml")):
+        found = rules_of(asked)
+        if len(found) != 1:
+            raise Failure("usage", f"{asked} has {len(found)} rules, and one is tested at a time")
+        body = {"rule": found[0]}
+    answer = context.kernel().post(f"/runs/{quoted(context.args.run)}/rules/test", body, key=new_key())
+    return context.answer(answer, trial_lines)
+
+
+def trial_lines(trial: RuleTrial, screen: Screen) -> list[str]:
+    lines: list[str] = []
+    for one in trial.firings:
+        lines.append(screen.style(one_line(f"m{one.seq} {one.kind} from {one.sender}: {one.text}"), "bold"))
+        lines += ["  " + one_line(f"would {would}") for would in one.would]
+    if trial.total > len(trial.firings):
+        lines.append(f"… and {trial.total - len(trial.firings)} more messages")
+    lines.append(one_line(f"{trial.rule}: set off by {trial.total} of {trial.messages} messages; nothing was done"))
+    return lines
+
+
+def rules_of(file: str) -> list[dict[str, Any]]:
+    """The rules in ``file``, as JSON has them. Raises Failure."""
+
+    try:
+        data = read(Path(file).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, NotYaml) as error:
+        raise Failure("usage", f"{file}: {error}") from error
+    found = data.get("rules") if isinstance(data, dict) and "rules" in data else data
+    listed = found if isinstance(found, list) else [found]
+    if not listed:
+        raise Failure("usage", f"{file} has no rules")
+    try:
+        # Every scalar is a text by now: it is read as what its place wants.
+        return [msgspec.to_builtins(msgspec.convert(one, RuleSpec, strict=False)) for one in listed]
+    except msgspec.ValidationError as error:
+        raise Failure("usage", f"{file}: {error}", "a rule has name:, when: and then:; see docs/rules.md") from error

@@ -1,7 +1,4 @@
-"""``awk task``: the tasks of a workflow, as agents plan and do them, and the user's say in them.
-
-A task is named by its workflow and its id or key: ``awk task show @review t3``.
-"""
+"""``awk space``, ``task`` and ``feedback``: the spaces, tasks and remarks that the agents of a run share."""
 
 import argparse
 import json
@@ -10,13 +7,78 @@ from typing import Any, Final
 from interface.cli.command_parser import Subcommand, Subcommands, generated
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.paging import TASKS, count_flag, fetch_list, show_list
-from interface.cli.parsing import archive_flag
+from interface.cli.parsing import archive_flag, message_argument
+from interface.cli.requests import FEEDBACK, TASKS, act, count_flag, fetch_list, show_list
 from interface.cli.targets import workflow_target
 from interface.client import new_key, quoted
+from interface.failure import Failure
+from protocol.api.messages import FeedbackAdded, FeedbackList
+from protocol.names import is_below
+from protocol.spaces import SpaceDocument, SpaceList
 from protocol.tasks import TASK_STATES, TaskInfo, TaskList
 
-VERBS: Final = Subcommands(
+SPACE_VERBS: Final = Subcommands(
+    "space",
+    (
+        Subcommand("list", "list what agents opened, who is in it, and whether it is open"),
+        Subcommand("members", "let members of the run into a space, or have them leave"),
+        Subcommand("close", "close a space; the work in it is cancelled"),
+    ),
+)
+
+
+def configure_space_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--run", metavar="RUN", help="those of this run (r12), closed ones too")
+
+
+def run_space_list(context: Context) -> int:
+    run: str | None = context.args.run
+    query = "" if run is None else f"?run={quoted(run)}"
+    return context.answer(context.kernel().get(f"/spaces{query}"), space_lines)
+
+
+def space_lines(found: SpaceList, screen: Screen) -> list[str]:
+    rows = [
+        [one.space, one.state, one.run, f"{one.opener} in {one.instruction}", ", ".join(one.members)]
+        for one in found.spaces
+    ]
+    return table(["SPACE", "STATE", "RUN", "OPENED BY", "MEMBERS"], rows, screen) if rows else ["nothing was opened"]
+
+
+def configure_space_members(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="SPACE", help="the space, such as @review~design")
+    parser.add_argument("--add", metavar="NAME", action="append", default=[], help="who joins; may be repeated")
+    parser.add_argument("--remove", metavar="NAME", action="append", default=[], help="who leaves; may be repeated")
+
+
+def run_space_members(context: Context) -> int:
+    args = context.args
+    if not args.add and not args.remove:
+        raise Failure("usage", "say who joins or leaves", "use --add NAME or --remove NAME")
+    body = {"add": args.add, "remove": args.remove}
+    return context.answer(context.kernel().post(f"{_space_path(args.target)}/members", body, key=new_key()), one_space)
+
+
+def configure_space_close(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="SPACE", help="the space, such as @review~design")
+
+
+def run_space_close(context: Context) -> int:
+    return context.answer(context.kernel().delete(_space_path(context.args.target)), one_space)
+
+
+def one_space(one: SpaceDocument, _screen: Screen) -> list[str]:
+    return [one_line(f"{one.space} ({one.state}): {', '.join(one.members)}")]
+
+
+def _space_path(text: str) -> str:
+    space = workflow_target(text).space
+    if not is_below(space):
+        raise Failure("bad_target", f"{text!r} is a run's own space", "name one that was opened below: @review~design")
+    return f"/spaces/{quoted(str(space))}"
+
+
+TASK_VERBS: Final = Subcommands(
     "task",
     (
         Subcommand("list", "list the tasks of a workflow: what is ready, and who is at which"),
@@ -35,11 +97,11 @@ def _workflow_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="its latest run")
 
 
-def _path(context: Context) -> str:
+def _tasks_path(context: Context) -> str:
     return f"/spaces/{quoted(workflow_target(context.args.target).space)}/tasks"
 
 
-def configure_list(parser: argparse.ArgumentParser) -> None:
+def configure_task_list(parser: argparse.ArgumentParser) -> None:
     _workflow_argument(parser)
     parser.add_argument("--state", choices=TASK_STATES, help="only those in this state")
     parser.add_argument("--for", dest="for_", metavar="AGENT", help="only those for this agent, or claimed by it")
@@ -47,10 +109,10 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
     archive_flag(parser)
 
 
-def run_list(context: Context) -> int:
+def run_task_list(context: Context) -> int:
     args = context.args
     query = {name: value for name, value in (("state", args.state), ("for", args.for_)) if value is not None}
-    return show_list(context, _path(context), TASKS, tasks_lines, query)
+    return show_list(context, _tasks_path(context), TASKS, tasks_lines, query)
 
 
 def tasks_lines(listed: TaskList, screen: Screen) -> list[str]:
@@ -61,14 +123,14 @@ def tasks_lines(listed: TaskList, screen: Screen) -> list[str]:
     return table(["ID", "STATE", "AGENT", "WAITS FOR", "TITLE"], rows, screen) if rows else ["nothing is planned"]
 
 
-def configure_show(parser: argparse.ArgumentParser) -> None:
+def configure_task_show(parser: argparse.ArgumentParser) -> None:
     _workflow_argument(parser)
     parser.add_argument("id", metavar="TASK", help="its id (t3), or its key")
     archive_flag(parser)
 
 
-def run_show(context: Context) -> int:
-    return context.answer(context.kernel().get(f"{_path(context)}/{quoted(context.args.id)}"), task_lines)
+def run_task_show(context: Context) -> int:
+    return context.answer(context.kernel().get(f"{_tasks_path(context)}/{quoted(context.args.id)}"), task_lines)
 
 
 def task_lines(one: TaskInfo, screen: Screen) -> list[str]:
@@ -96,7 +158,7 @@ def task_lines(one: TaskInfo, screen: Screen) -> list[str]:
     return lines
 
 
-def configure_add(parser: argparse.ArgumentParser) -> None:
+def configure_task_add(parser: argparse.ArgumentParser) -> None:
     _workflow_argument(parser)
     parser.add_argument("title", metavar="TITLE", help="what is to be done, in a line")
     parser.add_argument("--text", metavar="TEXT", default="", help="all that one needs to do it")
@@ -109,7 +171,7 @@ def configure_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--on-failure", choices=("hold", "skip", "cancel"), help="if one that it needs fails")
 
 
-def run_add(context: Context) -> int:
+def run_task_add(context: Context) -> int:
     args = context.args
     given = {
         "title": args.title,
@@ -123,7 +185,7 @@ def run_add(context: Context) -> int:
         "on_failure": args.on_failure,
     }
     body = {"tasks": [{name: value for name, value in given.items() if value}]}
-    return context.answer(context.kernel().post(_path(context), body, key=new_key()), _added_lines)
+    return context.answer(context.kernel().post(_tasks_path(context), body, key=new_key()), _added_lines)
 
 
 def _added_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
@@ -134,15 +196,15 @@ def ended_lines(told: dict[str, Any], _screen: Screen) -> list[str]:
     return [one_line(f"{row['id']}: {row['state']}") for row in told["tasks"]]
 
 
-def configure_graph(parser: argparse.ArgumentParser) -> None:
+def configure_task_graph(parser: argparse.ArgumentParser) -> None:
     _workflow_argument(parser)
     count_flag(parser, None, "only N tasks")
     archive_flag(parser)
 
 
-def run_graph(context: Context) -> int:
+def run_task_graph(context: Context) -> int:
     count = context.args.n or 0
-    document = fetch_list(context.kernel(), _path(context), TASKS, count, {})
+    document = fetch_list(context.kernel(), _tasks_path(context), TASKS, count, {})
     return context.answer(json.dumps(document, ensure_ascii=False).encode(), graph_lines)
 
 
@@ -171,3 +233,37 @@ def graph_lines(listed: TaskList, screen: Screen) -> list[str]:
         lines.append(f"{'  ' * depth}{one.id} {screen.style(one.state, _STYLES[one.state])} {behind}")
         waiting += [(follower, depth + 1) for follower in reversed(below.get(one.id, ()))]
     return lines or ["nothing is planned"]
+
+
+FEEDBACK_VERBS: Final = Subcommands(
+    "feedback", (Subcommand("list", "list what was said about the work"), Subcommand("add", "add something yourself"))
+)
+
+
+def configure_feedback_list(parser: argparse.ArgumentParser) -> None:
+    count_flag(parser, what="the last N")
+
+
+def run_feedback_list(context: Context) -> int:
+    return show_list(context, "/feedback", FEEDBACK, feedback_lines)
+
+
+def feedback_lines(found: FeedbackList, screen: Screen) -> list[str]:
+    lines: list[str] = []
+    for one in found.feedback:
+        where = f" in {one.space}" if one.space else ""
+        lines.append(screen.style(one_line(f"{one.id}  {one.author}{where}, {one.at}"), "bold"))
+        lines += [f"  {line}".rstrip() for line in escape(one.text).rstrip("\n").split("\n")]
+    return lines or ["nothing was said about the work"]
+
+
+def configure_feedback_add(parser: argparse.ArgumentParser) -> None:
+    message_argument(parser)
+
+
+def run_feedback_add(context: Context) -> int:
+    return act(context, "/feedback", (), feedback_added_lines, {"text": context.message()})
+
+
+def feedback_added_lines(found: FeedbackAdded, _screen: Screen) -> list[str]:
+    return [one_line(found.feedback.id)]

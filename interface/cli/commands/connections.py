@@ -1,0 +1,274 @@
+"""``awk token``, ``mcp-serve``, ``open``, ``webhook`` and ``node``: programs, browsers and machines outside."""
+
+import argparse
+import html
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn, get_args
+from urllib.parse import quote
+
+from interface.cli.command_parser import Subcommand, Subcommands, generated
+from interface.cli.context import Context
+from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.parsing import json_flag
+from interface.client import new_key, quoted
+from interface.discovery import HOME, given_endpoint
+from interface.failure import Failure
+from osfiles.atomic_write import replacing
+from protocol.api.nodes import NodeAdded, NodeList
+from protocol.api.tokens import PageKey, TokenList, TokenMade, TokenScope
+from protocol.api.webhooks import WebhookList
+from protocol.discovery import ADMIN, digest
+
+TOKEN_VERBS: Final = Subcommands(
+    "token",
+    (
+        Subcommand("create", "make a token, and print it this once"),
+        generated("token list"),
+        Subcommand("revoke", "take tokens back: their next request is refused"),
+    ),
+)
+
+
+def configure_token_create(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--scope",
+        metavar="SCOPE",
+        required=True,
+        help="read: look; operate: and give work, and steer it; approve: and decide what waits for a person "
+        "(approve:alice,bob: approve calls of these agents only)",
+    )
+    parser.add_argument("--name", metavar="NAME", default="", help="whom it is for, for the list")
+
+
+def run_token_create(context: Context) -> int:
+    if context.args.scope.partition(":")[0] not in get_args(TokenScope):
+        raise Failure("usage", f"{context.args.scope!a} is no scope", "read, operate, approve or approve:AGENT,AGENT")
+    body = {"scope": context.args.scope, "name": context.args.name}
+    return context.answer(context.kernel().post("/tokens", body, key=new_key()), token_lines)
+
+
+def token_lines(found: TokenMade, _screen: Screen) -> list[str]:
+    return [found.token]
+
+
+def tokens_lines(found: TokenList, screen: Screen) -> list[str]:
+    rows = [[one.id, one.scope, one.created_at, one.expires_at or "", one_line(one.name)] for one in found.tokens]
+    return table(["ID", "SCOPE", "SINCE", "UNTIL", "NAME"], rows, screen) if rows else ["there are no tokens"]
+
+
+def configure_token_revoke(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", metavar="TOKEN", nargs="+", help="its id, such as k3")
+
+
+def run_token_revoke(context: Context) -> int:
+    kernel = context.kernel()
+    for name in dict.fromkeys(context.args.ids):
+        kernel.delete(f"/tokens/{quoted(name)}")
+    return context.answer(kernel.get("/tokens"), tokens_lines)
+
+
+def configure_mcp_serve(parser: argparse.ArgumentParser) -> None:
+    """Add nothing."""
+
+
+def run_mcp_serve(context: Context) -> NoReturn:
+    """Become an MCP server on standard input and output that is the kernel's; it goes on with the next kernel.
+
+    The token goes through a pipe, or is read from the kernel's own file: it is in no argument and no environment.
+    """
+    context.kernel().close()
+    endpoint = given_endpoint(context.environ)
+    path = os.path.join(context.project.state, ADMIN)
+    if endpoint is not None:
+        reading, writing = os.pipe()
+        url = f"http://{endpoint.address.authority}"
+        os.write(writing, json.dumps({"url": url, "token": endpoint.token}).encode())
+        os.close(writing)
+        os.set_inheritable(reading, True)
+        path = f"/dev/fd/{reading}"
+    kept = {name: value for name, value in context.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
+    os.execve(sys.executable, [sys.executable, "-I", "-m", "worker.mcp_bridge", path, "--listen"], kept)
+
+
+REDIRECT: Final = "open.html"
+"""In the project's state: the file that the browser is given, closed to others."""
+_SCREENS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+_PAGE: Final = """<!doctype html>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={url}">
+<title>agent-worker</title>
+<p><a href="{url}">agent-worker</a></p>
+"""
+
+
+def configure_open(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--read-only", action="store_true", help="let the page look, and change nothing")
+    parser.add_argument(
+        "--print", action="store_true", help="print the address, good for one browser in the next minute"
+    )
+    json_flag(parser)
+
+
+def run_open(context: Context) -> int:
+    body = context.kernel().post("/page/keys", {"read_only": context.args.read_only}, key=new_key())
+    if context.wants_json:
+        context.out.document(body)
+        return 0
+
+    url = decode(body, PageKey).url
+    if not context.args.print and has_screen(context.environ) and _show(context, url):
+        context.out.note(f"the page is in your browser; if nothing shows: {context.program} open --print")
+        return 0
+    context.out.lines([url])
+    context.out.note("note: good for one browser, in the next minute")
+    if context.environ.get("SSH_CONNECTION"):
+        port = url.partition("/page")[0].rpartition(":")[2]
+        context.out.note(f"note: to open it where you sit: ssh -L {port}:127.0.0.1:{port} THIS-HOST")
+    return 0
+
+
+def has_screen(environ: Mapping[str, str]) -> bool:
+    """Return whether a browser could show anything here."""
+    return sys.platform == "darwin" or any(environ.get(name) for name in _SCREENS)
+
+
+def _show(context: Context, url: str) -> bool:
+    """Return whether a browser was started with ``url``.
+
+    Its arguments are read by every user of the machine, so it is given a file that only we can read, and that leads
+    there. The next one takes its place; the key in it is worth nothing once it was used, and after a minute.
+    """
+    import webbrowser  # noqa: PLC0415  (looks for browsers as it is imported)
+
+    os.makedirs(context.project.state, 0o700, exist_ok=True)
+    path = os.path.join(context.project.state, REDIRECT)
+    with replacing(path, beside=f"{path}.{os.getpid()}", sync=False) as file:
+        file.write(_PAGE.format(url=html.escape(url)).encode())
+    return webbrowser.open(f"file://{quote(path)}")
+
+
+WEBHOOK_VERBS: Final = Subcommands("webhook", (generated("webhook list"), generated("webhook retry")))
+
+
+def webhooks_lines(found: WebhookList, screen: Screen) -> list[str]:
+    rows = [
+        [one.id, one.state, str(one.waiting), one_line(one.host), one_line(", ".join(one.events))]
+        for one in found.webhooks
+    ]
+    return table(["ID", "STATE", "WAITING", "SERVER", "EVENTS"], rows, screen) if rows else ["there are no webhooks"]
+
+
+ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", re.ASCII)
+LONGEST_WORD: Final = 4096
+STEERING: Final = ("PYTHON", "LD_", "DYLD_")
+"""Variables that would have our Python load something else."""
+
+NODE_VERBS: Final = Subcommands(
+    "node",
+    (
+        generated("node list"),
+        Subcommand("add", "have a node that the project file does not name"),
+        generated("node drain"),
+        generated("node rm"),
+    ),
+    required=False,
+)
+KEYS: Final = ("host", "image", "container", "pod", "namespace", "address", "command")
+
+
+def configure_node(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--join", metavar="WORD", help="be a node of the kernel that made this word (- reads it)")
+    parser.add_argument("--project-id", metavar="ID", help="be a node of the kernel that is spoken to over our streams")
+    NODE_VERBS.configure(parser)
+
+
+def run_node(context: Context) -> int:
+    if context.args.verb is None:
+        become_node(context)
+    return NODE_VERBS.run(context)
+
+
+def become_node(context: Context) -> NoReturn:
+    """Become the process that serves here as a node. Raises Failure (usage)."""
+    args = context.args
+    if (args.join is None) == (args.project_id is None):
+        raise Failure("usage", "say what to do", "awk node list shows the nodes; --join WORD makes this machine one")
+    state = os.path.join(context.environ.get(HOME) or os.path.expanduser("~/.agent-worker"), "nodes")
+    if args.join is not None:
+        word = context.stdin.readline().strip() if args.join == "-" else args.join
+        # It holds a token: what stays in the list of processes is a dash, and the word goes through a pipe.
+        reading, writing = os.pipe()
+        os.write(writing, f"{word}\n".encode("utf-8", "replace")[:LONGEST_WORD])
+        os.close(writing)
+        os.dup2(reading, 0)
+        given = ["--join", "-", "--state", os.path.join(state, f"join-{digest(word.encode())[:16]}")]
+    else:
+        if not ID.fullmatch(args.project_id):
+            raise Failure("usage", "this is the id of no project", "the kernel that starts a node says it")
+        given = ["--project", args.project_id, "--state", os.path.join(state, args.project_id)]
+    kept = {name: value for name, value in context.environ.items() if not name.startswith(STEERING)}
+    os.execve(sys.executable, [sys.executable, "-I", "-m", "kernel.procs.node", *given], kept)
+
+
+def nodes_lines(found: NodeList, screen: Screen) -> list[str]:
+    rows = [
+        [
+            one.name,
+            one.via,
+            one.state,
+            f"{one.running}/{one.workers}",
+            one_line(",".join(one.labels)) or "-",
+            one.since,
+            one_line(one.why or ""),
+        ]
+        for one in found.nodes
+    ]
+    if not rows:
+        return ["there are no nodes: everything runs on this machine"]
+    return table(["NODE", "VIA", "STATE", "WORKERS", "LABELS", "SINCE", "WHY"], rows, screen)
+
+
+def configure_node_add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="what it is called")
+    parser.add_argument(
+        "--via", choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"), help="the engine that leads there"
+    )
+    parser.add_argument("--join", action="store_true", help="it dials home: print the command to type there")
+    parser.add_argument("--host", help="ssh, slurm: the machine; with --join: where it finds this one")
+    parser.add_argument("--image", help="docker, kubectl: a container of this image is started")
+    parser.add_argument("--container", help="docker: one that runs; kubectl: which of the pod's")
+    parser.add_argument("--pod", help="kubectl: one that runs")
+    parser.add_argument("--namespace", help="kubectl: the namespace")
+    parser.add_argument("--address", help="ray: the cluster")
+    parser.add_argument("--command", metavar="PROGRAM", help="the program there (default: agent-worker)")
+    parser.add_argument("--label", action="append", default=[], help="what agents may ask for; can be repeated")
+    parser.add_argument("--workers", type=int, metavar="N", help="how many attempts run there at once (default: 8)")
+
+
+def run_node_add(context: Context) -> int:
+    args = context.args
+    if args.via is not None and args.join:
+        raise Failure("usage", "it is reached by an engine, or dials home: not both", "leave out --via or --join")
+    if args.via is None and not args.join:
+        raise Failure("usage", "say how it is reached", "--via ssh --host NAME, another engine, or --join")
+    node: dict[str, Any] = {"via": args.via or "join", "labels": args.label}
+    node |= {key: getattr(args, key) for key in KEYS if getattr(args, key) is not None}
+    if args.workers is not None:
+        node["workers"] = args.workers
+    if context.params:
+        node["argv" if args.via == "command" else "args"] = list(context.params)
+    body: dict[str, Any] = {"name": args.name, "node": node}
+    if args.join:
+        body["host"] = node.pop("host", None)
+    return context.answer(context.kernel().post("/nodes", body, key=new_key()), added_lines)
+
+
+def added_lines(added: NodeAdded, _screen: Screen) -> list[str]:
+    if added.command is not None:
+        return [added.command]
+    return ["it is tried from now on: awk node list" if added.node is None else f"{added.node.name} {added.node.state}"]

@@ -1,0 +1,320 @@
+"""``awk init``, ``validate``, ``config``, ``schema``, ``doctor`` and ``worker``: examples, and checks of a setup."""
+
+import argparse
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, cast
+
+from interface.agent_dir import open_agents
+from interface.cli.command_parser import Subcommand, Subcommands, duration
+from interface.cli.context import Context
+from interface.cli.exits import Exit
+from interface.cli.output import Screen, escape, one_line, table, width
+from interface.cli.parsing import json_flag
+from interface.discovery import NotOurKernel, is_locked, recorded_endpoint, reject_reason
+from interface.failure import Failure, Unreachable
+from interface.offline import doctor, mistake, places_of, resolution, schema_text, validation
+from interface.safe_dir import Unusable
+from protocol.backends import BACKENDS, CLIS
+from protocol.inspection import DoctorReport, DoctorRow, Kind, Resolution, Validation, WorkerCheckReport
+from protocol.version import VERSION
+from protocol.yaml_writer import entry, inline
+
+KINDS: Final[tuple[Kind, ...]] = ("agent", "workflow", "project")
+_NAME: Final = ".schema"
+FOLDER: Final = f".agents/{_NAME}"
+_MODELINE: Final = "# yaml-language-server: $schema="
+_KIND_OF: Final = {".agents": "agent", ".workflows": "workflow", "": "project"}
+_COLUMN: Final = 48
+"""Where the origins stand, if the value leaves room."""
+_STEP: Final = 2
+
+
+def configure_validate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", nargs="*", help="agent, workflow or project files (default: all)")
+    json_flag(parser)
+
+
+def run_validate(context: Context) -> int:
+    checked = validation(context.project, context.cwd or context.project.root, context.args.files, context.environ)
+    if not context.args.json:
+        for place in places_of(error for file in checked.files for error in file.errors):
+            context.out.error(mistake(place))
+        for place in places_of(warning for file in checked.files for warning in file.warnings):
+            context.out.warning(mistake(place))
+    context.answer(checked, validation_lines)
+    return Exit.OK if all(file.ok for file in checked.files) else Exit.BAD_CONFIGURATION
+
+
+def validation_lines(checked: Validation, screen: Screen) -> list[str]:
+    lines: list[str] = []
+    for file in checked.files:
+        name, count = one_line(file.path), len(file.errors)
+        wrong = f"{screen.style('wrong', 'red')}  {name}: {count} {'error' if count == 1 else 'errors'}"
+        lines.append(wrong if count else f"{screen.style('ok', 'green')}     {name}")
+    return lines or ["there is nothing to check: no .agents, no .workflows, no project file"]
+
+
+def configure_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "asked",
+        metavar="FILE|NAME",
+        nargs="?",
+        help="a file, an agent, a workflow, @workflow or agent@workflow (default: the project)",
+    )
+    json_flag(parser)
+
+
+def run_config(context: Context) -> int:
+    root = context.project.root
+    return context.answer(resolution(root, context.cwd or root, context.args.asked), resolution_lines)
+
+
+def resolution_lines(found: Resolution, screen: Screen) -> list[str]:
+    head = f"# {found.kind} {one_line(found.name or found.path or 'no project file: all defaults')}"
+    return [head, *_mapping(found.definition, "", found.origins, 0, screen)]
+
+
+def _mapping(
+    values: Mapping[str, Any], where: str, origins: Mapping[str, str], indent: int, screen: Screen
+) -> Iterator[str]:
+    """The keys of a mapping at the path ``where``, each with its origin, or with those of what is in it."""
+    margin = " " * indent
+    for key, value in values.items():
+        at = f"{where}.{key}" if where else key
+        origin = origins.get(at)
+        if origin is not None:
+            first, *rest = entry(key, value, indent)
+            text = escape(first)
+            gap = " " * max(2, _COLUMN - width(text))
+            yield f"{text}{gap}{screen.style(f'# {one_line(origin)}', 'dim')}"
+            yield from (escape(line) for line in rest)
+            continue
+        yield f"{margin}{escape(key)}:"
+        if isinstance(value, Mapping):
+            yield from _mapping(cast("Mapping[str, Any]", value), at, origins, indent + _STEP, screen)
+            continue
+        for index, item in enumerate(value):  # a list of things with keys: the first line of each carries the dash
+            lines = _mapping(item, f"{at}[{index}]", origins, indent + 2 * _STEP, screen)
+            for number, line in enumerate(lines):
+                yield line if number else f"{margin}  - {line[indent + 2 * _STEP :]}"
+
+
+def configure_schema(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", choices=KINDS, nargs="?", help="print the JSON Schema of this file")
+    parser.add_argument("--write", action="store_true", help="write all of them where the files' headers look")
+
+
+def run_schema(context: Context) -> int:
+    if context.args.write:
+        context.out.lines(write_schemas(context.project.root))
+    if context.args.kind is not None:
+        context.out.document(schema_text(context.args.kind))
+    elif not context.args.write:
+        raise Failure("usage", "which file? agent, workflow or project", f"see {context.program} schema --help")
+    return Exit.OK
+
+
+def write_schemas(root: str) -> list[str]:
+    """Write the schemas into the project, where they are not there as they are now. Returns what was written.
+
+    No link is followed: what is checked out need not be ours. Raises Failure.
+    """
+    written: list[str] = []
+    try:
+        with open_agents(root, make=True) as agents, agents.folder(_NAME, make=True) as folder:
+            for name, text in ((f"{kind}.json", schema_text(kind)) for kind in KINDS):
+                with suppress(FileNotFoundError, Unusable):
+                    if folder.read(name) == text:
+                        continue
+                folder.write(name, text)
+                written.append(f"{FOLDER}/{name}")
+    except OSError as error:
+        raise Failure("failed", f"{FOLDER} cannot be written: {error.strerror or error}") from error
+    return written
+
+
+def header(path: str) -> str:
+    """The first line of a new YAML file at ``path`` (from the project's root), by which editors find its schema.
+
+    Empty for a file that has none.
+    """
+    folder, name = os.path.split(path)
+    kind = _KIND_OF.get(folder) if name.endswith(".yaml") else None
+    if kind is None:
+        return ""
+    return f"{_MODELINE}{os.path.relpath(f'{FOLDER}/{kind}.json', folder or '.')}\n"
+
+
+EXAMPLES: Final = Path(__file__).parent.parent / "examples"
+DEFAULT: Final = "hello"
+LIST: Final = "list"
+MODELS: Final = {"claude": "sonnet"}
+"""The model of a program, where one can be named that its owner is likely to have."""
+_SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
+
+
+def configure_init(parser: argparse.ArgumentParser) -> None:
+    about = f"which one (default: {DEFAULT}); list: only say which there are"
+    parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=about)
+    about = "this program does the work of its agents, in place of their scripts"
+    parser.add_argument("--backend", choices=sorted(name for name in CLIS if BACKENDS[name].binaries), help=about)
+    parser.add_argument("-m", "--model", metavar="MODEL", help="with --backend: its model (claude: sonnet)")
+
+
+def run_init(context: Context) -> int:
+    """Print every file that was written, or the examples there are. Raises Failure."""
+    if context.args.example == LIST:
+        for name in _names():
+            workflow = next((EXAMPLES / name / ".workflows").iterdir())
+            with workflow.open(encoding="utf-8") as text:
+                about = text.readline().lstrip("# ").strip()
+            context.out.lines([f"{name:<10} {about}"])
+        return Exit.OK
+    source = EXAMPLES / context.args.example
+    engine = _engine(context.args.backend, context.args.model)
+    root = Path(context.project.root)
+    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+        name = file.relative_to(source).as_posix()
+        path = root / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(path.parent, error) from error
+        try:
+            with path.open("xb") as new:  # unless something is there, even a dangling link
+                content = header(name) + file.read_text(encoding="utf-8")
+                if engine:
+                    content = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), content)
+                new.write(content.encode())
+        except FileExistsError:
+            context.out.note(f"note: {name} exists and was left alone")
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        else:
+            context.out.lines([name])
+    context.out.lines(write_schemas(str(root)))
+    return Exit.OK
+
+
+def _engine(backend: str | None, model: str | None) -> tuple[str, ...]:
+    if backend is None:
+        if model is None:
+            return ()
+        raise Failure("usage", "--model goes with --backend", "name both: --backend claude --model sonnet")
+    chosen = model or MODELS.get(backend)
+    if chosen is None:
+        raise Failure("usage", f"the model of {backend} is missing", "name one: --model provider/name")
+    # Where nobody can be asked before a tool runs, what it does stays in a sandbox.
+    alone = BACKENDS[backend].permission_prompt == "no"
+    return (
+        f"backend: {backend}",
+        f"model: {inline(chosen, flow=False)}",
+        *(("approval: auto", "sandbox: on") if alone else ()),
+    )
+
+
+def _names() -> list[str]:
+    return sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+
+
+def _unwritable(path: Path, error: OSError) -> Failure:
+    return Failure("failed", f"{path} cannot be written: {error.strerror or error}")
+
+
+def run_doctor(context: Context) -> int:
+    kernel = list(kernel_rows(context))
+    runs = any(row.detail.startswith("up ") for row in kernel) or is_locked(context.project)
+    rows = (*kernel, *doctor(context.project, context.environ, context.clock.wall(), runs=runs).rows)
+    context.answer(DoctorReport(rows=rows), doctor_lines)
+    return Exit.OK if all(row.ok for row in rows) else Exit.FAILED
+
+
+def kernel_rows(context: Context) -> Iterator[DoctorRow]:
+    """The kernel of the project: whether one is up, is ours, fits this program, and works."""
+    try:
+        client = context.find_kernel()
+        status = json.loads(client.get("/status"))
+    except NotOurKernel as error:
+        yield _row(str(error), "end what listens there, or remove the record; then awk start")
+        return
+    except (Unreachable, Failure) as error:
+        reason = reject_reason(context.project)
+        if reason is not None:
+            yield _row(reason, "chmod 600 it if it is yours; awk start writes another")
+        elif recorded_endpoint(context.project) is not None and isinstance(error, Unreachable):
+            yield _row("the kernel of the record does not answer: it was killed, or hangs", "awk start")
+        elif isinstance(error, Unreachable):
+            yield _row("none runs")
+        else:
+            yield _row(str(error), error.hint or "see awk status")
+        return
+    found = status["kernel"]
+    yield _row(f"up with pid {found['pid']}, version {found['version']}")
+    if found["version"] != VERSION:
+        yield _row(f"it is version {found['version']}, and this program {VERSION}", "awk restart --kernel")
+    if status.get("notice"):
+        yield _row(str(status["notice"]), "awk status says more")
+    if status.get("needs"):
+        yield _row(f"{status['needs']} need you: awk needs")  # work that waits is not a fault of the machine
+    with suppress(Unreachable, Failure):  # a kernel of an older version knows none
+        for node in json.loads(client.get("/nodes"))["nodes"]:
+            way_out = {"off": f"{node['why'] or 'it is not tried'}; awk node list", "lost": "awk node list"}
+            detail = f"node {node['name']} is {node['state']}"
+            yield _row(detail, way_out.get(node["state"]))
+
+
+def _row(detail: str, fix: str | None = None) -> DoctorRow:
+    return DoctorRow(check="kernel", ok=fix is None, detail=detail, fix=fix)
+
+
+def doctor_lines(report: DoctorReport, screen: Screen) -> list[str]:
+    wrong = [row for row in report.rows if not row.ok]
+    lines: list[str] = []
+    for row in wrong:
+        lines += [one_line(f"{row.check}: {row.detail}"), f"  {one_line(str(row.fix))}"]
+    right = [[row.check, one_line(row.detail)] for row in report.rows if row.ok]
+    return [*lines, *table(["CHECK", "FINE"], right, screen), f"{len(wrong)} wrong" if wrong else "nothing is wrong"]
+
+
+WORKER_VERBS: Final = Subcommands(
+    "worker", (Subcommand("check", "run a program as a kernel would, and say what it does wrong"),)
+)
+DEFAULT_SECONDS: Final = 60.0
+MESSAGE: Final = "Say hello."
+
+
+def configure_worker_check(parser: argparse.ArgumentParser) -> None:
+    what = "the program and its arguments, as command: has them; in quotes, or after --, where an option is among them"
+    parser.add_argument("command", metavar="CMD", nargs="*", help=what)
+    parser.add_argument("--message", metavar="TEXT", default=MESSAGE, help=f"what it is asked (default: {MESSAGE})")
+    parser.add_argument(
+        "--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help="for each of four runs (default: 60s)"
+    )
+
+
+def run_worker_check(context: Context) -> int:
+    from interface.worker_check import WorkerCheck  # noqa: PLC0415  (threads and http.server, for this alone)
+
+    words: list[str] = [*context.args.command, *context.params]
+    command = tuple(shlex.split(words[0])) if len(words) == 1 else tuple(words)
+    if not command:
+        raise Failure("usage", "name the program to check", f"{context.program} worker check python3 tools/mine.py")
+    root = context.project.root
+    program = os.path.join(root, command[0]) if os.sep in command[0] else command[0]
+    rows = WorkerCheck((program, *command[1:]), root, context.args.message, context.args.timeout).rows()
+    report = WorkerCheckReport(command=command, checks=rows)
+    context.answer(report, check_lines)
+    return Exit.OK if all(row.ok for row in rows) else Exit.FAILED
+
+
+def check_lines(found: WorkerCheckReport, screen: Screen) -> list[str]:
+    checks = found.checks
+    rows = [[row.check, "ok" if row.ok else "FAILED", one_line(row.detail)] for row in checks]
+    lines = table(["CHECK", "", "DETAIL"], rows, screen)
+    return [*lines, *(f"fix {row.check}: {row.fix}" for row in checks if not row.ok)]
