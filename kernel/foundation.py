@@ -46,6 +46,8 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: Path
     environ: Mapping[str, str]
     own_bin: frozenset[str]
+    worker_env: dict[str, str]
+    """The environment of a program that no agent asked for."""
     clock: Clock
     feed: Feed
     log: Log
@@ -86,12 +88,13 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
     log = Log(reader, writer, clock.now_ms)
     contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
     own_bin = frozenset({os.path.dirname(sys.executable)})
+    worker_env = worker_environment(environ, (), own_bin)
     launcher = SpawnControl(
         choose_launcher(
             environ.get(VARIABLE),
             platform=sys.platform,
             run_dir=state_dir / RUN,
-            environ=worker_environment(environ, (), own_bin),
+            environ=worker_env,
         )
     )
     return Foundation(
@@ -99,6 +102,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         state_dir=state_dir,
         environ=environ,
         own_bin=own_bin,
+        worker_env=worker_env,
         clock=clock,
         feed=feed,
         log=log,

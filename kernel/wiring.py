@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
-from kernel.agents.environment import worker_environment
 from kernel.boot.arguments import Boot
 from kernel.boot.discovery_record import boot_id
 from kernel.boot.replacement import patience
@@ -37,10 +36,7 @@ from kernel.operations.context import (
     StoreAccess,
     TreeServices,
 )
-from kernel.operations.keys import PageKeys
 from kernel.operations.node_door import NodeDoor
-from kernel.operations.resource_usage import ResourceSampler
-from kernel.policy.scheduling import WorkerLimits
 from kernel.procs.command import VersionProbes
 from kernel.procs.procfs import is_own_child
 from kernel.services import landings, mirror, node_cleanup, recall, runs, telemetry, timers, webhooks, worktrees
@@ -48,7 +44,7 @@ from kernel.services.attempts import Attempts
 from kernel.services.budgets import Admission, BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.conversation import AttemptServices
-from kernel.services.dispatcher import Dispatcher, leads_to_nothing
+from kernel.services.dispatcher import Dispatcher, leads_to_nothing, limits_of
 from kernel.services.embeddings import EmbeddingClient, EmbeddingProcess
 from kernel.services.guard import Souls
 from kernel.services.handover import KernelProgram, try_version
@@ -79,8 +75,6 @@ from kernel.services.working_directory import AttemptPaths, Confinement, Placeho
 from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.source.safe_paths import keep_root, root_fault
 from kernel.store.database import Database
-from kernel.store.idempotency import SingleFlight
-from kernel.store.transaction import rfc3339
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.writer import Writer
 from kernel.workflows.find import Remotes
@@ -161,7 +155,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     followers, alarms = _followers(base, files_mirror)
     control = KernelControl(
         identity=base.identity,
-        keys=Keys(boot.token, boot.record_token, PageKeys()),
+        keys=Keys(boot.token, boot.record_token),
         state=_state(boot, database, dispatcher, safe_mode, standby),
         rules=base.rules,
         numbers=numbers,
@@ -259,7 +253,7 @@ def _followers(base: Foundation, files_mirror: Mirror) -> tuple[tuple[KernelServ
 
 
 def _memory(base: Foundation) -> tuple[EmbeddingProcess, Recall, MemoryAccess]:
-    asking = EmbeddingProcess(base.launcher, partial(worker_environment, base.environ, (), base.own_bin))
+    asking = EmbeddingProcess(base.launcher, base.worker_env.copy)
     vectors = EmbeddingClient(files=base.files, asking=asking, state_dir=base.state_dir, now=time.monotonic)
     history = Recall(
         path=str(base.state_dir / recall.FILE), log=base.log, wake=base.feed.new_wake(recall.WAKING), embeddings=vectors
@@ -335,7 +329,7 @@ def _attempts(
         confinement=confinement,
         hidden=paths.hidden,
         launcher=base.launcher,
-        env=worker_environment(base.environ, (), base.own_bin),
+        env=base.worker_env,
         away=work.away,
     )
     start_frames = StartFrameBuilder(
@@ -376,7 +370,6 @@ def _attempts(
         admission=Admission(reader=reader, budgets=budgets, now_ms=clock.now_ms),
         budgets=budgets,
         completer=Completer(writer=writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
-        now_text=lambda: rfc3339(clock.now_ms()),
         in_flight=base.in_flight.working,
     )
     attempts = Attempts(services, KeptWorkers(base.state_dir / RUN))
@@ -405,16 +398,13 @@ def _landings(base: Foundation, trees: Worktrees) -> Landings:
 
 def _dispatcher(base: Foundation, attempts: Attempts) -> Dispatcher:
     limits = base.project.limits
-    per_provider = limits.per_provider
     wake = base.feed.new_wake(unless=leads_to_nothing)
     return Dispatcher(
         reader=base.log.reader,
         wake=wake,
         attempts=attempts,
         search=attempts.node_search(base.clock.now_ms, wake.set),
-        limits=WorkerLimits(limits.workers, per_provider)
-        if isinstance(per_provider, dict)
-        else WorkerLimits(limits.workers, each_provider=per_provider),
+        limits=limits_of(limits),
         pressed=partial(MemoryPressure(clock=time.monotonic).pressed, limits.memory_reserve),
         now_ms=base.clock.now_ms,
         asking=base.guard.asking,
@@ -481,8 +471,6 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
             },
         ),
         runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid, beside=attempts.processes),
-        single_flight=SingleFlight(),
-        resources=ResourceSampler(),
         landings=queue,
         prune=prune.prune,
     )

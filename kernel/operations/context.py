@@ -129,9 +129,9 @@ class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     attempts: AttemptControl
     runs_client: Callable[[int], bool]
     """Whether the client at this port of our own machine is a process that we run. Reads much: ask in a thread."""
-    single_flight: SingleFlight[StartedRun]
+    single_flight: SingleFlight[StartedRun] = msgspec.field(default_factory=SingleFlight[StartedRun])
     """Workflows whose setup runs."""
-    resources: ResourceSampler
+    resources: ResourceSampler = msgspec.field(default_factory=ResourceSampler)
     landings: Landings
     prune: Callable[[PruneRequest], Awaitable[PruneReport]]
     """Remove what takes room and neither they nor anybody else needs."""
@@ -188,7 +188,7 @@ class Keys(msgspec.Struct, frozen=True):
     """The administrator's."""
     record: str
     """The limited one of the discovery record."""
-    page: PageKeys
+    page: PageKeys = msgspec.field(default_factory=PageKeys)
     answers: KeyedAnswers = msgspec.field(default_factory=KeyedAnswers)
 
 

@@ -37,7 +37,7 @@ from kernel.store.attempts import Beginning, QuotaReached, started, tell_reached
 from kernel.store.circuit_breakers import record_answer
 from kernel.store.database import Reader
 from kernel.store.feed import Feed
-from kernel.store.transaction import Transaction
+from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.transitions.close import book_late, reply
 from kernel.store.transitions.journal import Pressing, journal
 from kernel.store.transitions.lease import Leased
@@ -63,7 +63,6 @@ class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
     admission: Admission
     budgets: BudgetEnforcer
     completer: Completer
-    now_text: Callable[[], str]
     in_flight: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
     """A block of it is around whatever the kernel itself does for an instruction."""
 
@@ -306,7 +305,7 @@ def publish(services: AttemptServices, leased: Leased, kind: str, data: LiveData
     services.feed.live(
         Event(
             type=kind,
-            at=services.now_text(),
+            at=rfc3339(services.completer.now_ms()),
             space=place_of(leased.space),
             agent=leased.name,
             instruction=leased.instruction,

@@ -29,6 +29,7 @@ from kernel.store.transitions.lease import some_queued
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.names import AgentKey, is_personal, split_space
+from protocol.project import ProjectLimits
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,13 @@ LOOKED_AT: Final = 1000
 def leads_to_nothing(event: Event) -> bool:
     """Return whether ``event`` brings nothing to lease by itself: who has done its work has yet to leave its place."""
     return event.type == "instruction.ended" and event.data["status"] == "done"
+
+
+def limits_of(limits: ProjectLimits) -> WorkerLimits:
+    """Return the limits of workers that the project file sets."""
+    if isinstance(limits.per_provider, dict):
+        return WorkerLimits(limits.workers, limits.per_provider)
+    return WorkerLimits(limits.workers, each_provider=limits.per_provider)
 
 
 class Dispatcher(msgspec.Struct, eq=False, kw_only=True):

@@ -189,7 +189,6 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
     """Stands still while the worker waits for a person."""
     pause: SessionPause = msgspec.field(default_factory=SessionPause)
     resumed: HandedSession = HandedSession()
-    """As an earlier program of this kernel has left it."""
     _ready: bool = False
     _notice_at: float = math.inf
     _progress_at: float = 0.0
@@ -368,9 +367,8 @@ class WorkerSession(msgspec.Struct, eq=False, kw_only=True):
                 return None
             cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
             last = f"; the last it told: {self._doing[:200]}" if self._doing else ""
-            return AttemptOutcome(
-                "failed", f"the worker made no progress for {patience_seconds:g} s{last}", cause=cause
-            )
+            text = f"the worker made no progress for {patience_seconds:g} s{last}"
+            return AttemptOutcome("failed", text, cause=cause)
         if self.deadline.lasts:
             self.heartbeat.put_off(now)
             return None

@@ -32,9 +32,8 @@ from kernel.source.files import folder_errors
 from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from kernel.workflows.find import SUFFIXES, WORKFLOWS, Checkout, WorkflowFile, find_workflow, workflow_names
 from kernel.workflows.members import WorkflowMember, effective
-from kernel.workflows.output_schema import check_output
 from kernel.workflows.variables import check_params, check_texts, text_defaults
-from kernel.workflows.workspace import check_deliver, check_rules, check_tasks, check_workspace
+from kernel.workflows.workspace import check_deliver, check_output, check_rules, check_tasks, check_workspace
 from protocol.agent import AgentDefinition
 from protocol.api.document import FileError
 from protocol.errors import Refused

@@ -75,7 +75,7 @@ OPENED: Final[dict[str, str]] = {
     "kernel/procs/procfs.py::_read": SYSTEM,
     "kernel/procs/procfs.py::boot_id": SYSTEM,
     "kernel/procs/attempt_dir.py::_signature": STATE,
-    "kernel/services/embeddings.py::Embeddings.__post_init__": STATE,
+    "kernel/services/embeddings.py::EmbeddingClient.__post_init__": STATE,
     "kernel/services/health.py::_free_in": SYSTEM,
     "kernel/services/health.py::_free_in_machine": SYSTEM,
     "kernel/services/health.py::_groups": SYSTEM,

@@ -37,9 +37,7 @@ from kernel.operations.context import (
     StoreAccess,
     TreeServices,
 )
-from kernel.operations.keys import PageKeys
 from kernel.operations.node_door import NodeDoor
-from kernel.operations.resource_usage import ResourceSampler
 from kernel.policy.metrics import Durations
 from kernel.policy.node_states import NodeState
 from kernel.procs.command import VersionProbes
@@ -62,7 +60,6 @@ from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.store.attempts import Identity
 from kernel.store.database import MEMORY, Reader
 from kernel.store.feed import Feed, Wake
-from kernel.store.idempotency import SingleFlight
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.landings import MergePlan
@@ -406,8 +403,6 @@ async def serve_kernel(
                 calling=built.calling,
             ),
             runs_client=lambda _port: bool(built.below),
-            single_flight=SingleFlight(),
-            resources=ResourceSampler(),
             landings=cast(Landings, NoLandings()),
             prune=pruned,
         ),
@@ -415,7 +410,7 @@ async def serve_kernel(
             identity=KernelIdentity(
                 pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project), term=1
             ),
-            keys=Keys(TOKEN, RECORD_TOKEN, PageKeys()),
+            keys=Keys(TOKEN, RECORD_TOKEN),
             state=KernelState(
                 uptime_seconds=lambda: 1.0, ready=lambda: True, safe_mode=lambda: False, saved_notice=lambda: None
             ),

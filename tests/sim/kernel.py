@@ -27,7 +27,6 @@ from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths
 from kernel.store.database import Reader
 from kernel.store.feed import Feed
-from kernel.store.transaction import rfc3339
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import end_ephemeral
 from kernel.store.transitions.recovery import asked_to_stop, recover
@@ -86,7 +85,6 @@ class Kernel:
                 paths=AttemptPaths(state=project_folder.root / ".state", home=project_folder.root / ".state"),
             ),
             completer=Completer(writer=self.writer, now_ms=self.now_ms, jitter=chance.random),
-            now_text=lambda: rfc3339(self.now_ms()),
         )
         self.attempts = Attempts(services)
         self.dispatcher = Dispatcher(

@@ -165,7 +165,6 @@ class Core:
                 paths=AttemptPaths(state=root / ".state", home=root / ".state"),
             ),
             completer=Completer(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
-            now_text=lambda: "",
             in_flight=self.in_flight.working,
         )
         self.attempts = Attempts(services)
