@@ -5,11 +5,10 @@ from typing import Any, Final, Literal, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.policy.agent_status import Readiness, Reason
+from kernel.policy.agent_status import Readiness, Reason, Waiting
 from kernel.policy.run_completion import RunSnapshot, RunWaits
 from kernel.rule.effects import RunningWorkspace, StartRun
 from kernel.store import rows, spaces, voting
-from kernel.store.instructions import Waiting
 from kernel.store.rows import Sql, select
 from kernel.store.transaction import Transaction
 from protocol.agent import Approval

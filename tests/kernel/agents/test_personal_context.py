@@ -58,7 +58,16 @@ def _put(contexts: PersonalContexts, place: ContextPlace, *entries: Entry) -> tu
 
 def _made(key: str) -> AgentRecord:
     name = AgentName(key.partition("@")[0])
-    return AgentRecord(AgentKey(key), name, None, "ephemeral", None, b"{}", "mock", "", "active", None)
+    return AgentRecord(
+        key=AgentKey(key),
+        origin="ephemeral",
+        definition=b"{}",
+        name=name,
+        backend="mock",
+        model="",
+        state="active",
+        reason=None,
+    )
 
 
 def test_what_is_written_is_read_and_people_read_it_too(
