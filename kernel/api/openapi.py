@@ -11,7 +11,7 @@ from kernel.api.dispatch import fields_of, parameters_of
 from kernel.operations.operation import Operation
 from protocol.api.document import Problem
 from protocol.api.kernel import OpenApi
-from protocol.version import VERSION
+from protocol.discovery import VERSION
 
 PROBLEM: Final = {"$ref": "#/components/responses/Problem"}
 _VARIABLE: Final = re.compile(r"([\w-]*)/<(?:path:)?(\w+)>")

@@ -25,7 +25,7 @@ from kernel.store.transitions import approvals as transitions
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, Pending
 from protocol.api.document import Ask
 from protocol.errors import Refused
-from protocol.events import Event
+from protocol.message import Event
 from protocol.tools import AUTH_REQUEST
 
 _canonical = msgspec.json.Encoder(order="sorted").encode

@@ -21,8 +21,8 @@ from kernel.store.feed import EventFilter
 from kernel.store.transaction import rfc3339
 from protocol.api.document import Ask
 from protocol.errors import Refused
-from protocol.events import Event
 from protocol.instruction import LARGEST
+from protocol.message import Event
 from protocol.names import BELOW
 from protocol.text import encode_json
 

@@ -16,9 +16,9 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions import grants as transitions
 from kernel.store.transitions.grants import Granted
 from protocol.agent import Scope
+from protocol.api.approvals import LONGEST_TEXT, GrantInfo, GrantList, Until, Uses
 from protocol.api.document import Ask
 from protocol.errors import Refused
-from protocol.grants import LONGEST_TEXT, GrantInfo, GrantList, Until, Uses
 
 LONGEST_SECONDS: Final = 2_592_000.0
 

@@ -16,15 +16,15 @@ from kernel.store.transitions import landings
 from kernel.store.transitions.landings import Landing, plan_landing, request_landing
 from kernel.workflows.instruction_prompt import definition_for
 from protocol.agent import AgentDefinition
-from protocol.api import merges
+from protocol.api import runs
 from protocol.api.document import Ask
-from protocol.api.merges import CheckReport, MergeInfo
+from protocol.api.runs import CheckReport, MergeInfo
 from protocol.errors import Refused
 from protocol.names import number_of, run_id
 from protocol.tasks import CHECK_CHARACTERS
 
 
-class MergeRequest(merges.MergeRequest, frozen=True, kw_only=True):
+class MergeRequest(runs.MergeRequest, frozen=True, kw_only=True):
     """POST /runs/:run/merge. What is not given is as the workflow's ``deliver`` says."""
 
     run: str

@@ -33,8 +33,8 @@ from protocol.api.messages import InstructionResult, SendReport
 from protocol.api.runs import Accepted, RunList, RunReport, RunRequest, RunRow
 from protocol.api.workflows import WorkflowRow
 from protocol.errors import Refused
-from protocol.events import LIVE, Event
 from protocol.instruction import ENDED
+from protocol.message import LIVE, Event
 from protocol.names import InstructionId, run_id
 from protocol.target import parse_target
 

@@ -18,10 +18,9 @@ from kernel.store.transitions import worktrees
 from kernel.store.transitions.clear import clear as clear_spaces
 from kernel.store.transitions.spaces import Opened
 from protocol.api.agents import Cleared
-from protocol.api.workflows import MemberList, MemberRow
+from protocol.api.workflows import MemberList, MemberRow, SpaceDocument, SpaceInfo, SpaceList
 from protocol.errors import Refused
 from protocol.names import NameRejected, SpaceId, check_name, is_below, is_personal, place_of, split_below, split_space
-from protocol.spaces import SpaceDocument, SpaceInfo, SpaceList
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_MEMBERS)]

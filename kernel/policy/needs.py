@@ -40,10 +40,10 @@ from kernel.policy.open_items import (
     target_of,
 )
 from kernel.policy.voting import Decided, Undecided, tally
-from protocol.api.needs import Need, NeedAction, NeedKind
+from protocol.api.approvals import Need, NeedAction, NeedKind
+from protocol.limits import PlaceNeeds
 from protocol.message import USER
 from protocol.names import base_space, instruction_id, run_id, split_space
-from protocol.placement import PlaceNeeds
 from protocol.target import Target
 
 CANCELLED_AT_ONCE: Final = 20

@@ -7,10 +7,10 @@ import msgspec
 
 from kernel.policy.agent_status import Kind, Waiting
 from kernel.policy.voting import Ballot
-from protocol.api.needs import NeedAction
+from protocol.api.approvals import NeedAction
 from protocol.instruction import Status
+from protocol.limits import PlaceNeeds
 from protocol.names import instruction_id, run_id, split_space
-from protocol.placement import PlaceNeeds
 from protocol.target import Target
 from protocol.tasks import TaskInfo
 

@@ -22,8 +22,8 @@ from protocol.agent import Restart
 from protocol.api.processes import PsRow, PsTask, Queue
 from protocol.errors import Refused
 from protocol.instruction import Usage
+from protocol.limits import PlaceNeeds
 from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, name_of, place_of
-from protocol.placement import PlaceNeeds
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):

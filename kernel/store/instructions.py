@@ -18,8 +18,8 @@ from protocol.api.instructions import Dead, DeadRow
 from protocol.api.messages import InstructionResult
 from protocol.errors import Cause, Refused
 from protocol.instruction import LARGEST, Status, Usage, WaitReason
+from protocol.limits import PlaceNeeds
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of, place_of
-from protocol.placement import PlaceNeeds
 
 # A loose index scan: from agent to agent, and for each straight to the head of its queue.
 READY: Final = """

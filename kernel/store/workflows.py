@@ -13,8 +13,8 @@ from kernel.store.rows import Sql, select
 from kernel.store.transaction import Transaction
 from protocol.agent import Approval
 from protocol.api.runs import RunOptions
-from protocol.budget import RunBudget
 from protocol.errors import Refused
+from protocol.limits import RunBudget
 from protocol.names import SpaceId, base_space, is_below, place_of, split_space, workflow_space
 
 

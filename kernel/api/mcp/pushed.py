@@ -22,10 +22,9 @@ from kernel.operations.events import PING, PING_SECONDS, resume_point
 from kernel.operations.operation import Forward
 from kernel.store import feed
 from kernel.store.feed import EventFilter
-from protocol.api.needs import NeedList
+from protocol.api.approvals import NeedList
 from protocol.errors import Refused
-from protocol.events import DURABLE, Event
-from protocol.message import USER
+from protocol.message import DURABLE, USER, Event
 from protocol.target import find_mentions
 from protocol.text import encode_json
 
