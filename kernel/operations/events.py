@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import trio
 
-from kernel.operations.answer import BYE, Stream
+from kernel.operations.answers import BYE, Stream
 from kernel.operations.context import KernelControl, StoreAccess
 from kernel.operations.operation import Actor, Limit, ToolFront, operation
 from kernel.operations.tokens import RECHECK

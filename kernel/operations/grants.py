@@ -6,9 +6,8 @@ from typing import Annotated, Final
 import apsw
 import msgspec
 
-from kernel.operations.context import StoreAccess
+from kernel.operations.context import StoreAccess, space_of
 from kernel.operations.operation import Actor, CommandFront, Forward, InSpace, ToolFront, operation, page_of
-from kernel.operations.places import space_of
 from kernel.policy.grants import WantedGrant
 from kernel.source.scalars import GRAMMAR, DurationRejected, parse_duration
 from kernel.store import grants

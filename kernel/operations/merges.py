@@ -4,10 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from kernel.operations.answer import BYE, Response, json_reply
-from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.answers import BYE, Response, json_reply
+from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess, run_asked
 from kernel.operations.operation import Wait, operation
-from kernel.operations.places import run_asked
 from kernel.policy.landing import TRANSITIONS
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, run_outcomes

@@ -12,12 +12,11 @@ import apsw
 import msgspec
 import trio
 
-from kernel.operations.answer import BYE, Stream
-from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.answers import BYE, Stream
+from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess, run_asked
 from kernel.operations.events import WaitSeconds, document, follow, frame, stored
 from kernel.operations.messages import OutsideMessage, deliver
 from kernel.operations.operation import Actor, Backward, Limit, ToolFront, operation, page_of
-from kernel.operations.places import run_asked
 from kernel.operations.workflows import check_works, launch, list_workflows
 from kernel.policy.run_completion import Choice
 from kernel.store import feed, instructions, messages, run_outcomes, voting, workflows

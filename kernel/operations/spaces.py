@@ -6,9 +6,8 @@ import apsw
 import msgspec
 import trio
 
-from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess, run_asked, run_at
 from kernel.operations.operation import Actor, InSpace, OfRun, Run, ToolFront, operation
-from kernel.operations.places import run_asked, run_at
 from kernel.policy.spaces import MOST_MEMBERS, MembershipChange
 from kernel.store import agents, work_notes, workflows
 from kernel.store import spaces as subspaces

@@ -20,7 +20,7 @@ from kernel.api.mcp.calls import Answer, call_key
 from kernel.api.mcp.pushed import Filter, Listening
 from kernel.api.mcp.tools import TOOLS, Tool
 from kernel.api.requests import Fields
-from kernel.operations.answer import Response
+from kernel.operations.answers import Response
 from protocol.discovery import VERSION
 from protocol.text import encode_json
 from protocol.tools import AUTH_REQUEST, OFFERED_TO, TO_MODEL

@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from kernel.operations import needs
-from kernel.operations.answer import BYE
+from kernel.operations.answers import BYE
 from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.operations.events import PING, PING_SECONDS, resume_point
 from kernel.operations.operation import Forward
