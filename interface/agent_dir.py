@@ -25,8 +25,7 @@ from protocol.agent_layout import (
     marked_for,
 )
 from protocol.names import NameRejected, check_name
-from protocol.yaml_edit import Uneditable
-from protocol.yaml_reading import NotYaml, read
+from protocol.yaml_edit import NotYaml, Uneditable, read
 
 KEY: Final = "context.dir"
 

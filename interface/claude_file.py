@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, cast
 
 from interface.failure import Failure
 from protocol.text import shown_name
-from protocol.yaml_reading import NotYaml, read
+from protocol.yaml_edit import NotYaml, read
 from protocol.yaml_writer import Value
 
 LIMIT_BYTES: Final = 1024 * 1024

@@ -23,20 +23,21 @@ from protocol.text import encode_json, is_text, text_environment
 if TYPE_CHECKING:
     from protocol.agent_files import ContextCounts
     from protocol.api.document import FileError
-    from protocol.backup import BackupReport, RestoreReport
     from protocol.inspection import (
         CopiedProject,
         DiskUsage,
         DoctorReport,
+        FetchedSkills,
         Kind,
         Plan,
         Resolution,
+        SkillList,
         SoloWorkflow,
+        ToolList,
         Validation,
     )
     from protocol.memory_eval import EvalReport, GrowthReport
-    from protocol.standby import StandbyReport
-    from protocol.tool_documents import FetchedSkills, SkillList, ToolList
+    from protocol.standby import BackupReport, RestoreReport, StandbyReport
     from protocol.tools import ProjectTool
     from protocol.trust import Demands
 

@@ -16,7 +16,7 @@ import msgspec
 from interface.failure import Failure
 from interface.safe_dir import SafeDir
 from osfiles.atomic_write import open_new
-from protocol.tool_documents import FetchedSkill, SkillPin
+from protocol.inspection import FetchedSkill, SkillPin
 
 HOME: Final = ".agents/skills"
 LOCK: Final = "skills.lock"

@@ -26,9 +26,8 @@ from kernel.store.checkup import try_to_open
 from kernel.store.database import Database, open_database
 from kernel.store.schema import CannotOpen
 from kernel.wiring import build
-from protocol.discovery import DATABASE
+from protocol.discovery import DATABASE, VERSION
 from protocol.errors import Refused
-from protocol.version import VERSION
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 import msgspec
 
 from protocol.agent_memory import Tier
-from protocol.budget import AgentBudget
-from protocol.placement import PlaceNeeds
+from protocol.limits import AgentBudget, PlaceNeeds
 
 Backend = Literal["sdk", "claude", "codex", "opencode", "cursor", "acp", "exec", "human", "mock"]
 """What runs an agent. What is known of each is a row of ``protocol.backends``."""

@@ -18,6 +18,9 @@ try:
 except ImportError:  # Python 3.12 calls it by another name; some distributions leave it out
     from hashlib import sha256
 
+VERSION: Final = "0.1.0"
+"""The version of this distribution: the only place that says it."""
+
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))

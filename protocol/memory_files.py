@@ -20,8 +20,7 @@ from protocol.agent_memory import (
     tier_of,
     value_of,
 )
-from protocol.yaml_edit import New, Uneditable, with_value, without_value, without_values
-from protocol.yaml_reading import NotYaml, composed, data_of
+from protocol.yaml_edit import New, NotYaml, Uneditable, composed, data_of, with_value, without_value, without_values
 from protocol.yaml_writer import Value
 
 FULL_CHARACTERS: Final = 128 * 1024

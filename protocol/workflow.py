@@ -20,10 +20,8 @@ from protocol.agent import (
     Timeouts,
     TreeSource,
 )
-from protocol.budget import AgentBudget, RunBudget
-from protocol.guard import GuardSettings
-from protocol.placement import PlaceNeeds
-from protocol.project import WorkspaceProvider
+from protocol.limits import AgentBudget, PlaceNeeds, RunBudget
+from protocol.project import GuardSettings, WorkspaceProvider
 from protocol.rules import RuleSpec
 from protocol.tasks import TaskSpec
 from protocol.voting import LONGEST_SECONDS, SHORTEST_SECONDS, Method, TieBreaker

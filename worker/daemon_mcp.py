@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 import h11
 import msgspec
 
+from protocol.discovery import VERSION
 from protocol.errors import UNREACHED
 from protocol.ipc import NULL, Json
 from protocol.text import decoded, encode_json
 from protocol.tools import OFFERED_TO, TO_MODEL
-from protocol.version import VERSION
 from worker.kernel_link import ByteStream, WorkerIO
 from worker.models.model import Failed
 from worker.tool import ToolOutcome, ToolSpec

@@ -15,9 +15,9 @@ from typing import Final
 
 from protocol.agent import MockExit
 from protocol.backends import CLIS
+from protocol.discovery import VERSION
 from protocol.ipc import COOKIE_VARIABLE, Error, Ready, Result, Start
 from protocol.ndjson import encode
-from protocol.version import VERSION
 from worker.attempt import Connect, attempt, attempt_with_tools
 from worker.io.poll import PollIO
 from worker.kernel_link import ControlChannel, KernelLink, LinkLost, StopRequested, WorkerIO, run_blocking

@@ -134,7 +134,7 @@ class Context:
         if proof.status == "starting":
             proof.connection.close()
             return self._await_kernel(may_spawn=False)
-        from protocol.version import VERSION  # noqa: PLC0415  (a constant, beside the connection that needs it)
+        from protocol.discovery import VERSION  # noqa: PLC0415  (a constant, beside the connection that needs it)
 
         if proof.version != VERSION:
             self.out.note(

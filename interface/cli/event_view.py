@@ -17,11 +17,11 @@ from interface.cli.targets import typed_name
 from interface.cli.transcript_view import StepReader, entry_lines, who_of
 from interface.client import ServerEvent
 from interface.event_follow import Follower
-from protocol import events
+from protocol import message as events
 from protocol.message import Message
 
 Event = dict[str, Any]
-"""One protocol.events.Event, as JSON."""
+"""One protocol.message.Event, as JSON."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -31,8 +31,8 @@ from kernel.source.files import BadFolder, FileMissing, folder_files, read_bytes
 from kernel.source.safe_paths import NotInside, open_folder
 from protocol.agent import AgentDefinition, McpServer
 from protocol.backends import ACP, BACKENDS, OWN_SKILLS, OwnSpec, acp_program
-from protocol.budget import RunBudget
 from protocol.ipc import NULL, Json
+from protocol.limits import RunBudget
 from protocol.tools import Skill, server_name_fault
 
 NO_COUNT: Final = "its requests cannot be counted on the way, so a budget of tokens cannot hold"

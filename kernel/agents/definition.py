@@ -35,7 +35,7 @@ from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import Action, AgentDefinition, Approval, Backend, Prompt, Rule
 from protocol.agent_layout import dir_fault
 from protocol.backends import BACKENDS, CLIS, COMMANDED, EXEC
-from protocol.placement import MOST_LABELS, label_fault
+from protocol.limits import MOST_LABELS, label_fault
 from protocol.project import ProjectDefinition
 
 EFFORT: Final = "effort"

@@ -11,8 +11,8 @@ import msgspec
 from kernel.agents.providers import MOCK, PROVIDERS, calls_models, route
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS
-from protocol.budget import AgentBudget, RunBudget
 from protocol.instruction import Usage
+from protocol.limits import AgentBudget, RunBudget
 from protocol.project import ProjectDefinition
 
 NO_PRICE_HINT: Final = (

@@ -26,9 +26,8 @@ from kernel.source.safe_paths import folder_fault
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import AgentDefinition
 from protocol.api.document import FileError
-from protocol.guard import GuardSettings
 from protocol.names import NameRejected, check_name, check_workflow_name
-from protocol.project import ProjectDefinition, ProjectLimits
+from protocol.project import GuardSettings, ProjectDefinition, ProjectLimits
 
 _FORMS = "write <name>: with a path or an agent under it, or a list of paths and of agents with name:"
 

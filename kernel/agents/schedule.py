@@ -19,7 +19,7 @@ from cronsim import CronSim, CronSimError
 from kernel.source.diagnostics import nearest
 from kernel.source.scalars import GRAMMAR, DurationRejected, parse_duration, show_duration
 from protocol.agent import Schedule
-from protocol.budget import AgentBudget
+from protocol.limits import AgentBudget
 from protocol.message import TEXT_LIMIT_BYTES
 from protocol.names import NameRejected, check_tag, check_workflow_name
 

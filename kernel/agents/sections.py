@@ -23,8 +23,8 @@ from kernel.policy.webhooks import LEAST_KEY_BYTES, SECRET_PREFIX, is_public, ke
 from kernel.source.diagnostics import Diagnostics, suggest
 from kernel.source.yaml_tree import MapNode
 from protocol.agent import AgentDefinition
-from protocol.events import DURABLE
 from protocol.ipc import Provider
+from protocol.message import DURABLE
 from protocol.names import NameRejected, check_name
 from protocol.project import IncomingHook, NodeSettings, OtelSettings, OutgoingHook, ProjectDefinition, StandbySettings
 from protocol.target import TargetRejected, parse_target

@@ -21,8 +21,8 @@ from kernel.agents.schedule import spends_text, wakes_text
 from osfiles.safe_open import read_private
 from protocol.agent import AgentDefinition, Schedule
 from protocol.backends import CLIS
-from protocol.budget import AgentBudget
 from protocol.errors import Refused
+from protocol.limits import AgentBudget
 from protocol.project import ProjectDefinition
 from protocol.remote_ref import is_remote
 from protocol.trust import TRUST, TRUST_LIMIT_BYTES, Demand, Grant, Grants, TrustUnit, changes, unit

@@ -17,11 +17,9 @@ from msgspec.structs import replace
 from kernel.api.requests import Fields
 from kernel.api.responses import problem_reply, refusal_of
 from kernel.fault_injection import fault_point
-from kernel.operations.answer import Response, Stream, json_reply
-from kernel.operations.context import Services, StoreAccess
-from kernel.operations.keys import Answering
+from kernel.operations.answers import Answering, Response, Stream, json_reply
+from kernel.operations.context import Services, StoreAccess, known_space
 from kernel.operations.operation import Actor, Operation, invoke
-from kernel.operations.places import known_space
 from kernel.policy.access import ADMIN, Access
 from kernel.policy.webhooks import Signed
 from kernel.source.diagnostics import BadDefinition

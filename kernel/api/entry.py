@@ -12,9 +12,8 @@ import trio
 
 from kernel.api.connection import ADMITTED, NODE, RECEIVE_QUEUE, WIRE, ReceiveQueue
 from kernel.api.dispatch import ASKED, NO_ARGS, RawRequest, dispatch
-from kernel.api.mcp.calls import ToolDispatcher
+from kernel.api.mcp.calls import ToolDispatcher, answer_call, by_nobody
 from kernel.api.mcp.endpoint import Endpoint
-from kernel.api.mcp.process_calls import answer_call, by_nobody
 from kernel.api.requests import (
     App,
     Authenticator,
@@ -35,7 +34,7 @@ from kernel.api.responses import problem_reply, refusal_of, send_and_drain, send
 from kernel.api.routes import ROUTES, route_of
 from kernel.api.websocket import WS_PATH
 from kernel.api.ws_events import EventSocket, refuse, with_token
-from kernel.operations.answer import Response, Stream
+from kernel.operations.answers import Response, Stream
 from kernel.operations.context import Services
 from kernel.policy.access import ADMIN, STRANGER, Access
 from protocol.discovery import COOKIE_FIELD

@@ -14,7 +14,7 @@ from werkzeug.exceptions import HTTPException
 from kernel.api.dispatch import ASKED, RawRequest, dispatch
 from kernel.api.responses import COMMON, problem_reply, refusal_of
 from kernel.api.routes import ROUTES
-from kernel.operations import answer
+from kernel.operations import answers
 from kernel.operations.context import Services
 from kernel.operations.operation import Operation
 from protocol.errors import Refused
@@ -67,7 +67,7 @@ def view_of(services: Services, route: Operation) -> Callable[..., Awaitable[Res
         port = int(client[1]) if client else 0
         asked = RawRequest(fields, request.query_string, body, args, client_port=port, access=access)
         result = await dispatch(services, route, asked)
-        if isinstance(result, answer.Response):
+        if isinstance(result, answers.Response):
             return _response(result)
         response = Response(result.pieces, content_type=result.content_type)
         response.timeout = None
@@ -78,7 +78,7 @@ def view_of(services: Services, route: Operation) -> Callable[..., Awaitable[Res
     return view
 
 
-def _response(reply: answer.Response) -> Response:
+def _response(reply: answers.Response) -> Response:
     response = Response(reply.body, reply.status, content_type=reply.content_type.decode())
     for name, value in (*COMMON, *reply.headers):
         response.headers[name.decode()] = value.decode()

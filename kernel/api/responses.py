@@ -11,7 +11,7 @@ import trio
 
 from kernel.agents.trust import Untrusted
 from kernel.api.requests import Fields, Receive, Send
-from kernel.operations.answer import Response, Stream
+from kernel.operations.answers import Response, Stream
 from kernel.policy.documents import Clashing
 from kernel.source.diagnostics import BadDefinition
 from kernel.store.schema import StorageFailed

@@ -26,7 +26,7 @@ from hypercorn.typing import AppWrapper, ConnectionState
 
 from kernel.api.responses import PROBLEM, head_of
 from kernel.api.websocket import WebSocket, asks_for_websocket
-from kernel.operations.answer import Response
+from kernel.operations.answers import Response
 from protocol.api.document import Problem
 
 FIELDS_LIMIT: Final = 128

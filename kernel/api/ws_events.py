@@ -15,7 +15,7 @@ from kernel.api.dispatch import RawRequest, decode, dispatch
 from kernel.api.requests import Fields, Receive, Scope, Send
 from kernel.api.responses import head_of, problem_reply, refusal_of
 from kernel.operations import events
-from kernel.operations.answer import Response
+from kernel.operations.answers import Response
 from kernel.operations.context import Services
 from kernel.operations.messages import SEND
 from kernel.policy.access import Access

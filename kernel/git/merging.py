@@ -23,7 +23,7 @@ from kernel.git.tree_commits import different, in_the_way, named
 from kernel.git.view import GitView
 from kernel.source.scalars import show_size
 from protocol.agent import AgentLimits
-from protocol.api.merges import MergedBranch
+from protocol.api.runs import MergedBranch
 from protocol.errors import Refused
 from protocol.names import instruction_id, run_id
 

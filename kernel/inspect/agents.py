@@ -27,10 +27,9 @@ from protocol.agent_memory import TIERS
 from protocol.api.agents import AgentInfo, AgentList, AgentRow, as_written
 from protocol.api.document import FileError
 from protocol.errors import Refused
-from protocol.inspection import CheckedFile
+from protocol.inspection import CheckedFile, SkillList, SkillRow, ToolList, ToolRow
 from protocol.names import NameRejected, check_name
 from protocol.project import ProjectDefinition
-from protocol.tool_documents import SkillList, SkillRow, ToolList, ToolRow
 from protocol.tools import BUILT_IN, ON_DEMAND, BuiltIn, ProjectTool
 
 _NO_PROVIDER: Final = "unknown provider"

@@ -23,11 +23,10 @@ from kernel.store import snapshot
 from kernel.store.transaction import rfc3339
 from osfiles.atomic_write import sync_folder
 from protocol.agent_layout import AGENTS, SOUL_FILE
-from protocol.backup import BackedUpTree, BackupHead, BackupManifest, BackupReport, RestoreReport
-from protocol.discovery import CONTEXTS, DATABASE, IN_FLIGHT, JOURNAL, LOCK, SESSIONS, WORKTREES
+from protocol.discovery import CONTEXTS, DATABASE, IN_FLIGHT, JOURNAL, LOCK, SESSIONS, VERSION, WORKTREES
 from protocol.errors import Refused
 from protocol.names import run_id
-from protocol.version import VERSION
+from protocol.standby import BackedUpTree, BackupHead, BackupManifest, BackupReport, RestoreReport
 
 LEFT_OUT: Final = (
     "tokens, logins and keys",

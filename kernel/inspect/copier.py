@@ -31,9 +31,8 @@ from kernel.source.backup_file import MANIFEST, BackupWriter
 from kernel.store.transaction import rfc3339
 from osfiles.atomic_write import sync_folder
 from protocol import standby
-from protocol.backup import BackupHead, BackupManifest
-from protocol.discovery import DATABASE, STANDBY_LOCK
-from protocol.version import VERSION
+from protocol.discovery import DATABASE, STANDBY_LOCK, VERSION
+from protocol.standby import BackupHead, BackupManifest
 
 QUEUE_BYTES: Final = 32 * 1024 * 1024
 """That are kept for a place that takes nothing."""

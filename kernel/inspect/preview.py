@@ -28,10 +28,10 @@ from kernel.workflows.variables import ENV, FOLDER, environment_names, parse_par
 from kernel.workflows.workspace import wants_worktrees, workspace_settings
 from protocol.agent import AgentDefinition
 from protocol.api.runs import RunOptions
-from protocol.budget import RunBudget
 from protocol.discovery import DATABASE
 from protocol.errors import Refused
 from protocol.inspection import Plan, PlannedMember, PlannedStep, SoloWorkflow
+from protocol.limits import RunBudget
 from protocol.names import NameRejected, check_tag, workflow_space
 from protocol.target import find_mentions
 from protocol.trust import Demands, TrustUnit

@@ -29,9 +29,8 @@ from protocol.agent import AgentDefinition
 from protocol.api.kernel import BackendList
 from protocol.backends import COMMANDED, acp_program
 from protocol.errors import Refused
-from protocol.inspection import DoctorRow
+from protocol.inspection import DoctorRow, FetchedSkill, FetchedSkills, SkillFile
 from protocol.remote_ref import Remote, RemoteRejected, is_commit, is_remote, parse_remote_folder, repository_url
-from protocol.tool_documents import FetchedSkill, FetchedSkills, SkillFile
 
 
 @asynccontextmanager

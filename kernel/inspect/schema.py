@@ -29,9 +29,8 @@ from kernel.source.convert import (
 )
 from kernel.workflows.load import WORKFLOW_SHAPES
 from protocol.agent import Action, AgentDefinition, McpServer, MockExit, Rule
-from protocol.events import DURABLE, LIVE
 from protocol.inspection import Kind
-from protocol.message import Message
+from protocol.message import DURABLE, LIVE, Message
 from protocol.names import NAME
 from protocol.project import ProjectDefinition, ProjectLimits
 from protocol.workflow import Param, Ref, VerdictTerms, WorkflowDefinition

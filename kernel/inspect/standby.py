@@ -26,13 +26,21 @@ from kernel.source.standby_place import FILES, PROMOTED, BadPlace, Found, copy_b
 from kernel.store.log_tap import replay, seal
 from kernel.store.snapshot import SnapshotMark, SnapshotRefused, check_snapshot, term_of
 from kernel.store.transaction import rfc3339
-from protocol.backup import BackedUpFile, BackupHead, BackupManifest, RestoreReport
-from protocol.discovery import DATABASE
+from protocol.discovery import DATABASE, VERSION
 from protocol.errors import Refused
 from protocol.inspection import DoctorRow
 from protocol.project import StandbySettings
-from protocol.standby import ALIVE_SECONDS, LARGEST, Piece, Promoted, StandbyReport
-from protocol.version import VERSION
+from protocol.standby import (
+    ALIVE_SECONDS,
+    LARGEST,
+    BackedUpFile,
+    BackupHead,
+    BackupManifest,
+    Piece,
+    Promoted,
+    RestoreReport,
+    StandbyReport,
+)
 
 ROOM_BYTES: Final = 64 * 1024 * 1024
 WHICH: Final = "nothing was changed; name the folder of standby: {to: ...}, mounted as it was there"

@@ -13,5 +13,5 @@ To add one:
 3. The first paragraph of the docstring is the tool's description, and its first sentence the summary in OpenAPI. A
    ``Meta(description=...)`` of a field is both the tool's and OpenAPI's.
 4. ``team=ToolFront("team_x")`` makes it a tool of agents, ``manage=ToolFront("x_list")`` one of people's MCP clients.
-   ``cli=`` makes it a command (kernel.operations.commands).
+   ``cli=`` makes it a command (kernel.operations.table).
 """

@@ -14,10 +14,9 @@ from kernel.agents.catalog import AgentScan, agent_from_request
 from kernel.agents.environment import sandbox_state
 from kernel.agents.registration import file_spec
 from kernel.operations import needs
-from kernel.operations.answer import Response, json_reply
-from kernel.operations.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.answers import Response, json_reply
+from kernel.operations.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess, agent_key
 from kernel.operations.operation import OfAgent, ToolFront, Wait, operation
-from kernel.operations.places import agent_key
 from kernel.operations.resource_usage import ResourceUsage
 from kernel.source.diagnostics import place_text
 from kernel.store import agents, work_notes

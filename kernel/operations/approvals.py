@@ -12,9 +12,8 @@ import apsw
 import msgspec
 import trio
 
-from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess, own_definition
 from kernel.operations.operation import Actor, Forward, ToolFront, operation, page_of
-from kernel.operations.places import own_definition
 from kernel.policy.tools import AT_ONCE
 from kernel.rule.draft import Author
 from kernel.store import approvals
@@ -25,7 +24,7 @@ from kernel.store.transitions import approvals as transitions
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, Pending
 from protocol.api.document import Ask
 from protocol.errors import Refused
-from protocol.events import Event
+from protocol.message import Event
 from protocol.tools import AUTH_REQUEST
 
 _canonical = msgspec.json.Encoder(order="sorted").encode

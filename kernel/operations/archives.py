@@ -19,10 +19,9 @@ import msgspec
 import trio
 
 from kernel.agents.resources import secrets_of
-from kernel.operations.answer import Stream
-from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
+from kernel.operations.answers import Stream
+from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess, run_asked
 from kernel.operations.operation import InSpace, operation
-from kernel.operations.places import run_asked
 from kernel.operations.runs import OneRun, report_of
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, archive, spaces, workflows

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import apsw
 import msgspec
 
-from kernel.operations.answer import Response
+from kernel.operations.answers import Response
 from kernel.operations.operation import Actor, BackwardInSpace, ForwardInSpace, InSpace, ToolFront, operation, page_of
 from kernel.policy.documents import DocumentChange
 from kernel.store import documents

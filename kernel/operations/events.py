@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import trio
 
-from kernel.operations.answer import BYE, Stream
+from kernel.operations.answers import BYE, Stream
 from kernel.operations.context import KernelControl, StoreAccess
 from kernel.operations.operation import Actor, Limit, ToolFront, operation
 from kernel.operations.tokens import RECHECK
@@ -21,8 +21,8 @@ from kernel.store.feed import EventFilter
 from kernel.store.transaction import rfc3339
 from protocol.api.document import Ask
 from protocol.errors import Refused
-from protocol.events import Event
 from protocol.instruction import LARGEST
+from protocol.message import Event
 from protocol.names import BELOW
 from protocol.text import encode_json
 

@@ -6,9 +6,8 @@ from typing import Annotated, Final
 import apsw
 import msgspec
 
-from kernel.operations.context import StoreAccess
+from kernel.operations.context import StoreAccess, space_of
 from kernel.operations.operation import Actor, CommandFront, Forward, InSpace, ToolFront, operation, page_of
-from kernel.operations.places import space_of
 from kernel.policy.grants import WantedGrant
 from kernel.source.scalars import GRAMMAR, DurationRejected, parse_duration
 from kernel.store import grants
@@ -16,9 +15,9 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions import grants as transitions
 from kernel.store.transitions.grants import Granted
 from protocol.agent import Scope
+from protocol.api.approvals import LONGEST_TEXT, GrantInfo, GrantList, Until, Uses
 from protocol.api.document import Ask
 from protocol.errors import Refused
-from protocol.grants import LONGEST_TEXT, GrantInfo, GrantList, Until, Uses
 
 LONGEST_SECONDS: Final = 2_592_000.0
 

@@ -7,9 +7,16 @@ import msgspec
 import trio
 
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
-from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.context import (
+    MemoryAccess,
+    ProjectFiles,
+    StoreAccess,
+    agent_key,
+    check_known,
+    context_of,
+    known_space,
+)
 from kernel.operations.operation import Actor, OfAgent, ToolFront, operation
-from kernel.operations.places import agent_key, check_known, context_of, known_space
 from kernel.store.recall_index import CANDIDATES
 from kernel.store.turn_index import END, TurnFilter
 from protocol import memory_eval

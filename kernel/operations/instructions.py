@@ -8,9 +8,16 @@ import msgspec
 
 from kernel.agents.prompt import AssembledPrompt
 from kernel.agents.skills import rules_of
-from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.context import (
+    MemoryAccess,
+    ProjectFiles,
+    StoreAccess,
+    agent_key,
+    check_known,
+    known_space,
+    space_of,
+)
 from kernel.operations.operation import Backward, Forward, Limit, ToolFront, operation, page_of
-from kernel.operations.places import agent_key, check_known, known_space, space_of
 from kernel.store import agents, entries, instruction_views, instructions, messages
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transaction import Transaction, optional_rfc3339

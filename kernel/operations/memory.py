@@ -14,9 +14,8 @@ import trio
 from kernel.agents.context_files import NotesPage
 from kernel.agents.context_purge import all_of, holding, purge_copies, removal, trashed
 from kernel.agents.personal_context import ContextPlace, Personal
-from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess, agent_key, context_of
 from kernel.operations.operation import Actor, After, Limit, OfAgent, operation
-from kernel.operations.places import agent_key, context_of
 from kernel.policy.provenance import ProvenanceMarks, chosen
 from kernel.source.diagnostics import BadDefinition
 from kernel.store.agents import set_agent_state

@@ -4,10 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from kernel.operations.answer import BYE, Response, json_reply
-from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.answers import BYE, Response, json_reply
+from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess, run_asked
 from kernel.operations.operation import Wait, operation
-from kernel.operations.places import run_asked
 from kernel.policy.landing import TRANSITIONS
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, run_outcomes
@@ -16,15 +15,15 @@ from kernel.store.transitions import landings
 from kernel.store.transitions.landings import Landing, plan_landing, request_landing
 from kernel.workflows.instruction_prompt import definition_for
 from protocol.agent import AgentDefinition
-from protocol.api import merges
+from protocol.api import runs
 from protocol.api.document import Ask
-from protocol.api.merges import CheckReport, MergeInfo
+from protocol.api.runs import CheckReport, MergeInfo
 from protocol.errors import Refused
 from protocol.names import number_of, run_id
 from protocol.tasks import CHECK_CHARACTERS
 
 
-class MergeRequest(merges.MergeRequest, frozen=True, kw_only=True):
+class MergeRequest(runs.MergeRequest, frozen=True, kw_only=True):
     """POST /runs/:run/merge. What is not given is as the workflow's ``deliver`` says."""
 
     run: str

@@ -21,9 +21,8 @@ from kernel.agents.registration import file_spec
 from kernel.agents.resources import resources_of
 from kernel.agents.trust import TrustRequest, agent_units, demands
 from kernel.git.runner import uncommitted
-from kernel.operations.context import ProjectFiles, StoreAccess
+from kernel.operations.context import ProjectFiles, StoreAccess, not_running
 from kernel.operations.operation import Actor, ToolFront, operation
-from kernel.operations.places import not_running
 from kernel.rule.draft import Draft
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import Signature, signature

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final
 import apsw
 import msgspec
 
-from kernel.operations.context import ProjectFiles, StoreAccess
+from kernel.operations.context import ProjectFiles, StoreAccess, run_at
 from kernel.operations.operation import Actor, Backward, InSpace, Run, ToolFront, operation, page_of
-from kernel.operations.places import run_at
 from kernel.rule.draft import Draft
 from kernel.store import agents, messages, run_outcomes, work_notes, workflows
 from kernel.store.messages import acknowledge, add_feedback

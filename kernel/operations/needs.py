@@ -18,7 +18,7 @@ from kernel.store import timers
 from kernel.store.needs import dead, snapshot
 from kernel.store.rows import LONGEST, Page
 from kernel.workflows.schedules import Scheduled, schedules
-from protocol.api.needs import NeedList
+from protocol.api.approvals import NeedList
 
 NAMED_FILES: Final = 5
 

@@ -9,7 +9,7 @@ from kernel.operations.context import NodeAccess
 from kernel.operations.operation import CommandFront, operation
 from kernel.store.transaction import rfc3339
 from protocol.api.document import Ask
-from protocol.api.nodes import NodeAdded, NodeList, NodeMachine, NodeRow
+from protocol.api.processes import NodeAdded, NodeList, NodeMachine, NodeRow
 from protocol.errors import Refused
 from protocol.names import NameRejected, check_name
 from protocol.node import NodeFacts

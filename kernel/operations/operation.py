@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, Literal, cast, get_args
 
 import msgspec
 
-from kernel.operations.answer import Response, Stream
+from kernel.operations.answers import Response, Stream
 from kernel.operations.context import Services
 from kernel.policy.access import ADMIN, STRANGER, Access
 from kernel.policy.webhooks import Signed

@@ -13,12 +13,11 @@ import msgspec
 import trio
 
 from kernel.agents.context_files import NotesAsked
-from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess, context_of
 from kernel.operations.history import counts_in
 from kernel.operations.mediation import judged
 from kernel.operations.memory import EntryWords, TodoText
 from kernel.operations.operation import Actor, ToolFront, operation
-from kernel.operations.places import context_of
 from kernel.policy.provenance import source_of
 from kernel.store import memory as log
 from kernel.store import trust

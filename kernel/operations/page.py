@@ -12,9 +12,8 @@ from typing import Annotated, Final
 import msgspec
 import trio
 
-from kernel.operations.answer import Response
+from kernel.operations.answers import KEY_SECONDS, Response
 from kernel.operations.context import KernelControl, StoreAccess
-from kernel.operations.keys import KEY_SECONDS
 from kernel.operations.operation import Actor, operation
 from kernel.store import tokens
 from kernel.store.transaction import rfc3339

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 import apsw
 import msgspec
 
-from kernel.operations.context import KernelControl, StoreAccess
+from kernel.operations.context import KernelControl, StoreAccess, run_asked
 from kernel.operations.operation import Actor, CommandFront, InSpace, ToolFront, operation
-from kernel.operations.places import run_asked
 from kernel.policy.rule_check import check_rule
 from kernel.policy.rules import normal
 from kernel.store import agents, rules

@@ -12,12 +12,11 @@ import apsw
 import msgspec
 import trio
 
-from kernel.operations.answer import BYE, Stream
-from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.answers import BYE, Stream
+from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess, run_asked
 from kernel.operations.events import WaitSeconds, document, follow, frame, stored
 from kernel.operations.messages import OutsideMessage, deliver
 from kernel.operations.operation import Actor, Backward, Limit, ToolFront, operation, page_of
-from kernel.operations.places import run_asked
 from kernel.operations.workflows import check_works, launch, list_workflows
 from kernel.policy.run_completion import Choice
 from kernel.store import feed, instructions, messages, run_outcomes, voting, workflows
@@ -33,8 +32,8 @@ from protocol.api.messages import InstructionResult, SendReport
 from protocol.api.runs import Accepted, RunList, RunReport, RunRequest, RunRow
 from protocol.api.workflows import WorkflowRow
 from protocol.errors import Refused
-from protocol.events import LIVE, Event
 from protocol.instruction import ENDED
+from protocol.message import LIVE, Event
 from protocol.names import InstructionId, run_id
 from protocol.target import parse_target
 
@@ -51,12 +50,8 @@ class RunsRequest(Backward, frozen=True, kw_only=True):
     limit: Limit = 100
 
 
-RunName = Annotated[
-    str,
-    msgspec.Meta(
-        min_length=1, description="Id of the run, such as r12, or review:main for the newest of a workflow and tag."
-    ),
-]
+_RUN: Final = "Id of the run, such as r12, or review:main for the newest of a workflow and tag."
+RunName = Annotated[str, msgspec.Meta(min_length=1, description=_RUN)]
 
 
 class OneRun(Ask, frozen=True, kw_only=True):

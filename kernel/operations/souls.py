@@ -9,10 +9,10 @@ from kernel.operations.operation import Actor, OfAgent, ToolFront, operation
 from kernel.policy.guard import OBSERVATION_CHARACTERS, TRAIT_CHARACTERS
 from protocol.api.document import Ask
 from protocol.api.souls import SoulProposal, SoulReport, TrayReport, TrayRow
-from protocol.guard import SoulEvolution
 from protocol.instruction import LARGEST
 from protocol.message import USER
 from protocol.names import AgentKey, personal_space
+from protocol.project import SoulEvolution
 
 
 class SoulVerdict(OfAgent, frozen=True, kw_only=True):

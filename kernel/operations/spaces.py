@@ -6,9 +6,8 @@ import apsw
 import msgspec
 import trio
 
-from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.operations.context import MemoryAccess, ProjectFiles, StoreAccess, run_asked, run_at
 from kernel.operations.operation import Actor, InSpace, OfRun, Run, ToolFront, operation
-from kernel.operations.places import run_asked, run_at
 from kernel.policy.spaces import MOST_MEMBERS, MembershipChange
 from kernel.store import agents, work_notes, workflows
 from kernel.store import spaces as subspaces
@@ -18,10 +17,9 @@ from kernel.store.transitions import worktrees
 from kernel.store.transitions.clear import clear as clear_spaces
 from kernel.store.transitions.spaces import Opened
 from protocol.api.agents import Cleared
-from protocol.api.workflows import MemberList, MemberRow
+from protocol.api.workflows import MemberList, MemberRow, SpaceDocument, SpaceInfo, SpaceList
 from protocol.errors import Refused
 from protocol.names import NameRejected, SpaceId, check_name, is_below, is_personal, place_of, split_below, split_space
-from protocol.spaces import SpaceDocument, SpaceInfo, SpaceList
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_MEMBERS)]

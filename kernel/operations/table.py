@@ -1,6 +1,13 @@
-"""OPERATIONS: the rows of all modules."""
+"""OPERATIONS: the rows of all modules; and those that are commands, as interface/verbs.json has them.
 
-from typing import Final
+scripts/generate writes that file, and a test compares it. The CLI reads it, and imports nothing of the kernel.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, Literal, get_args, get_origin
+
+import msgspec
 
 from kernel.operations import (
     agents,
@@ -66,3 +73,73 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *webhooks.OPERATIONS,
     *tokens.OPERATIONS,
 )
+
+
+_TARGET: Final = {
+    "names": ["target"],
+    "field": "space",
+    "how": {"metavar": "@WORKFLOW[:TAG]", "help": "its latest run"},
+}
+
+
+def verbs_text() -> str:
+    """Return the text of the file: each command by its words."""
+    verbs = {row.cli.words: _verb(row) for row in OPERATIONS if row.cli is not None}
+    return json.dumps(verbs, indent=1, ensure_ascii=False) + "\n"
+
+
+def _verb(row: Operation) -> dict[str, Any]:
+    assert row.cli is not None
+    return {
+        "help": row.cli.help,
+        "method": row.method,
+        "path": row.path.replace("<path:", "<"),
+        "view": row.cli.view,
+        **({"lists": row.cli.lists} if row.cli.lists else {}),
+        "arguments": list(_arguments(row)),
+    }
+
+
+def _arguments(row: Operation) -> Iterator[dict[str, Any]]:
+    assert row.cli is not None
+    fields = {one.encode_name: one for one in msgspec.structs.fields(row.request)}
+    if "space" in row.variables and "space" not in row.cli.arguments:
+        yield _TARGET
+    for name, text in row.cli.arguments.items():
+        if name == "space":
+            yield _TARGET
+            continue
+        metavar, _, about = text.partition(" ")
+        many = metavar.endswith("...")
+        how: dict[str, Any] = {"metavar": metavar.removesuffix("..."), "help": about}
+        if name in row.variables:
+            yield {
+                "names": ["ids" if many else name],
+                "field": name,
+                "how": {**how, **({"nargs": "+"} if many else {})},
+            }
+            continue
+        names = [f"--{name.replace('_', '-')}"]
+        yield {"names": names, "field": name, "how": _flag(fields[name], {"dest": name, **how})}
+
+
+def _flag(field: msgspec.structs.FieldInfo, how: dict[str, Any]) -> dict[str, Any]:
+    """Return how a flag is declared to argparse: ``int`` is the name of its type."""
+    kinds = list(_plain(field.type))
+    if bool in kinds:
+        return {"dest": how["dest"], "action": "store_true", "help": f"{how['metavar']} {how['help']}"}
+    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    if words:
+        return {"dest": how["dest"], "choices": words, "help": f"{how['metavar']} {how['help']}"}
+    if any(get_origin(kind) in (tuple, list) for kind in kinds):
+        return {**how, "action": "append", "default": []}
+    how |= {"type": "int"} if int in kinds else {}
+    return {**how, "default": field.default} if field.default not in (None, msgspec.NODEFAULT) else how
+
+
+def _plain(kind: Any) -> Iterator[Any]:
+    if get_origin(kind) in (tuple, list, Literal) or not get_args(kind):
+        yield kind
+        return
+    for part in get_args(kind):
+        yield from () if isinstance(part, msgspec.Meta) else _plain(part)

@@ -10,9 +10,8 @@ import apsw
 import msgspec
 
 from kernel.agents.providers import MOCK
-from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.context import ProcessControl, ProjectFiles, StoreAccess, own_definition
 from kernel.operations.operation import Actor, CommandFront, ForwardInSpace, InSpace, ToolFront, operation, page_of
-from kernel.operations.places import own_definition
 from kernel.policy.tasks import covers
 from kernel.store import approvals, instructions, task_views, tasks, work_notes
 from kernel.store.transaction import Transaction

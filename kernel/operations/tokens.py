@@ -10,7 +10,7 @@ from kernel.store import tokens
 from kernel.store.transaction import rfc3339
 from protocol.api.document import Ask
 from protocol.api.tokens import SCOPE_PATTERN, TokenList, TokenMade
-from protocol.events import Event
+from protocol.message import Event
 
 RECHECK: Final = "recheck"
 """Type of an event that makes each stream check its token again; no client receives it."""

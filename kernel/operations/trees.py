@@ -6,9 +6,8 @@ import apsw
 import msgspec
 
 from kernel.git.branches import TakeMode
-from kernel.operations.context import ProjectFiles, StoreAccess
+from kernel.operations.context import ProjectFiles, StoreAccess, run_at
 from kernel.operations.operation import Actor, InSpace, OfRun, Run, ToolFront, operation
-from kernel.operations.places import run_at
 from kernel.store import workflows
 from kernel.store.transitions import worktrees
 from kernel.store.transitions.worktrees import Worktree

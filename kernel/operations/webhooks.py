@@ -22,8 +22,8 @@ from kernel.store import traces, webhooks
 from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction
 from protocol.api.document import Ask
+from protocol.api.kernel import WebhookList, WebhookRow, WebhookState
 from protocol.api.messages import SendReceipt
-from protocol.api.webhooks import WebhookList, WebhookRow, WebhookState
 from protocol.errors import Refused
 from protocol.message import HOOK
 from protocol.names import webhook_id

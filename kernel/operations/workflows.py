@@ -10,9 +10,8 @@ import trio
 
 from kernel.git.branches import clone_base
 from kernel.git.runner import uncommitted
-from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
+from kernel.operations.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess, not_running
 from kernel.operations.operation import Actor, Operation, ToolFront, Wait, operation
-from kernel.operations.places import not_running
 from kernel.policy.access import ADMIN
 from kernel.policy.retry import WAY_OUT
 from kernel.source.diagnostics import suggest

@@ -91,6 +91,31 @@ def _kept_waiting(wait: _Wait, now_ms: int) -> Readiness:
     return Readiness("time", wait.reason, wait.until_ms) if wait.until_ms > now_ms else _RUNNABLE
 
 
+class Waiting(msgspec.Struct, frozen=True):
+    """The columns that say whether an instruction can go on."""
+
+    state: Status
+    waits_for: WaitReason | None
+    not_before_ms: int
+    agent_state: AgentState
+    hold_reason: WaitReason | None
+    hold_until_ms: int
+    resume_at_ms: int
+
+    def readiness(self, now_ms: int) -> Readiness:
+        """Its readiness by itself, whatever waits with it."""
+        return readiness(
+            self.state,
+            self.waits_for,
+            self.not_before_ms,
+            self.agent_state,
+            self.hold_reason,
+            self.hold_until_ms,
+            self.resume_at_ms,
+            now_ms,
+        )
+
+
 Shown = Literal["idle", "running", "waiting", "backoff", "paused", "stopped", "error"]
 
 

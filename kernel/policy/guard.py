@@ -19,11 +19,11 @@ from kernel.policy.recall import nearly_same, shape_of
 from protocol.agent import AgentDefinition, Context, Prompt
 from protocol.agent_memory import KEY_LIMIT, SOURCES_LIMIT, SourceClass, least
 from protocol.api.souls import TrayKind
-from protocol.budget import AgentBudget
 from protocol.errors import Refused
-from protocol.guard import GuardSettings
+from protocol.limits import AgentBudget
 from protocol.message import Message
 from protocol.names import AgentKey, message_id
+from protocol.project import GuardSettings
 
 NAME: Final = "guard"
 """What it is called; no agent of a file is."""

@@ -16,7 +16,6 @@ from typing import Final
 
 import msgspec
 
-from kernel.policy.agent_status import readiness
 from kernel.policy.open_items import (
     BlockedWork,
     DeadInstruction,
@@ -41,10 +40,10 @@ from kernel.policy.open_items import (
     target_of,
 )
 from kernel.policy.voting import Decided, Undecided, tally
-from protocol.api.needs import Need, NeedAction, NeedKind
+from protocol.api.approvals import Need, NeedAction, NeedKind
+from protocol.limits import PlaceNeeds
 from protocol.message import USER
 from protocol.names import base_space, instruction_id, run_id, split_space
-from protocol.placement import PlaceNeeds
 from protocol.target import Target
 
 CANCELLED_AT_ONCE: Final = 20
@@ -55,17 +54,7 @@ def cause(one: BlockedWork, probed: frozenset[str]) -> tuple[NeedKind, str] | No
     """Return what a person has to end for it to go on, and for what else; None where nobody has to, or it is told
     otherwise: an approval, an agent in error, whom an instruction waits for.
     """
-    now_ms = 0  # whether a time has come makes no difference to what waits for a person
-    stands = readiness(
-        one.state,
-        one.waits_for,
-        one.not_before_ms,
-        one.agent_state,
-        one.hold_reason,
-        one.hold_until_ms,
-        0,
-        now_ms,
-    )
+    stands = one.readiness(0)  # whether a time has come makes no difference to what waits for a person
     kind = _KINDS.get(stands.reason or "")
     if stands.kind != "person" or kind is None:
         return None

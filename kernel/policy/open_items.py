@@ -5,12 +5,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from kernel.policy.agent_status import AgentState, Kind
+from kernel.policy.agent_status import Kind, Waiting
 from kernel.policy.voting import Ballot
-from protocol.api.needs import NeedAction
-from protocol.instruction import Status, WaitReason
+from protocol.api.approvals import NeedAction
+from protocol.instruction import Status
+from protocol.limits import PlaceNeeds
 from protocol.names import instruction_id, run_id, split_space
-from protocol.placement import PlaceNeeds
 from protocol.target import Target
 from protocol.tasks import TaskInfo
 
@@ -69,7 +69,7 @@ class ErrorAgent(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple[int, ...] = ()
 
 
-class BlockedWork(msgspec.Struct, frozen=True, kw_only=True):
+class BlockedWork(Waiting, frozen=True, kw_only=True):
     """Instructions of an agent in a space that stand alike, as the columns of kernel.policy.agent_status say it.
 
     Times are 0 or not: what counts here is whether one is known.
@@ -83,14 +83,10 @@ class BlockedWork(msgspec.Struct, frozen=True, kw_only=True):
     run: int | None
     limited_by: str | None
     """Of its run, while that is running."""
-    state: Status
-    waits_for: WaitReason | None
+    resume_at_ms: int = 0
+    """It ends by itself."""
     wait_key: str | None
-    not_before_ms: int
-    agent_state: AgentState
     hold_key: str | None
-    hold_reason: WaitReason | None
-    hold_until_ms: int
     asks: bool
     """What it waits for is an instruction that has not ended."""
     since: str

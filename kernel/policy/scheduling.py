@@ -16,9 +16,9 @@ from typing import Final
 import msgspec
 
 from protocol.instruction import LANES
+from protocol.limits import PlaceNeeds
 from protocol.names import AgentKey, InstructionId
 from protocol.node import LEASE_SECONDS, MARGIN_SECONDS
-from protocol.placement import PlaceNeeds
 
 HERE: Final = ""
 """The name of the kernel's own machine."""

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from protocol.events import Event
+from protocol.message import Event
 from protocol.names import message_id
 
 TOLERANCE_SECONDS: Final = 300

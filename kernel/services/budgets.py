@@ -33,9 +33,9 @@ from kernel.store.spending import RunMoney, Spent
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 from protocol.agent import AgentDefinition
-from protocol.budget import RunBudget
 from protocol.instruction import Usage
 from protocol.ipc import Start
+from protocol.limits import RunBudget
 
 BYTES_PER_TOKEN: Final = 4
 """Guesses the size of a prompt before the provider has counted one."""

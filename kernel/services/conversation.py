@@ -44,8 +44,8 @@ from kernel.store.transitions.lease import Leased
 from kernel.store.writer import Writer
 from protocol.backends import CLIS, EXEC
 from protocol.errors import Refused
-from protocol.events import Event
 from protocol.ipc import Delta, Entry, Go, Log, Progress, Ready, Result, Stop, Yield
+from protocol.message import Event
 from protocol.names import place_of
 from protocol.ndjson import LineTooLong
 

@@ -27,7 +27,7 @@ from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.append import Appended
 from kernel.store.transitions.lease import some_queued
 from protocol.errors import Refused
-from protocol.events import Event
+from protocol.message import Event
 from protocol.names import AgentKey, is_personal, split_space
 from protocol.project import ProjectLimits
 

@@ -42,10 +42,10 @@ from protocol.agent_layout import SOUL_FILE
 from protocol.agent_memory import Entry, Source
 from protocol.api.souls import SoulProposal, SoulReport, TrayReport, TrayRow
 from protocol.errors import Refused
-from protocol.guard import GuardSettings, SoulEvolution
 from protocol.instruction import ENDED
 from protocol.memory_files import Memory
 from protocol.names import AgentKey, place_of
+from protocol.project import GuardSettings, SoulEvolution
 
 logger = logging.getLogger(__name__)
 

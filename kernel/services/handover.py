@@ -18,7 +18,7 @@ from kernel.services.start_frame import StartFrame
 from kernel.services.worker_link import HandedLine, HandedSession
 from kernel.store.transitions.lease import Leased
 from protocol.errors import Refused
-from protocol.placement import PlaceNeeds
+from protocol.limits import PlaceNeeds
 from protocol.text import encode_json
 
 

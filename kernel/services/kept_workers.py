@@ -23,8 +23,8 @@ from kernel.services.worker_link import WorkerLink, WorkerNotReading
 from kernel.store.transitions.lease import Leased
 from protocol.backends import EXEC
 from protocol.ipc import Stop
+from protocol.limits import PlaceNeeds
 from protocol.names import AgentKey
-from protocol.placement import PlaceNeeds
 
 IDLE_SECONDS: Final = 60.0
 """One that nobody wanted for so long is ended."""

@@ -55,7 +55,7 @@ from kernel.store.transitions.worktrees import Worktree
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.writer import Log
 from kernel.workflows.setup import CheckOutcome, CheckRun, check_merge, conflict_text, red_text
-from protocol.api.merges import MergeInfo, MergeOutcome
+from protocol.api.runs import MergeInfo, MergeOutcome
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
 from protocol.names import run_id

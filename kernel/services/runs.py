@@ -49,7 +49,7 @@ from kernel.store.transitions.retention import (
 from kernel.store.transitions.runs import RunJudgement, end_run
 from kernel.store.writer import Log
 from protocol.errors import Refused
-from protocol.events import Event
+from protocol.message import Event
 from protocol.names import is_personal
 
 logger = logging.getLogger(__name__)

@@ -26,10 +26,10 @@ from kernel.store import metrics, traces
 from kernel.store.feed import Wake
 from kernel.store.metrics import Counted
 from kernel.store.writer import Log
+from protocol.discovery import VERSION
 from protocol.errors import Refused
 from protocol.project import OtelSettings
 from protocol.text import encode_json
-from protocol.version import VERSION
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from kernel.store.feed import EVERYTHING, EventFilter, Wake
 from kernel.store.webhooks import Due, Outcome, Standing
 from kernel.store.writer import Log
 from protocol.errors import Refused
-from protocol.events import DURABLE, Event
+from protocol.message import DURABLE, Event
 from protocol.project import OutgoingHook
 from protocol.text import encode_json
 

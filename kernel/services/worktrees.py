@@ -40,8 +40,8 @@ from kernel.store.writer import Log
 from kernel.workflows.setup import WorktreeSetup, copy_included, run_steps
 from protocol.api.runs import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
-from protocol.events import Event
 from protocol.ipc import Sandbox
+from protocol.message import Event
 from protocol.names import place_of
 from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 

@@ -22,8 +22,8 @@ import msgspec
 from kernel.fault_injection import fault_point
 from osfiles.atomic_write import sync_folder
 from protocol.agent_layout import AGENTS, MEMORY, NOTES, SOUL_FILE, TODO, dir_fault
-from protocol.backup import BACKUP, BackedUpFile, BackupHead, BackupManifest
 from protocol.discovery import CONTEXTS, DATABASE
+from protocol.standby import BACKUP, BackedUpFile, BackupHead, BackupManifest
 
 MANIFEST: Final = "manifest.json"
 MANIFEST_BYTES: Final = 64 * 1024 * 1024

@@ -22,19 +22,24 @@ from protocol.agent import Restart
 from protocol.api.processes import PsRow, PsTask, Queue
 from protocol.errors import Refused
 from protocol.instruction import Usage
+from protocol.limits import PlaceNeeds
 from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, name_of, place_of
-from protocol.placement import PlaceNeeds
 
 
-class AgentRecord(msgspec.Struct, frozen=True):
-    """A stored agent. ``home_space`` is set on inline agents; ``definition`` is JSON."""
+class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent to know of. ``definition`` is JSON of an AgentDefinition; None leaves what is stored as it is."""
 
     key: AgentKey
-    name: AgentName
-    home_space: str | None
     origin: Origin
-    file: str | None
-    definition: bytes | None
+    file: str | None = None
+    home_space: str | None = None
+    definition: bytes | None = None
+
+
+class AgentRecord(AgentSpec, frozen=True, kw_only=True):
+    """A stored agent. ``home_space`` is set on inline agents."""
+
+    name: AgentName
     backend: str
     model: str
     state: AgentState
@@ -43,7 +48,7 @@ class AgentRecord(msgspec.Struct, frozen=True):
 
 row = Sql("""
 SELECT key, name, home_space, origin, file, definition, backend, model, state, reason FROM agents WHERE key = ?
-""").row(AgentRecord)
+""").row(AgentRecord, key=AgentKey)
 """One agent."""
 
 
@@ -55,7 +60,7 @@ WHERE origin <> 'inline' ORDER BY key
 
 def all(conn: apsw.Connection) -> tuple[AgentRecord, ...]:  # noqa: A001 - read as agents.all
     """Every agent that can be sent to by its name alone: of files and ephemeral."""
-    return tuple(rows.all_(conn.execute(ALL), ALL, AgentRecord))
+    return tuple(rows.all_(conn.execute(ALL), ALL, AgentRecord, key=AgentKey))
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -293,16 +298,6 @@ def charge_crash(tx: Transaction, agent: AgentKey, jitter: float) -> None:
         tx.conn.execute(STOP, values | {"reason": verdict.reason})
         data = {"state": "error", "reason": verdict.reason}
     tx.emit("agent.changed", agent=name_of(agent), data=data)
-
-
-class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent to know of. ``definition`` is JSON of an AgentDefinition; None leaves what is stored as it is."""
-
-    key: AgentKey
-    origin: Origin
-    file: str | None = None
-    home_space: str | None = None
-    definition: bytes | None = None
 
 
 class _Named(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ import trio
 
 from kernel.store.messages import message_of
 from kernel.store.transaction import rfc3339
-from protocol.events import Event
+from protocol.message import Event
 from protocol.names import BELOW, instruction_id, number_of, place_of
 
 WAKING: Final = frozenset(

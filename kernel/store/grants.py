@@ -13,7 +13,7 @@ from kernel.store.rows import Page
 from kernel.store.spaces import is_open
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Scope
-from protocol.grants import GrantInfo, GrantList, GrantRow, GrantState
+from protocol.api.approvals import GrantInfo, GrantList, GrantRow, GrantState
 from protocol.names import AgentKey, approval_id, is_below, number_of, place_of
 
 LETTER: Final = "w"

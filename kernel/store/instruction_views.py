@@ -10,11 +10,10 @@ import msgspec
 from kernel.store import rows
 from kernel.store.approvals import expires_at, of_instruction
 from kernel.store.instructions import CHAIN, AgentInSpace, Standing, of_row, standing
-from kernel.store.rows import WHOLE, Page, SpentColumns
+from kernel.store.rows import WHOLE, Page, with_usage
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.work_notes import handed_over
 from protocol.api.instructions import AttemptInfo, FailedCall, InstructionInfo, QueueReport, QueueRow, StepInfo
-from protocol.errors import ErrorClass
 from protocol.instruction import LANES
 from protocol.ipc import Refusal, Shown
 from protocol.names import instruction_id, message_id, name_of, number_of, place_of
@@ -106,8 +105,9 @@ def failed_calls_of_run(conn: apsw.Connection, run: int) -> dict[str, int]:
 
 
 INFO: Final = """
-SELECT i.name, i.space, i.lane, i.result_text AS text, i.error_class, i.cause, i.manifest,
-  i.preempted, i.promoted, i.continues, i.enqueued_ms, i.message, i.attempts + i.crashes AS tried,
+SELECT i.name AS agent, i.space, i.state AS status, i.lane, i.result_text AS text, i.error_class, i.cause,
+  i.manifest AS prompt_manifest, i.preempted, i.promoted, i.continues, i.enqueued_ms AS enqueued_at, i.message,
+  i.attempts + i.crashes AS tried,
   i.input_tokens, i.output_tokens, i.cache_read_tokens, i.cache_write_tokens, i.cost_usd
 FROM instructions AS i WHERE i.id = ?
 """
@@ -130,42 +130,26 @@ MESSAGES: Final = "SELECT message FROM deliveries WHERE instruction = ? ORDER BY
 _manifest: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
-class _Row(SpentColumns, frozen=True):
-    """A row of INFO."""
-
-    name: str
-    space: str
-    lane: int
-    text: str
-    error_class: ErrorClass | None
-    cause: str | None
-    manifest: bytes | None
-    preempted: int
-    promoted: int
-    continues: int | None
-    enqueued_ms: int
-    message: int
-    tried: int
-
-
 def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
     """All about one instruction, as it stands at ``now_ms``."""
     number = number_of(id, "i")
-    row = rows.one(conn.execute(INFO, (number,)), INFO, _Row)
+    columns = rows.one(
+        conn.execute(INFO, (number,)), INFO, with_usage,
+        space=place_of, lane=LANES.__getitem__, promoted=bool, continues=_continued, enqueued_at=rfc3339,
+        prompt_manifest=_manifest_of,
+    )  # fmt: skip
     waiting = standing(conn, number)
-    if row is None or waiting is None:
+    if columns is None or waiting is None:
         return None
     stands = of_row(conn, waiting, now_ms)
     approval = waiting.wait_key if waiting.waits_for == "approval" else None
     steps = cast("list[tuple[int, int, int]]", conn.execute(STEPS, (number,)).fetchall())
     failed = failed_calls(conn, number)
     joined = tuple(message_id(seq) for (seq,) in conn.execute(MESSAGES, (number,)))
+    first = message_id(columns.pop("message"))
     return InstructionInfo(
+        **columns,
         id=id,
-        agent=row.name,
-        space=place_of(row.space),
-        status=waiting.state,
-        lane=LANES[row.lane],
         attempts=tuple(
             rows.all_(
                 conn.execute(ATTEMPTS, (number,)), ATTEMPTS, AttemptInfo, started_at=rfc3339, ended_at=optional_rfc3339
@@ -174,11 +158,6 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         steps=tuple(
             StepInfo(n=n, attempt=attempt, at=rfc3339(at), failed=failed.get(n, ())) for n, attempt, at in steps
         ),
-        usage=row.usage,
-        text=row.text,
-        error_class=row.error_class,
-        cause=row.cause,
-        prompt_manifest=() if row.manifest is None else _manifest.decode(row.manifest),
         standing=stands.kind,
         waits_for=stands.reason,
         approval=approval,
@@ -186,14 +165,17 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         approvals=of_instruction(conn, number or 0),
         unasked=missing_credentials(conn, id) if stands.reason == "credentials" else None,
         until=optional_rfc3339(stands.until_ms),
-        preempted=row.preempted,
-        promoted=bool(row.promoted),
-        continues=None if row.continues is None else instruction_id(row.continues),
-        message_ids=joined or (message_id(row.message),),
-        enqueued_at=rfc3339(row.enqueued_ms),
-        tried=row.tried,
+        message_ids=joined or (first,),
         handover=handed_over(conn, id),
     )
+
+
+def _continued(number: int | None) -> str | None:
+    return None if number is None else instruction_id(number)
+
+
+def _manifest_of(manifest: bytes | None) -> tuple[str, ...]:
+    return () if manifest is None else _manifest.decode(manifest)
 
 
 class Addressed(AgentInSpace, frozen=True):

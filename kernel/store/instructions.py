@@ -9,17 +9,17 @@ from typing import Final
 import apsw
 import msgspec
 
-from kernel.policy.agent_status import AgentState, Readiness, readiness, readiness_of
+from kernel.policy.agent_status import Readiness, Waiting, readiness_of
 from kernel.policy.scheduling import Candidate
 from kernel.store import rows
-from kernel.store.rows import WHOLE, Page, SpentColumns, Sql, instruction_sql, select
+from kernel.store.rows import WHOLE, Page, Sql, instruction_sql, select
 from kernel.store.transaction import rfc3339
 from protocol.api.instructions import Dead, DeadRow
 from protocol.api.messages import InstructionResult
 from protocol.errors import Cause, Refused
 from protocol.instruction import LARGEST, Status, Usage, WaitReason
+from protocol.limits import PlaceNeeds
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of, place_of
-from protocol.placement import PlaceNeeds
 
 # A loose index scan: from agent to agent, and for each straight to the head of its queue.
 READY: Final = """
@@ -150,39 +150,18 @@ def dead(conn: apsw.Connection, page: Page = WHOLE) -> Dead:
     return Dead(instructions=shown, total=int(conn.execute(COUNT_DEAD).get), next=following)
 
 
-class _Result(SpentColumns, frozen=True):
-    """A row of RESULT."""
-
-    agent: AgentName
-    status: Status
-    text: str
-    cause: Cause | None
-    attempts: int
-
-
-RESULT: Final = """
-SELECT name AS agent, state AS status, result_text AS text, cause, attempts + crashes AS attempts, input_tokens,
-  output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
+result = Sql("""
+SELECT id AS instruction_id, name AS agent, state AS status, result_text AS text, cause, attempts + crashes AS attempts,
+  input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
 FROM instructions WHERE id = ?
-"""
+""").row(InstructionResult, instruction_id=instruction_id)
+"""The result of one instruction."""
 
 
 def results(conn: apsw.Connection, ids: Sequence[str]) -> tuple[InstructionResult, ...]:
     """Return the results of instructions, in the order asked; unknown ids are left out."""
-    found = ((asked, rows.one(conn.execute(RESULT, (number_of(asked, "i"),)), RESULT, _Result)) for asked in ids)
-    return tuple(
-        InstructionResult(
-            instruction_id=asked,
-            agent=row.agent,
-            status=row.status,
-            text=row.text,
-            cause=row.cause,
-            attempts=row.attempts,
-            usage=row.usage,
-        )
-        for asked, row in found
-        if row is not None
-    )
+    found = (result(conn, number_of(asked, "i")) for asked in ids)
+    return tuple(one for one in found if one is not None)
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -201,11 +180,12 @@ class RunCounts(msgspec.Struct, frozen=True):
     usage: Usage
 
 
-class _Count(SpentColumns, frozen=True):
+class _Count(msgspec.Struct, frozen=True):
     """A row of COUNTS."""
 
     state: Status
     instructions: int
+    usage: Usage
 
 
 COUNTS: Final = instruction_sql("""
@@ -295,31 +275,6 @@ def find(conn: apsw.Connection, instruction: str) -> Found:
     if row is None:
         raise Refused("not_found", f"there is no instruction {instruction[:40]!r}", "ids look like i7")
     return row
-
-
-class Waiting(msgspec.Struct, frozen=True):
-    """The columns that say whether an instruction can go on."""
-
-    state: Status
-    waits_for: WaitReason | None
-    not_before_ms: int
-    agent_state: AgentState
-    hold_reason: WaitReason | None
-    hold_until_ms: int
-    resume_at_ms: int
-
-    def readiness(self, now_ms: int) -> Readiness:
-        """Its readiness by itself, whatever waits with it."""
-        return readiness(
-            self.state,
-            self.waits_for,
-            self.not_before_ms,
-            self.agent_state,
-            self.hold_reason,
-            self.hold_until_ms,
-            self.resume_at_ms,
-            now_ms,
-        )
 
 
 class Standing(Waiting, frozen=True):

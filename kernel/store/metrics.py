@@ -15,9 +15,8 @@ from kernel.policy.metrics import CounterKey
 from kernel.store import rows
 from kernel.store.circuit_breakers import breakers
 from kernel.store.feed import event_range
-from kernel.store.rows import SpentColumns
 from kernel.store.transaction import Transaction
-from protocol.instruction import LANES
+from protocol.instruction import LANES, Usage
 from protocol.text import encode_json
 
 FOLLOWER: Final = "metrics"
@@ -115,11 +114,12 @@ def keep(tx: Transaction, cursor: int, since_ms: int, changed: Mapping[CounterKe
         tx.conn.execute(KEEP, (key.name, encode_json(key.labels).decode(), value))
 
 
-class ModelSpending(SpentColumns, frozen=True):
+class ModelSpending(msgspec.Struct, frozen=True):
     """A row of SPENT."""
 
     backend: str
     model: str
+    usage: Usage
 
 
 SPENT: Final = """

@@ -29,7 +29,8 @@ def one(cursor: apsw.Cursor, statement: str, type_: Callable[..., T], **made: Ca
 
     Its columns are called like the fields of ``type_``, in whatever order, or like the parameters of a function of a
     module that makes the value. ``made`` says of columns what makes the field's value out of theirs, always the same
-    for a statement; with it a field without a column has its default. Raises TypeError where they do not meet.
+    for a statement; with it a field without a column has its default. The columns of what was spent are the field
+    ``usage``. Raises TypeError where they do not meet.
     """
     row = cursor.fetchone()
     return None if row is None else cast("T", _maker(cursor, statement, type_, made)(row))
@@ -57,7 +58,9 @@ def _maker(
         return maker
     columns = tuple(column[0] for column in cursor.get_description())
     fields = getattr(type_, "__struct_fields__", None) or getattr(type_, "_fields", None)
-    if made or fields is None:
+    if fields is not None and "usage" in fields and "cost_usd" in columns:
+        maker = partial(_call_by_name, partial(_call_with_usage, type_), columns, made)
+    elif made or fields is None:
         maker = partial(_call_by_name, type_, columns, made)
     elif sorted(columns) != sorted(fields):
         raise TypeError(f"{type_.__qualname__} does not have the columns {', '.join(columns)}")
@@ -83,6 +86,10 @@ def _call_by_name(
     for name, make in made.items():
         values[name] = make(values[name])
     return type_(**values)
+
+
+def _call_with_usage(type_: Callable[..., Any], **columns: Any) -> Any:
+    return type_(**with_usage(**columns))
 
 
 def _call(type_: Callable[..., Any], row: tuple[Any, ...]) -> Any:
@@ -170,7 +177,7 @@ FRAGMENTS: Final = {
     "min(sum(cost_usd), :largest) AS cost_usd",
 }
 """Assignments of a wait, for statements that change the state in the same breath (all others are in
-kernel.store.waits); those that add amounts_of a usage; and the columns of SpentColumns over several instructions."""
+kernel.store.waits); those that add amounts_of a usage; and the columns of a usage over several instructions."""
 
 STEP: Final = re.compile(r"\{(before )?(\w+)\}")
 
@@ -234,25 +241,24 @@ WHOLE: Final = Page()
 """The first page, as long as one may be."""
 
 
-class SpentColumns(msgspec.Struct, frozen=True):
-    """Columns that say what an instruction, or several, spent; NULL where nothing is known."""
-
-    input_tokens: int | None
-    output_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_tokens: int | None
-    cost_usd: float | None
-
-    @property
-    def usage(self) -> Usage:
-        """The same as a Usage."""
-        return Usage(
-            input_tokens=self.input_tokens or 0,
-            output_tokens=self.output_tokens or 0,
-            cache_read_tokens=self.cache_read_tokens or 0,
-            cache_write_tokens=self.cache_write_tokens or 0,
-            cost_usd=self.cost_usd,
-        )
+def with_usage(
+    *,
+    input_tokens: int | None,
+    output_tokens: int | None,
+    cache_read_tokens: int | None,
+    cache_write_tokens: int | None,
+    cost_usd: float | None,
+    **others: Any,
+) -> dict[str, Any]:
+    """Return the columns of a row by name, those of what was spent as one ``usage``."""
+    others["usage"] = Usage(
+        input_tokens=input_tokens or 0,
+        output_tokens=output_tokens or 0,
+        cache_read_tokens=cache_read_tokens or 0,
+        cache_write_tokens=cache_write_tokens or 0,
+        cost_usd=cost_usd,
+    )
+    return others
 
 
 def amounts_of(usage: Usage) -> dict[str, int | float | None]:

@@ -12,8 +12,8 @@ import msgspec
 from kernel.store import rows
 from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
+from protocol.api.workflows import SpaceDocument, SpaceList, SpaceRow
 from protocol.names import DEFAULT_TAG, AgentKey, SpaceId, instruction_id, place_of, run_id, split_below, subspace
-from protocol.spaces import SpaceDocument, SpaceList, SpaceRow
 
 
 class Subspace(msgspec.Struct, frozen=True):

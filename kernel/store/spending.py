@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from kernel.store import rows
-from kernel.store.rows import SpentColumns, Sql, instruction_sql
+from kernel.store.rows import Sql, instruction_sql
 from protocol.api.kernel import GROUPED_BY, GroupedBy, UsageGroup, UsageReport, UsageRow
 from protocol.errors import Refused
 from protocol.instruction import ENDED, LARGEST, Status, Usage
@@ -108,7 +108,7 @@ GROUP BY 1, 2, 3, 4
 """)
 
 
-class _Row(SpentColumns, frozen=True):
+class _Row(msgspec.Struct, frozen=True):
     """A row of TOTALS."""
 
     agent: str
@@ -120,6 +120,7 @@ class _Row(SpentColumns, frozen=True):
     steps: int
     worked_ms: int
     unpriced: int
+    usage: Usage
 
 
 def report(

@@ -10,8 +10,7 @@ from msgspec import to_builtins
 
 from kernel.rule.evaluate import CORE_TABLE, Table
 from protocol.api.document import FileError
-from protocol.events import DURABLE, Event
-from protocol.message import Message
+from protocol.message import DURABLE, Event, Message
 from protocol.names import instruction_id, number_of, place_of
 from protocol.text import encode_json
 
@@ -65,7 +64,7 @@ class Transaction:
     ) -> None:
         """Write one durable event (a key of events.DURABLE); it is published once the transaction is committed."""
         if type not in DURABLE:
-            raise ValueError(f"{type!r} is not a durable event: add it to protocol/events.py")
+            raise ValueError(f"{type!r} is not a durable event: add it to protocol/message.py")
         body = encode_json(data) if data else None
         self.write(INSERT_EVENT, (type, self.now_ms, space, agent, instruction, None, body))
         self._tell(type, space, agent, instruction, dict(data))

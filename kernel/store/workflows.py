@@ -5,17 +5,16 @@ from typing import Any, Final, Literal, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.policy.agent_status import Readiness, Reason
+from kernel.policy.agent_status import Readiness, Reason, Waiting
 from kernel.policy.run_completion import RunSnapshot, RunWaits
 from kernel.rule.effects import RunningWorkspace, StartRun
 from kernel.store import rows, spaces, voting
-from kernel.store.instructions import Waiting
 from kernel.store.rows import Sql, select
 from kernel.store.transaction import Transaction
 from protocol.agent import Approval
 from protocol.api.runs import RunOptions
-from protocol.budget import RunBudget
 from protocol.errors import Refused
+from protocol.limits import RunBudget
 from protocol.names import SpaceId, base_space, is_below, place_of, split_space, workflow_space
 
 

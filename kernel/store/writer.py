@@ -32,7 +32,7 @@ from kernel.store.schema import StorageFailed
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.recovery import touch
 from protocol.errors import Refused
-from protocol.events import Event
+from protocol.message import Event
 
 logger = logging.getLogger(__name__)
 

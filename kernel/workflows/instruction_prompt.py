@@ -39,9 +39,9 @@ from kernel.workflows.members import effective
 from protocol.agent import AgentDefinition, scopes_of
 from protocol.agent_memory import least
 from protocol.errors import Refused
-from protocol.guard import GuardSettings
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, number_of, place_of
+from protocol.project import GuardSettings
 from protocol.target import flag_of
 from protocol.tools import ToolScope
 from protocol.workflow import Ref, WorkflowDefinition

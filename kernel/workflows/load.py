@@ -37,9 +37,8 @@ from kernel.workflows.workspace import check_deliver, check_output, check_rules,
 from protocol.agent import AgentDefinition
 from protocol.api.document import FileError
 from protocol.errors import Refused
-from protocol.guard import GuardSettings
 from protocol.names import NAME, RESERVED, NameRejected, check_name, check_workflow_name
-from protocol.project import ProjectDefinition
+from protocol.project import GuardSettings, ProjectDefinition
 from protocol.workflow import Ref, RefPrompt, WorkflowDefinition, Workspace
 
 _OWN: Final = "it is the agent's own: change its file, or write an inline agent"

@@ -27,8 +27,8 @@ from kernel.workflows.workspace import delivery_demands, task_demands, tree_dema
 from protocol.api.document import FileError
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest
-from protocol.budget import RunBudget
 from protocol.errors import Refused
+from protocol.limits import RunBudget
 from protocol.names import NameRejected, SpaceId, check_tag, workflow_space
 from protocol.target import find_mentions
 from protocol.trust import TrustUnit, unit, workflow_subject

@@ -13,7 +13,7 @@ from kernel.agents.schedule import wakes_text
 from kernel.agents.trust import schedule_demands, schedule_subject
 from kernel.store.timers import DeclaredAgent, DeclaredWorkflow
 from protocol.agent import Schedule
-from protocol.budget import AgentBudget
+from protocol.limits import AgentBudget
 from protocol.names import AgentKey, inline_key, personal_space
 from protocol.trust import Grant, workflow_subject
 

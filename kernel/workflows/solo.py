@@ -16,10 +16,9 @@ from kernel.agents.providers import MOCK
 from kernel.agents.skills import HOME
 from kernel.agents.soul import soul_text
 from protocol.agent import AgentDefinition, AgentLimits, Approval, CliExtras, McpServer, Prompt, Timeouts
-from protocol.budget import AgentBudget, InstructionBudget
 from protocol.errors import Refused
+from protocol.limits import AgentBudget, InstructionBudget, PlaceNeeds
 from protocol.names import NAME
-from protocol.placement import PlaceNeeds
 from protocol.workflow import WorkflowDefinition, Workspace
 
 NAMED: Final = "solo"

@@ -1,4 +1,4 @@
-"""The kernel itself: its health, state, discovery record and end; the usage of its work; providers and backends."""
+"""The kernel itself: its health, state, discovery record and end; usage of its work; providers, backends, webhooks."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -260,3 +260,25 @@ class PruneReport(Document, frozen=True, kw_only=True):
     kept: tuple[PruneKept, ...]
     total_bytes: int
     schema: str = "awk/prune/1"
+
+
+WebhookState = Literal["told", "failing", "ended", "unused", "held"]
+"""ended: its server answered 410; unused: not trusted, or without its secret; held: the kernel is in safe mode."""
+
+
+class WebhookRow(Body, frozen=True, kw_only=True):
+    """One webhook of the project file. ``host`` is where it is: the path may be as good as a password."""
+
+    id: str
+    host: str
+    events: tuple[str, ...]
+    state: WebhookState
+    waiting: int = 0
+    """Deliveries that failed and are tried again."""
+
+
+class WebhookList(Document, frozen=True, kw_only=True):
+    """``awk webhook list``: in the order of the file."""
+
+    webhooks: tuple[WebhookRow, ...]
+    schema: str = "awk/webhook-list/1"

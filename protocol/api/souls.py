@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from protocol.agent_memory import SourceClass
 from protocol.api.document import Body, Document
-from protocol.guard import SoulEvolution
+from protocol.project import SoulEvolution
 
 
 class SoulVersion(Body, frozen=True, kw_only=True):

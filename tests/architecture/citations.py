@@ -6,7 +6,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from protocol.events import DURABLE
+from protocol.message import DURABLE
 from tests.architecture.sources import PACKAGES, ROOT
 
 CITING: Final = (*PACKAGES, "tests", "scripts", "examples", "docs")

@@ -17,7 +17,7 @@ from kernel.api.mcp.tools import MANAGEMENT, TOOLS
 from kernel.api.routes import ROUTES
 from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, events_schema_text, schema_text
-from kernel.operations.commands import verbs_text
+from kernel.operations.table import verbs_text
 from protocol.inspection import Kind
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES
 from tests.architecture import promises_page

@@ -72,8 +72,7 @@ from kernel.workflows.instruction_prompt import settings_of
 from kernel.workflows.setup import CheckOutcome
 from protocol.agent import AgentLimits
 from protocol.api.kernel import PruneReport, PruneRequest, UpgradeReport
-from protocol.api.merges import MergeInfo
-from protocol.api.runs import DiffStat, WorktreeDiff
+from protocol.api.runs import DiffStat, MergeInfo, WorktreeDiff
 from protocol.errors import Refused
 from protocol.node import NodeFacts
 from protocol.project import NodeSettings

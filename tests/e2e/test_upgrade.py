@@ -13,7 +13,7 @@ import pytest
 from kernel.boot.replacement import PATIENCE
 from kernel.fault_injection import AT
 from kernel.store.schema import migrations
-from protocol.version import VERSION
+from protocol.discovery import VERSION
 from tests.e2e.processes import wait_until
 from tests.e2e.versions import append, make_version
 from tests.project import TRUST, Project

@@ -15,8 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
-from protocol.discovery import project_state
-from protocol.version import VERSION
+from protocol.discovery import VERSION, project_state
 
 TOKEN: Final = "token-of-the-test"
 

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from protocol.api.agents import AgentList, AgentRow, AgentStatus
+from protocol.api.approvals import Need, NeedAction
 from protocol.api.document import FileError
 from protocol.api.instructions import (
     AskedApproval,
@@ -22,7 +23,6 @@ from protocol.api.instructions import (
 )
 from protocol.api.kernel import BackendList, BackendRow, HeldAgent, KernelInfo, StatusReport, UsageReport, UsageRow
 from protocol.api.messages import Channel, Inbox, InboxRow
-from protocol.api.needs import Need, NeedAction
 from protocol.api.processes import Ps, PsRow
 from protocol.api.runs import DiffCommit, DiffFile, DiffReport, DiffStat, RunList, RunReport, RunRow, WorktreeDiff
 from protocol.api.workflows import WorkflowRow

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from interface.cli.exits import Exit
+from protocol.discovery import VERSION
 from protocol.inspection import DoctorReport, DoctorRow
-from protocol.version import VERSION
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble

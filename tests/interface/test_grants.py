@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from protocol.grants import GrantInfo, GrantList, GrantRow
+from protocol.api.approvals import GrantInfo, GrantList, GrantRow
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble, problem
 from tests.interface.samples import AT

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.api.merges import MergedBranch, MergeInfo
+from protocol.api.runs import MergedBranch, MergeInfo
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE
 from tests.interface.kernel_double import KernelDouble

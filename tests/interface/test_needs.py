@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from interface.discovery import URL
-from protocol.api.needs import NeedList
+from protocol.api.approvals import NeedList
 from protocol.api.processes import Ps
 from protocol.instruction import Usage
 from tests.interface.conftest import Cli

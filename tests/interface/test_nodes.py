@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.api.nodes import NodeAdded, NodeList, NodeRow
+from protocol.api.processes import NodeAdded, NodeList, NodeRow
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
 

@@ -13,7 +13,7 @@ import pytest
 from interface.cli.output import escape
 from interface.cli.process_table import COLUMNS, cells, sort_key, target_of
 from protocol.api.agents import AgentCondition, AgentStatus
-from protocol.api.needs import NeedKind
+from protocol.api.approvals import NeedKind
 from protocol.api.processes import PsRow, PsTask, Queue
 from protocol.api.runs import DiffStat
 from protocol.instruction import STATUSES, Usage

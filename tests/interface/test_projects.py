@@ -11,7 +11,7 @@ import pytest
 
 from interface import projects
 from interface.discovery import URL
-from protocol.api.needs import Need, NeedAction, NeedList
+from protocol.api.approvals import Need, NeedAction, NeedList
 from protocol.discovery import project_state
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble, problem

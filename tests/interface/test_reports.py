@@ -18,7 +18,7 @@ from interface.cli.reports import formats
 from interface.cli.reports.markdown import MOST_CHARACTERS, page_of
 from interface.cli.reports.record import Refusal, Rows, RunRecord, findings_of, path_of, spoken
 from interface.failure import Place
-from protocol.api.merges import MergeInfo
+from protocol.api.runs import MergeInfo
 from protocol.instruction import Usage
 from protocol.tasks import TaskInfo
 from protocol.voting import BallotInfo, Resolution, Vote

@@ -15,7 +15,7 @@ import pytest
 
 from interface.autostart import Spawned, kernel_environment
 from interface.discovery import find_project
-from protocol.api.needs import NeedList
+from protocol.api.approvals import NeedList
 from protocol.api.runs import DiffReport
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble, Stream, problem, sse

@@ -1,6 +1,6 @@
 """space list, members, close: where some agents of a run work among themselves."""
 
-from protocol.spaces import SpaceDocument, SpaceList, SpaceRow
+from protocol.api.workflows import SpaceDocument, SpaceList, SpaceRow
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
 

@@ -11,10 +11,9 @@ from interface.discovery import Project
 from protocol.api.agents import Cleared
 from protocol.api.kernel import PrunedRow, PruneKept, PruneReport
 from protocol.api.messages import Channel
-from protocol.backup import BackupReport, RestoreReport
 from protocol.inspection import DiskUsage
 from protocol.message import Message
-from protocol.standby import StandbyReport
+from protocol.standby import BackupReport, RestoreReport, StandbyReport
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble

@@ -1,6 +1,6 @@
 """webhook list, retry: how the servers that are told what happens stand, and another try."""
 
-from protocol.api.webhooks import WebhookList, WebhookRow
+from protocol.api.kernel import WebhookList, WebhookRow
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
 

@@ -7,9 +7,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import yaml_edit, yaml_reading
-from protocol.yaml_edit import Raw, Uneditable, with_value, without_value, without_values
-from protocol.yaml_reading import NotYaml, read
+from protocol import yaml_edit
+from protocol.yaml_edit import NotYaml, Raw, Uneditable, read, with_value, without_value, without_values
 from protocol.yaml_writer import document
 
 FILE = """\
@@ -94,10 +93,11 @@ def test_many_keys_go_as_one_after_the_other(newline: str, gone: set[str]) -> No
 
 def test_a_thousand_keys_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     readings: list[str] = []
+    read = yaml_edit.composed
 
     def composed(text: str) -> yaml.Node | None:
         readings.append(text)
-        return yaml_reading.composed(text)
+        return read(text)
 
     monkeypatch.setattr(yaml_edit, "composed", composed)
     source = "".join(f"k{number}: v\n" for number in range(1001))

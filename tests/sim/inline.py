@@ -14,7 +14,7 @@ from kernel.store.database import Database
 from kernel.store.schema import StorageFailed
 from kernel.store.transaction import Transaction
 from kernel.store.writer import Writer
-from protocol.events import Event
+from protocol.message import Event
 from tests.sim.invariants import Inspector
 
 

@@ -8,7 +8,7 @@ from typing import Final, cast
 import apsw
 import trio
 
-from protocol.events import Event
+from protocol.message import Event
 from protocol.names import number_of
 from tests.sim.plan import CALL_TOKENS
 from tests.sim.polls import ALWAYS as POLLS_ALWAYS

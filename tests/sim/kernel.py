@@ -31,7 +31,7 @@ from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import end_ephemeral
 from kernel.store.transitions.recovery import asked_to_stop, recover
 from kernel.store.writer import Log
-from protocol.events import Event
+from protocol.message import Event
 from tests.sim.inline import InlineWriter
 from tests.sim.project_folder import ProjectFolder
 

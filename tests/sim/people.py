@@ -26,8 +26,8 @@ from kernel.store.transitions.steering import (
 from kernel.store.transitions.voting import cancel_proposal, create, vote
 from protocol.agent import AgentDefinition, Schedule
 from protocol.api.runs import RunOptions
-from protocol.budget import RunBudget
 from protocol.errors import Refused
+from protocol.limits import RunBudget
 from protocol.message import USER
 from protocol.names import AgentKey
 from protocol.workflow import Ref, RunLimits, WorkflowDefinition

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, get_args
 
-from protocol.events import Event
+from protocol.message import Event
 from tests.sim.plan import Deed, Fate, Sky, Verdict, expand
 from tests.sim.project_folder import lay
 from tests.sim.simulation import Report, look_at_needs, simulate

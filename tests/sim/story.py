@@ -9,9 +9,8 @@ import msgspec
 from kernel.rule.draft import Draft
 from kernel.store import entries
 from kernel.store.transitions.append import append
-from protocol.events import Event
 from protocol.ipc import Entry
-from protocol.message import USER
+from protocol.message import USER, Event
 from protocol.names import instruction_id
 from tests.sim.plan import Plan
 from tests.sim.project_folder import ProjectFolder

@@ -11,7 +11,7 @@ from kernel.store.database import MEMORY, Reader, open_database
 from kernel.store.feed import Feed
 from kernel.store.schema import StorageFailed
 from kernel.store.transaction import Transaction, emit_log
-from protocol.events import Event
+from protocol.message import Event
 from tests.contracts import Check
 from tests.contracts.check_store import CHECKS
 from tests.kernel.store.running_store import Clock, Store

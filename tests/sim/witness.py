@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import msgspec
 
-from protocol.events import Event
+from protocol.message import Event
 
 VIOLATIONS_KEPT = 20
 

@@ -14,10 +14,10 @@ import trio.testing
 
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import SpawnTransient, Spec
+from protocol.discovery import VERSION
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Exited, Go, Ready, Result, Start, ToolCall, Yield
 from protocol.ndjson import encode
-from protocol.version import VERSION
 from tests.sim.chance import pass_seconds
 from tests.sim.plan import CALL_TOKENS, Doom
 from tests.sim.polls import choice_of, name_of_poll

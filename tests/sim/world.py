@@ -25,8 +25,8 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.voting import create, vote
 from protocol.errors import Refused
-from protocol.events import Event
 from protocol.ipc import Start
+from protocol.message import Event
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, number_of
 from tests.sim.chance import pass_seconds
 from tests.sim.invariants import Inspector

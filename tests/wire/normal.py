@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
-from protocol.version import VERSION
+from protocol.discovery import VERSION
 
 _BY_KEY: Final = {"pid": "<pid>", "uptime_seconds": "<seconds>"}
 """Values that differ, by their keys. Nulls stay."""

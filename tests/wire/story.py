@@ -32,8 +32,8 @@ from kernel.api.routes import route_of
 from kernel.store.attempts import narrow
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
+from protocol.discovery import VERSION
 from protocol.ipc import Entry
-from protocol.version import VERSION
 from tests.builders.api import RECORD_TOKEN, TOKEN, ServedKernel, serve_kernel
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 import trio
 
+from protocol.discovery import VERSION
 from protocol.ipc import PROTOCOL, Entry, Error, Go, Log, Ping, Pong, Result, Stop, Yield
 from protocol.ndjson import LINE_LIMIT_BYTES, encode
-from protocol.version import VERSION
 from tests.worker.fake_kernel import SECONDS, attempt, attempt_process, make_start, script, worker
 
 SLEEPER = make_start(mock=script({"sleep": 3600}))

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from protocol.discovery import VERSION
 from protocol.ipc import NULL, Json
 from protocol.text import decoded, encode_json
-from protocol.version import VERSION
 
 PROTOCOL: Final = 1
 METHOD_NOT_FOUND: Final = -32601

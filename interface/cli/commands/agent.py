@@ -26,7 +26,7 @@ from interface.failure import Failure, Unreachable
 from protocol.agent import Restart
 from protocol.agent_files import AgentDeleted, AgentWritten
 from protocol.agent_layout import AGENT_SUFFIX, HOME, PARTS, agent_file, default_dir
-from protocol.tool_documents import ProjectWritten
+from protocol.inspection import ProjectWritten
 from protocol.yaml_writer import Value, block, document
 
 AGENT_VERBS: Final = Subcommands(

@@ -31,8 +31,7 @@ from interface.failure import Failure, Unreachable
 from interface.safe_dir import LIMIT_BYTES, SafeDir
 from protocol.agent_files import AgentDeleted, AgentWritten
 from protocol.agent_layout import AGENT_SUFFIX, AGENTS, CONVERSATIONS, HOME, TRASH, agent_file, default_dir
-from protocol.yaml_edit import New, Raw, Uneditable, with_value, without_value
-from protocol.yaml_reading import NotYaml, composed
+from protocol.yaml_edit import New, NotYaml, Raw, Uneditable, composed, with_value, without_value
 
 _IGNORE: Final = ".gitignore"
 _TRIES: Final = 100

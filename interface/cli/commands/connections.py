@@ -18,9 +18,9 @@ from interface.client import new_key, quoted
 from interface.discovery import HOME, given_endpoint
 from interface.failure import Failure
 from osfiles.atomic_write import replacing
-from protocol.api.nodes import NodeAdded, NodeList
+from protocol.api.kernel import WebhookList
+from protocol.api.processes import NodeAdded, NodeList
 from protocol.api.tokens import PageKey, TokenList, TokenMade, TokenScope
-from protocol.api.webhooks import WebhookList
 from protocol.discovery import ADMIN, digest
 
 TOKEN_VERBS: Final = Subcommands(

@@ -20,7 +20,7 @@ from interface.failure import Failure
 from protocol.rules import RuleInfo, RuleList, RuleSpec, RuleTrial
 from protocol.target import Target, TargetRejected, parse_target
 from protocol.voting import BallotInfo, ProposalList
-from protocol.yaml_reading import NotYaml, read
+from protocol.yaml_edit import NotYaml, read
 
 _LOOKS: Final = "proposals are called like release, or release@review[:tag]; proposal list shows them"
 _SHOWN: Final = 8

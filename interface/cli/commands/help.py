@@ -15,7 +15,7 @@ from interface.cli.command_table import BY_WORD, COMMANDS, Command, meant_comman
 from interface.cli.context import Context
 from interface.cli.exits import MEANINGS
 from interface.failure import Failure
-from protocol.version import VERSION
+from protocol.discovery import VERSION
 
 TARGETS: Final = "alice (direct message)   @review[:tag] (a workflow's channel)   alice@review[:tag] (alice in it)"
 

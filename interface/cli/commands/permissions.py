@@ -16,9 +16,8 @@ from interface.cli.targets import agent_target, workflow_target
 from interface.client import new_key, quoted
 from interface.failure import Failure
 from protocol.agent import Scope
-from protocol.api.approvals import ApprovalInfo, ApprovalRules, Pending
+from protocol.api.approvals import ApprovalInfo, ApprovalRules, GrantList, Pending
 from protocol.api.history import AuditList
-from protocol.grants import GrantList
 
 _REQUEST: Final = re.compile(r"a\d+", re.ASCII)
 _RULE: Final = re.compile(r"r\d+", re.ASCII)

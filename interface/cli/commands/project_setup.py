@@ -21,8 +21,8 @@ from interface.failure import Failure, Unreachable
 from interface.offline import doctor, mistake, places_of, resolution, schema_text, validation
 from interface.safe_dir import Unusable
 from protocol.backends import BACKENDS, CLIS
+from protocol.discovery import VERSION
 from protocol.inspection import DoctorReport, DoctorRow, Kind, Resolution, Validation, WorkerCheckReport
-from protocol.version import VERSION
 from protocol.yaml_writer import entry, inline
 
 KINDS: Final[tuple[Kind, ...]] = ("agent", "workflow", "project")

@@ -13,8 +13,7 @@ from interface.cli.requests import RUNS, count_flag, show_list
 from interface.cli.targets import RUN, target, workflow_target
 from interface.client import new_key, quoted
 from interface.failure import Failure
-from protocol.api.merges import MergeInfo
-from protocol.api.runs import DiffReport, RemovedWorktrees, RunList, WorktreeList
+from protocol.api.runs import DiffReport, MergeInfo, RemovedWorktrees, RunList, WorktreeList
 
 STATUSES: Final = ("running", "stopped", "done", "failed", "incomplete", "rejected", "cancelled", "timeout")
 DEFAULT_COUNT: Final = 100

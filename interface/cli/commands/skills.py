@@ -18,7 +18,7 @@ from interface.failure import Failure
 from interface.offline import fetch_skills, skills
 from interface.safe_dir import SafeDir
 from interface.skill_folder import path_of, pins, put, remove
-from protocol.tool_documents import FetchedSkills, SkillList, SkillPin
+from protocol.inspection import FetchedSkills, SkillList, SkillPin
 
 SKILLS_VERBS: Final = Subcommands(
     "skills",

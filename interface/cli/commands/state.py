@@ -15,9 +15,8 @@ from interface.client import new_key
 from interface.failure import Failure
 from interface.offline import backup, check_standby, disk_usage, restore
 from protocol.api.kernel import PruneGroup
-from protocol.backup import BackupReport, RestoreReport
 from protocol.inspection import DiskUsage
-from protocol.standby import StandbyReport
+from protocol.standby import BackupReport, RestoreReport, StandbyReport
 
 RUNS: Final = 10
 MOST_RUNS: Final = 1_000_000

@@ -13,8 +13,8 @@ from interface.cli.targets import workflow_target
 from interface.client import new_key, quoted
 from interface.failure import Failure
 from protocol.api.messages import FeedbackAdded, FeedbackList
+from protocol.api.workflows import SpaceDocument, SpaceList
 from protocol.names import is_below
-from protocol.spaces import SpaceDocument, SpaceList
 from protocol.tasks import TASK_STATES, TaskInfo, TaskList
 
 SPACE_VERBS: Final = Subcommands(

@@ -18,9 +18,8 @@ from interface.cli.output import Screen, table
 from interface.failure import Failure
 from interface.offline import tools, tools_in
 from interface.safe_dir import SafeDir
-from protocol.tool_documents import ProjectWritten, ToolList
-from protocol.yaml_edit import with_value, without_value
-from protocol.yaml_reading import NotYaml, read
+from protocol.inspection import ProjectWritten, ToolList
+from protocol.yaml_edit import NotYaml, read, with_value, without_value
 
 TOOL_VERBS: Final = Subcommands(
     "tool",

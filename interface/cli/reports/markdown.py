@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 from interface.cli.reports.record import Finding, RunRecord, code, fenced, findings_of, line_of, mistake_text
 from interface.cli.transcript_view import seconds_text
+from protocol.api.approvals import Need
 from protocol.api.instructions import InstructionInfo
-from protocol.api.needs import Need
 from protocol.instruction import Usage
 from protocol.tasks import TaskInfo
 from protocol.text import encode_json

@@ -15,8 +15,8 @@ import msgspec
 from interface.cli.output import escape, one_line
 from interface.cli.runner_log import neutral
 from interface.failure import Place
+from protocol.api.approvals import Need
 from protocol.api.instructions import InstructionInfo
-from protocol.api.needs import Need
 from protocol.api.runs import RunReport, WorktreeDiff
 from protocol.message import SYSTEM, USER, Message
 from protocol.tasks import TaskInfo

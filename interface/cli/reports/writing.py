@@ -25,9 +25,9 @@ from interface.cli.requests import NEEDS, fetch_list
 from interface.client import Client, quoted
 from interface.failure import Failure, Unreachable
 from osfiles.atomic_write import replacing
-from protocol.api.needs import Need
+from protocol.api.approvals import Need
 from protocol.api.runs import DiffReport, RunReport
-from protocol.version import VERSION
+from protocol.discovery import VERSION
 
 if TYPE_CHECKING:
     from interface.cli.context import Context

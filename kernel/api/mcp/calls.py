@@ -1,21 +1,29 @@
 """Tool calls: arguments checked, handler run, result or refusal encoded. Knows nothing of MCP's revisions.
 
 A refusal is a result with ``isError`` and a code, so that the model reads it and can mend its call.
+
+POST /call is a tool of agents without MCP and without a token, for whatever an attempt runs. The caller is the attempt
+in whose process tree the other end of the connection is, as the system says, if the request shows the attempt's cookie
+as well: a server among its processes may fetch what strangers name. The tools, their scopes and what they answer are
+those of Daemon MCP.
 """
 
 import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import msgspec
 import trio
 
-from kernel.api.dispatch import perform, takes
-from kernel.api.mcp.tools import PeopleTool, TeamTool, Tool, opened_by
-from kernel.api.responses import refusal_of
+from kernel.api.connection import RECEIVE_QUEUE, ReceiveQueue
+from kernel.api.dispatch import check_json, perform, takes
+from kernel.api.mcp.tools import TOOLS, PeopleTool, TeamTool, Tool, opened_by
+from kernel.api.requests import Fields, Send
+from kernel.api.requests import Scope as AsgiScope
+from kernel.api.responses import PROBLEM, problem_of, problem_reply, refusal_of, send_reply
 from kernel.fault_injection import fault_point
-from kernel.operations.answer import Response, Stream
+from kernel.operations.answers import Response, Stream
 from kernel.operations.context import Services, StoreAccess
 from kernel.operations.operation import Actor, invoke
 from kernel.policy.access import Access
@@ -32,8 +40,10 @@ from kernel.store.writer import CommitWriter
 from protocol.agent import Scope
 from protocol.agent_memory import CLASSES
 from protocol.api.document import DocumentConflict
+from protocol.discovery import COOKIE_FIELD
 from protocol.errors import Refused
 from protocol.names import SpaceId, base_space, number_of
+from protocol.ndjson import reject_duplicate_keys
 from protocol.text import encode_json
 from protocol.tools import ToolScope
 
@@ -247,3 +257,56 @@ def failed(refused: Refused) -> Answer:
     conflict = refused.conflict if isinstance(refused, Clashing) else None
     failure = Failure(code=refused.code, detail=refused.text, hint=refused.hint, conflict=conflict)
     return Answer(encode_json(failure), is_error=True)
+
+
+class CallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body."""
+
+    tool: Annotated[str, msgspec.Meta(max_length=200)]
+    arguments: dict[str, Any] = {}
+
+
+def by_nobody() -> Refused:
+    """The refusal of a call that is no attempt's."""
+    text = f"this was asked by no process of an attempt that runs, or without {COOKIE_FIELD}: $AGENT_WORKER_COOKIE"
+    return Refused("unauthorized", text, "it is for what an agent starts; others need a token: awk token create")
+
+
+_decode: Final = msgspec.json.Decoder(CallRequest).decode
+_failure: Final = msgspec.json.Decoder(Failure).decode
+
+
+async def answer_call(
+    calls: ToolDispatcher, identity: Identity, fields: Fields, body: bytes, scope: AsgiScope, send: Send
+) -> None:
+    """Answer one call of ``identity``; not, where its client leaves before."""
+    queue: ReceiveQueue = scope[RECEIVE_QUEUE]
+    reply: Response | None = None
+    with trio.CancelScope() as staying, queue.leaving(staying.cancel):
+        try:
+            check_json(fields.get(b"content-type", b""))
+            key = fields.get(b"idempotency-key")
+            if key is not None and not (0 < len(key) <= KEY_LIMIT and key.isascii()):
+                raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
+            try:
+                asked = _decode(body)
+            except msgspec.ValidationError as error:
+                text = f"the body does not fit: {error}"
+                raise Refused("bad_request", text, takes(CallRequest, str(error))) from error
+            reject_duplicate_keys(body)
+            tool = TOOLS.get(asked.tool)
+            if tool is None:
+                known = sorted(name for name, one in TOOLS.items() if one.scope in calls.opened(identity))
+                raise Refused("not_found", f"there is no tool {asked.tool[:60]!r}", f"yours are {', '.join(known)}")
+            caller = Actor(identity=identity, call_key=None if key is None else key.decode())
+            answer = await calls.call(tool, caller, asked.arguments)
+            reply = Response(200, answer.body)
+            if answer.is_error:
+                failure = _failure(answer.body)
+                problem = problem_of(Refused(failure.code, failure.detail, failure.hint))
+                problem = msgspec.structs.replace(problem, conflict=failure.conflict)
+                reply = Response(problem.status, encode_json(problem), PROBLEM)
+        except Exception as error:  # noqa: BLE001 - the boundary: a call that fails is answered
+            reply = problem_reply(refusal_of(error))
+    if reply is not None:
+        await send_reply(reply, send)

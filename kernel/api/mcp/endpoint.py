@@ -16,7 +16,7 @@ from kernel.api.mcp.pushed import STREAM, Listeners, Listening, Wanted, frames, 
 from kernel.api.mcp.tools import MANAGEMENT, MANAGEMENT_INSTRUCTIONS, TOOLS, PeopleTool, TeamTool, Tool, listed_for
 from kernel.api.requests import Fields, Message, Principal, Receive, Scope, Send, Worker, replay
 from kernel.api.responses import COMMON, problem_reply, send_or_stream, send_reply, send_stream
-from kernel.operations.answer import Response, Stream
+from kernel.operations.answers import Response, Stream
 from kernel.operations.context import Services
 from kernel.operations.operation import Actor
 from kernel.policy.access import Access

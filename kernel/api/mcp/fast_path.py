@@ -20,10 +20,10 @@ from kernel.api.mcp.calls import Answer, call_key
 from kernel.api.mcp.pushed import Filter, Listening
 from kernel.api.mcp.tools import TOOLS, Tool
 from kernel.api.requests import Fields
-from kernel.operations.answer import Response
+from kernel.operations.answers import Response
+from protocol.discovery import VERSION
 from protocol.text import encode_json
 from protocol.tools import AUTH_REQUEST, OFFERED_TO, TO_MODEL
-from protocol.version import VERSION
 
 NAME: Final = "agent-worker"
 TEAM_INSTRUCTIONS: Final = "Talk to your team: read and write the channel of your workspace, and see who is there."

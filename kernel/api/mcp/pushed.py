@@ -16,16 +16,15 @@ import msgspec
 import trio
 
 from kernel.operations import needs
-from kernel.operations.answer import BYE
+from kernel.operations.answers import BYE
 from kernel.operations.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.operations.events import PING, PING_SECONDS, resume_point
 from kernel.operations.operation import Forward
 from kernel.store import feed
 from kernel.store.feed import EventFilter
-from protocol.api.needs import NeedList
+from protocol.api.approvals import NeedList
 from protocol.errors import Refused
-from protocol.events import DURABLE, Event
-from protocol.message import USER
+from protocol.message import DURABLE, USER, Event
 from protocol.target import find_mentions
 from protocol.text import encode_json
 

@@ -15,8 +15,8 @@ from mcp_types import INVALID_PARAMS
 
 from kernel.api.mcp.calls import call_key
 from kernel.api.mcp.fast_path import CALL_KEY, NAME, OFFERED, OfferedTools
+from protocol.discovery import VERSION
 from protocol.tools import OFFERED_TO
-from protocol.version import VERSION
 
 Context = ServerRequestContext[Any, Any]
 

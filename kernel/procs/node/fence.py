@@ -24,8 +24,8 @@ from typing import Final, NoReturn
 import trio
 
 from osfiles.atomic_write import replacing, sync_folder
+from protocol.discovery import VERSION
 from protocol.node import NodeFacts
-from protocol.version import VERSION
 
 LOCK: Final = "node.lock"
 LOG: Final = "node.log"

@@ -35,9 +35,9 @@ from kernel.procs.node.fence import (
 from kernel.procs.node.wire import BROKEN, Garbled, NodeChannel, NodeWire, Unpacker, describe, pack, read_greeting
 from kernel.procs.spec import SpawnTransient, Spec
 from protocol import node
+from protocol.discovery import VERSION
 from protocol.ipc import Bound, Kill
 from protocol.node import JoinWord
-from protocol.version import VERSION
 
 logger = logging.getLogger(__name__)
 

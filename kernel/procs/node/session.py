@@ -17,8 +17,8 @@ from kernel.procs.node.wire import BROKEN, Garbled, NodeChannel, NodeWire, Unpac
 from kernel.procs.spawn import TAKE_BACK_SECONDS
 from kernel.procs.spec import NodeLost, SpawnTransient, Spec
 from protocol import node
+from protocol.discovery import VERSION
 from protocol.text import shown_name
-from protocol.version import VERSION
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from kernel.store.attempts import Ending, book_reply, end_attempt, forget_quotas
 from kernel.store.circuit_breakers import ProviderFailure, record_failure, release_probe
 from kernel.store.entries import store_body
 from kernel.store.instructions import find
-from kernel.store.rows import SpentColumns, amounts_of, delivery_sql, instruction_sql
+from kernel.store.rows import amounts_of, delivery_sql, instruction_sql
 from kernel.store.spaces import Subspace
 from kernel.store.tasks import Change, by_number, make_step
 from kernel.store.transaction import Transaction
@@ -186,7 +186,7 @@ WHERE key = :agent
 """)
 
 
-class _Ended(SpentColumns, frozen=True):
+class _Ended(msgspec.Struct, frozen=True):
     """A row of END."""
 
     agent: AgentKey
@@ -196,6 +196,7 @@ class _Ended(SpentColumns, frozen=True):
     hops: int
     asked_by: int | None
     tried: int
+    usage: Usage
 
 
 def _conclude(

@@ -20,10 +20,10 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close_cancelled
 from protocol.errors import Refused
-from protocol.guard import GuardSettings
 from protocol.instruction import ENDED
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, inline_key, is_personal, number_of, personal_space, place_of
+from protocol.project import GuardSettings
 from protocol.text import encode_json
 
 SHOWN_MESSAGES: Final = 200

@@ -13,7 +13,7 @@ from kernel.store.rows import Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from kernel.store.transitions.append import Appended, append_all
 from kernel.store.workflows import WorkflowRecord
-from protocol.api.merges import MergeInfo, MergeOutcome, MergeRequest
+from protocol.api.runs import MergeInfo, MergeOutcome, MergeRequest
 from protocol.errors import Refused
 from protocol.message import SYSTEM
 from protocol.names import InstructionId, branch_fault, run_id

@@ -36,7 +36,7 @@ from kernel.store.transitions.tasks import plan_of_file
 from kernel.store.transitions.voting import ELECTION, HeldKickoff, call_off, elect_owner, expire_proposals
 from kernel.store.transitions.worktrees import TreePlan, plan_worktrees
 from kernel.store.workflows import running_runs
-from protocol.api.merges import MergeRequest
+from protocol.api.runs import MergeRequest
 from protocol.errors import Refused
 from protocol.message import SYSTEM
 from protocol.names import (

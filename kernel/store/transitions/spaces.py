@@ -17,9 +17,9 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Speaker, speaker
 from kernel.store.transitions.close import close_cancelled, close_space
 from kernel.store.transitions.tasks import give_out
+from protocol.api.workflows import SpaceInfo
 from protocol.errors import Refused
 from protocol.names import SpaceId, base_space, is_below, is_personal, message_id, place_of, split_space
-from protocol.spaces import SpaceInfo
 
 
 class Opened(NamedTuple):

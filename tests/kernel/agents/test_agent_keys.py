@@ -11,7 +11,7 @@ from kernel.workflows.load import load_workflow
 from protocol.agent import Action, AgentDefinition, Prompt, Rule, Schedule, Thinking
 from protocol.api.agents import AgentRequest
 from protocol.api.document import FileError
-from protocol.placement import PlaceNeeds
+from protocol.limits import PlaceNeeds
 from protocol.project import ProjectDefinition
 from tests.kernel.agents.test_catalog import project
 

@@ -11,8 +11,8 @@ from kernel.source import files
 from kernel.source.diagnostics import BadDefinition
 from protocol.agent import Action, AgentDefinition, MockError, MockExit, MockUsage, Rule
 from protocol.api.document import FileError
-from protocol.budget import AgentBudget, InstructionBudget
 from protocol.errors import Refused
+from protocol.limits import AgentBudget, InstructionBudget
 from protocol.project import ProjectDefinition
 
 FULL = """\

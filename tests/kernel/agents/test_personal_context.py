@@ -7,6 +7,7 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kernel.agents import context_files
@@ -20,7 +21,7 @@ from protocol.agent_layout import GIT_IGNORE, IGNORED, MARK, mark_text
 from protocol.agent_memory import Entry, Source, with_done, with_item
 from protocol.errors import Refused
 from protocol.memory_files import Memory, StoredEntry
-from protocol.names import AgentKey, AgentName
+from protocol.names import AgentName
 
 pytestmark = pytest.mark.promise("P45")
 
@@ -58,7 +59,8 @@ def _put(contexts: PersonalContexts, place: ContextPlace, *entries: Entry) -> tu
 
 def _made(key: str) -> AgentRecord:
     name = AgentName(key.partition("@")[0])
-    return AgentRecord(AgentKey(key), name, None, "ephemeral", None, b"{}", "mock", "", "active", None)
+    told = {"key": key, "origin": "ephemeral", "name": name, "backend": "mock", "model": "", "state": "active"}
+    return msgspec.convert(told | {"definition": b"{}", "reason": None}, AgentRecord)
 
 
 def test_what_is_written_is_read_and_people_read_it_too(

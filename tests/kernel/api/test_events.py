@@ -11,8 +11,8 @@ from kernel.operations import events
 from kernel.store import feed as events_table
 from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions.journal import journal
-from protocol.events import Event
 from protocol.ipc import Entry
+from protocol.message import Event
 from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Events, Sse, Wire, connected
 

@@ -11,9 +11,8 @@ import trio.testing
 
 from kernel.api.dispatch import RawRequest, dispatch
 from kernel.api.routes import ROUTES
-from kernel.operations.answer import Response
+from kernel.operations.answers import KeyedAnswers, Response
 from kernel.operations.context import StoreAccess
-from kernel.operations.keys import KeyedAnswers
 from kernel.operations.operation import Operation, operation
 from kernel.store.messages import add_feedback
 from kernel.store.transaction import Transaction
@@ -173,7 +172,7 @@ async def test_a_secret_is_told_again_for_a_while_and_never_kept_on_disk(
     assert str(first.json[field]).encode() not in written
     if end == "time":
         later = trio.current_time() + 601
-        monkeypatch.setattr("kernel.operations.keys.trio.current_time", lambda: later)
+        monkeypatch.setattr("kernel.operations.answers.trio.current_time", lambda: later)
     else:
         msgspec.structs.force_setattr(kernel.services.kernel.keys, "answers", KeyedAnswers())
     before = await counts(kernel)

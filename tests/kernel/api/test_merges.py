@@ -6,7 +6,7 @@ import pytest
 
 from kernel.store.transitions import landings
 from kernel.store.transitions.landings import begin_landings, landing_refused, landings_merged
-from protocol.api.merges import MergeOutcome
+from protocol.api.runs import MergeOutcome
 from tests.builders.api import ServedKernel, serve_kernel
 
 ON_MAIN = "UPDATE workflows SET began_on = 'main'"

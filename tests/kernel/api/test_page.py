@@ -10,7 +10,7 @@ import interface
 from kernel.api.mcp.tools import MANAGEMENT
 from kernel.api.routes import ROUTES
 from kernel.operations import page
-from kernel.operations.keys import KEY_SECONDS, OPEN_KEYS, WRONG_KEYS, WRONG_SECONDS, PageKeys
+from kernel.operations.answers import KEY_SECONDS, OPEN_KEYS, WRONG_KEYS, WRONG_SECONDS, PageKeys
 from kernel.store import tokens
 from protocol.errors import Refused
 from tests.builders.api import SALT, ServedKernel

@@ -25,7 +25,7 @@ from kernel.api import connection, websocket
 from kernel.operations import events
 from kernel.operations.tokens import RECHECK
 from kernel.store import feed
-from protocol.events import Event as KernelEvent
+from protocol.message import Event as KernelEvent
 from tests.builders.api import TOKEN, ServedKernel
 from tests.kernel.api.client import Answer, Wire, connected
 from tests.kernel.api.test_tokens import made

@@ -22,9 +22,9 @@ from kernel.store.schema import migrations
 from kernel.store.snapshot import SnapshotRefused, take_snapshot
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.recovery import recover
-from protocol.backup import BackupManifest
 from protocol.discovery import CONTEXTS, DATABASE, JOURNAL, LOCK
 from protocol.errors import Refused
+from protocol.standby import BackupManifest
 from tests.kernel.store.running_store import open_store
 
 AT = 1_790_000_000.0

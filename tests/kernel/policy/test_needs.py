@@ -26,9 +26,9 @@ from kernel.policy.open_items import (
     UntrustedSchedules,
 )
 from kernel.policy.voting import Ballot
-from protocol.api.needs import Need
+from protocol.api.approvals import Need
 from protocol.instruction import Status, WaitReason
-from protocol.placement import PlaceNeeds
+from protocol.limits import PlaceNeeds
 from protocol.voting import Vote
 
 AT: Final = "2026-11-22T10:00:00.000Z"

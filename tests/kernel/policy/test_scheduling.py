@@ -20,8 +20,8 @@ from kernel.policy.scheduling import (
     loads_of,
     place,
 )
+from protocol.limits import PlaceNeeds, label_fault
 from protocol.names import AgentKey, instruction_id
-from protocol.placement import PlaceNeeds, label_fault
 
 AGENTS = ("alice", "bob", "carol", "dave", "erin")
 PROVIDERS = ("anthropic", "openai", "")

@@ -14,7 +14,7 @@ from kernel.policy.webhooks import (
     signature_of,
     verdict_of,
 )
-from protocol.events import Event
+from protocol.message import Event
 from protocol.text import encode_json
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -19,9 +19,9 @@ from kernel.store.transitions.lease import Leased, lease
 from kernel.store.writer import Writer
 from protocol.agent import AgentDefinition
 from protocol.api.runs import RunOptions
-from protocol.budget import RunBudget
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Limits, McpAddress, Provider, Start
+from protocol.limits import RunBudget
 from protocol.names import AgentKey
 from protocol.workflow import RunLimits, WorkflowDefinition
 from tests.kernel.store.migrated import open_migrated

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from kernel.store.transitions.landings import Landing
-from protocol.api.merges import MergeRequest
+from protocol.api.runs import MergeRequest
 from tests.kernel.git.git_project import GitProject, ground_in
 from tests.kernel.services.landing_life import EVENTS, user_git
 from tests.kernel.services.landing_project import BRANCH

@@ -33,7 +33,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions import landings
 from kernel.store.transitions.landings import Landing, landing_refused
 from kernel.workflows.setup import CheckOutcome
-from protocol.api.merges import MergeOutcome
+from protocol.api.runs import MergeOutcome
 from tests.kernel.git.git_project import GitProject
 from tests.kernel.services.landing_draw import Group, History, acts_of, commit_of, draw, files_of, template_in
 from tests.kernel.services.landing_judge import judge, refs_of

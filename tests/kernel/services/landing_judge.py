@@ -13,7 +13,7 @@ import apsw
 
 from kernel.store.database import Reader
 from kernel.store.transitions import landings
-from protocol.api.merges import MergeInfo
+from protocol.api.runs import MergeInfo
 from tests.kernel.git.git_project import GitProject
 from tests.kernel.services.landing_draw import Group, History, files_of, is_green, lines
 from tests.kernel.services.landing_life import plain_launcher, user_git

@@ -23,7 +23,7 @@ from kernel import fault_injection
 from kernel.procs.spec import Pipe, Spec
 from kernel.services import landings as service
 from kernel.store.transitions import landings
-from protocol.api.merges import MergeRequest
+from protocol.api.runs import MergeRequest
 from protocol.ipc import Exited
 from tests.kernel.git.git_project import GitProject
 from tests.kernel.services.landing_project import LandingProject, stored_ground

@@ -30,7 +30,7 @@ from kernel.store.transitions.runs import start_run
 from kernel.store.transitions.worktrees import PlannedTree, TreePlan, Worktree, worktree_made
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.writer import Log, Writer
-from protocol.api.merges import MergeInfo, MergeRequest
+from protocol.api.runs import MergeInfo, MergeRequest
 from protocol.ipc import Sandbox
 from protocol.names import AgentKey, AgentName, SpaceId, attempt_id, inline_key, instruction_id
 from tests.kernel.git.git_project import GitProject

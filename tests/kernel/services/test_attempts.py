@@ -27,9 +27,9 @@ from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.steering import pause_agent, resume_agent
 from protocol.agent import AgentDefinition
 from protocol.errors import UNREACHED
-from protocol.events import Event
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Exited, Ready, Result, Start, Stop
+from protocol.message import Event
 from protocol.names import AgentKey
 from protocol.ndjson import encode
 from protocol.project import ProjectDefinition

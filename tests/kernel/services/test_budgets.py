@@ -19,8 +19,8 @@ from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.writer import Log
 from protocol.agent import Action, AgentDefinition, MockUsage, Rule
-from protocol.budget import AgentBudget, InstructionBudget, RunBudget
 from protocol.instruction import Usage
+from protocol.limits import AgentBudget, InstructionBudget, RunBudget
 from protocol.workflow import RunLimits
 from tests.kernel.services.budget_kernel import SPACE, BudgetKernel, budget_kernel, start_of
 

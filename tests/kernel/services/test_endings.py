@@ -9,9 +9,9 @@ from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services.completion import AttemptOutcome, describe_exit, judged, of_error, of_exit, of_result
 from kernel.store.transitions.append import append
 from protocol.api.runs import RunOptions
-from protocol.budget import RunBudget
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Exited, Result, Start
+from protocol.limits import RunBudget
 from protocol.names import AgentKey
 from protocol.workflow import WorkflowDefinition
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, core

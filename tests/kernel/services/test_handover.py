@@ -44,9 +44,9 @@ from kernel.store.transitions.lease import Leased
 from protocol.agent import Action, AgentDefinition, Rule, Timeouts
 from protocol.errors import Refused
 from protocol.ipc import Entry, Ready, Result
+from protocol.limits import PlaceNeeds
 from protocol.names import AgentKey, AgentName, AttemptId, InstructionId, SpaceId
 from protocol.ndjson import encode as line_of
-from protocol.placement import PlaceNeeds
 from tests.kernel.services.test_worker_session import START, Conversation
 
 LEASED = Leased(

@@ -17,7 +17,7 @@ from kernel.procs.launcher import Launcher
 from kernel.services import landings as service
 from kernel.store.transitions import landings
 from kernel.store.transitions.landings import request_landing
-from protocol.api.merges import MergeInfo, MergeRequest
+from protocol.api.runs import MergeInfo, MergeRequest
 from tests.kernel.git.git_project import GitProject, ground_in, launched
 from tests.kernel.services.landing_project import Died, Interference, LandingProject, landing_ground
 

@@ -20,7 +20,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions import landings, worktrees
 from kernel.store.transitions.worktrees import worktree_gone
 from kernel.workflows.setup import CheckOutcome, CheckRun, check_merge
-from protocol.api.merges import MergeRequest
+from protocol.api.runs import MergeRequest
 from protocol.ipc import Bound, Sandbox
 from protocol.tasks import TaskSpec
 from tests.kernel.git.git_project import GitProject, ground_in, launched

@@ -14,8 +14,8 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.limits import grant
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.writer import Log
-from protocol.budget import RunBudget
 from protocol.ipc import Entry, Exited, Result, Start
+from protocol.limits import RunBudget
 from protocol.names import AgentKey, SpaceId, workflow_space
 from protocol.workflow import Ref, RunLimits, WorkflowDefinition
 from tests.kernel.services.budget_kernel import SPACE, BudgetKernel

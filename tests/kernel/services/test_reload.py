@@ -18,7 +18,7 @@ from kernel.store.agents import AgentSpec, put_agents
 from kernel.workflows.instruction_prompt import definition_for
 from kernel.workflows.load import definitions
 from protocol.agent import AgentDefinition
-from protocol.events import Event
+from protocol.message import Event
 from protocol.names import AgentKey
 from tests.kernel.store.running_store import Store, open_store
 

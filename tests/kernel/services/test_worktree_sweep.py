@@ -17,7 +17,7 @@ from kernel.store.transitions.landings import Landing, Return, landing_refused
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import end_run, stop_workflow
 from kernel.store.transitions.worktrees import Worktree
-from protocol.api.merges import MergeOutcome, MergeRequest
+from protocol.api.runs import MergeOutcome, MergeRequest
 from tests.kernel.git.git_project import at, ground_in, launched
 from tests.kernel.services.landing_project import Interference, LandingProject, attempt_of, landing_ground
 

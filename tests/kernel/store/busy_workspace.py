@@ -12,8 +12,7 @@ from kernel.store.transitions.due import apply_due
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.voting import Cancelled, Proposed, Voted, cancel_proposal, create, vote
-from protocol.events import Event
-from protocol.message import USER
+from protocol.message import USER, Event
 from protocol.names import InstructionId, inline_key, instruction_id
 from protocol.voting import BallotInfo, BallotType, Method, Option, ProposalTerms, Resolution, TieBreaker
 from tests.kernel.store.running_store import START_MS, member, token_hash

@@ -17,7 +17,7 @@ from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.writer import Log, Writer
 from protocol.api.runs import RunOptions
-from protocol.events import Event
+from protocol.message import Event
 from protocol.names import AgentKey, inline_key, workflow_space
 from tests.kernel.store.migrated import open_migrated
 

@@ -5,7 +5,7 @@ import trio
 import trio.testing
 
 from kernel.store.feed import Feed
-from protocol.events import Event
+from protocol.message import Event
 
 
 def event(seq: int, kind: str = "instruction.step") -> Event:

@@ -8,8 +8,8 @@ from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.needs import snapshot
 from kernel.store.transitions.append import append_and_lease
 from kernel.store.waits import node_is_there, wait_for_node, waiting_for_node
+from protocol.limits import PlaceNeeds
 from protocol.names import AgentKey, InstructionId
-from protocol.placement import PlaceNeeds
 from tests.kernel.services.kernel_core import Core
 from tests.kernel.store.running_store import Store, token_hash
 

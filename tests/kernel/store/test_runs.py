@@ -11,7 +11,7 @@ from kernel.store.transitions.landings import LandingTerms, MergePlan, Return, l
 from kernel.store.transitions.retention import sweep_runs
 from kernel.store.transitions.runs import StartedRun, start_run, stop_workflow
 from kernel.store.transitions.steering import retry
-from protocol.api.merges import MergeOutcome
+from protocol.api.runs import MergeOutcome
 from protocol.errors import Refused
 from protocol.names import inline_key, run_space
 from tests.kernel.store.running_store import Store, member

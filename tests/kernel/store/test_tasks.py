@@ -18,8 +18,8 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.work_notes import handed_over, left_with, write_handover
+from protocol.api.approvals import Need
 from protocol.api.instructions import Handover
-from protocol.api.needs import Need
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import InstructionId

@@ -23,7 +23,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.writer import Writer
 from protocol.errors import Refused
-from protocol.events import Event
+from protocol.message import Event
 from tests.kernel.store.faulty_disk import FaultyDisk
 from tests.kernel.store.running_store import Store
 

@@ -14,8 +14,8 @@ from kernel.inspect.preview import solo_workflow
 from kernel.workflows.load import load_workflow
 from kernel.workflows.solo import STRICTER, SoloMember, addressed, solo_of
 from protocol.agent import AgentDefinition, AgentLimits, McpServer, Prompt
-from protocol.budget import AgentBudget
 from protocol.errors import Refused
+from protocol.limits import AgentBudget
 from protocol.project import ProjectDefinition
 from protocol.workflow import WorkflowDefinition
 

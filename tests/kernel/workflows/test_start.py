@@ -22,8 +22,8 @@ from kernel.workflows.prepare import PreparedWorkflow, prepare
 from kernel.workflows.start import start
 from protocol.api.runs import RunRequest
 from protocol.api.workflows import StartRequest
-from protocol.budget import RunBudget
 from protocol.errors import Refused
+from protocol.limits import RunBudget
 from tests.kernel.git.git_project import launched
 from tests.kernel.store.running_store import Store, open_store
 

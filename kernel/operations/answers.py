@@ -1,4 +1,4 @@
-"""Keys of requests: Idempotency-Key of every POST, and the one-time keys of the page.
+"""Answers of operations that are more than a struct, and keys: Idempotency-Key of every POST, one-time page keys.
 
 With an Idempotency-Key a change is made once, and a repeat of the request gets the recorded answer. It is recorded in
 the transaction of the change where the commit returns it, and otherwise when the handler has returned. An answer that
@@ -11,19 +11,45 @@ same time one is too late.
 
 import hashlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
-from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 import trio
 
-from kernel.operations.answer import Response, json_reply
 from kernel.store.database import Reader
 from kernel.store.idempotency import BEGUN, TOLD, RequestKey, SingleFlight, find_response, record_response
 from kernel.store.transaction import Transaction
 from kernel.store.writer import CommitWriter
 from protocol.errors import Refused
+from protocol.text import encode_json
+
+JSON: Final = b"application/json"
+BYE: Final = "bye"
+"""Type of the last event of every stream of a kernel that stops."""
+
+
+class Response(msgspec.Struct, frozen=True):
+    """Status, body and the headers beyond the common ones."""
+
+    status: int
+    body: bytes
+    content_type: bytes = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Stream(msgspec.Struct, frozen=True):
+    """An answer in pieces: server-sent events, or an archive."""
+
+    pieces: AsyncGenerator[bytes, None]
+    content_type: str = "text/event-stream; charset=utf-8"
+
+
+def json_reply(value: Any, status: int = 200) -> Response:
+    """Return ``value`` (a Struct, or plain JSON data) as JSON."""
+    return Response(status, encode_json(value))
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
