@@ -147,7 +147,7 @@ T = TypeVar("T")
 
 SATURATION: Final = 0.9
 LENGTH_SHARE: Final = 0.4
-"""BM25's k1 and b, for turns of a conversation; on public ones their values hardly matter (decisions 18.9)."""
+"""BM25's k1 and b, for turns of a conversation; on public ones their values hardly matter (decision 18.9)."""
 BESIDE_SHARE: Final = 0.35
 """Of the score of the turn before and of the one after."""
 DAY_MS: Final = 24 * 3600 * 1000

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from protocol.message import DURABLE
+from tests.architecture.decisions_page import decisions
 from tests.architecture.sources import PACKAGES, ROOT
 
 CITING: Final = (*PACKAGES, "tests", "scripts", "examples", "docs")
@@ -56,6 +57,10 @@ def _has_row(number: str) -> bool:
     return bool(re.search(rf"^\| {re.escape(number)} \|", _page("promises.md"), re.MULTILINE))
 
 
+def _is_decision(number: str) -> bool:
+    return any(number in {str(one.topic), f"{one.topic}.{one.number}"} for one in decisions())
+
+
 def _is_page(name: str) -> bool:
     return bool(_page(name))
 
@@ -66,9 +71,10 @@ def _never(_number: str) -> bool:
 
 CITATIONS: Final[tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...]] = (
     (re.compile(r"\bcontracts(?:\.md)?,? (?:sections? )?(\d+(?:\.\d+)?)"), partial(_has_heading, "contracts.md")),
-    (re.compile(r"\bdecisions?(?:\.md)?,? (?:section )?(\d+(?:\.\d+)?)\b"), partial(_has_heading, "decisions.md")),
-    (re.compile(r"\bdecisions(?:\.md)?, ([A-Z][a-z]+)\b"), _never),
-    (re.compile(r"(?<![\w/.-])((?:contracts|decisions|promises|style|architecture|glossary|trials)\.md)\b"), _is_page),
+    (re.compile(r"\bdecisions? (\d+(?:\.\d+)?)\b"), _is_decision),
+    (re.compile(r"\b(decisions\.md)\b"), _never),
+    (re.compile(r"\bdecisions, ([A-Z][a-z]+)\b"), _never),
+    (re.compile(r"(?<![\w/.-])((?:contracts|promises|style|architecture|glossary|trials)\.md)\b"), _is_page),
     (re.compile(r"\b([PISTCHLX]F\d\d)\b"), _has_row),
     (re.compile(r"(?:\b[Pp]romises? |\()(P\d+)\b"), _has_row),
     (re.compile(r"promise\((?:\"[^\"]*\", )*\"(\w+)\""), _has_row),

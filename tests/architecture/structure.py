@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
+from tests.architecture import language
 from tests.architecture.sources import ROOT, Source, product
 
 LEAVES: Final = frozenset({"protocol", "osfiles"})
@@ -79,6 +80,10 @@ LIMITS: Final[dict[str, Limit]] = {
     "unused-rules": Limit(at_most=0),
     "module-names": Limit(at_most=0),
     "class-names": Limit(at_most=0),
+    "homonyms": Limit(at_most=0),
+    "phrases-code": Limit(at_most=3),
+    "phrases-docs": Limit(at_most=3),
+    "phrases-visible": Limit(at_most=0),
     "change-field": Limit(at_most=7),
     "change-vote": Limit(at_most=8),
 }
@@ -262,6 +267,21 @@ def _names() -> Iterator[tuple[str, Figure]]:
     classes = [place for place, node in _classes() if node.name.lstrip("_") in FIGURATIVE_CLASSES]
     yield "module-names", Figure(len(modules), modules)
     yield "class-names", Figure(len(classes), classes)
+    defined: defaultdict[str, set[str]] = defaultdict(set)
+    for place, node in _classes():
+        defined[node.name].add(place)
+    homonyms = [" ".join(sorted(places)) for _, places in sorted(defined.items()) if len(places) >= 3]
+    yield "homonyms", Figure(len(homonyms), homonyms)
+
+
+def _language() -> Iterator[tuple[str, Figure]]:
+    code, total = language.in_code(), sum(source.lines for source in _modules().values())
+    documents = language.in_files(*language.DOCUMENTS)
+    visible = language.in_files(*language.VISIBLE)
+    yield "phrases-code", Figure(round(1000 * len(code) / total, 1), [*map(str, code)])
+    share = round(1000 * len(documents) / language.lines_of(*language.DOCUMENTS), 1)
+    yield "phrases-docs", Figure(share, [*map(str, documents)])
+    yield "phrases-visible", Figure(len(visible), [*map(str, visible)])
 
 
 def _unused_rules() -> Iterator[tuple[str, Figure]]:
@@ -303,6 +323,7 @@ def measure() -> dict[str, Figure]:
         _types(),
         _unused_rules(),
         _names(),
+        _language(),
         _changes(),
     )
     found = dict(pair for part in parts for pair in part)
@@ -310,7 +331,7 @@ def measure() -> dict[str, Figure]:
 
 
 def forget() -> None:
-    for cached in (_modules, _functions, _imports, _named):
+    for cached in (_modules, _functions, _imports, _named, language.in_code):
         cached.cache_clear()
 
 

@@ -20,7 +20,7 @@ from kernel.inspect.schema import ROOTS, events_schema_text, schema_text
 from kernel.operations.table import verbs_text
 from protocol.inspection import Kind
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES
-from tests.architecture import promises_page
+from tests.architecture import decisions_page, promises_page
 from tests.architecture.sources import ROOT
 from tests.contracts import frames_schema
 from tests.contracts.backends_page import page
@@ -188,14 +188,15 @@ def test_no_row_is_lost_or_there_twice() -> None:
     assert rows == [f"{family}{number}" for family, all_ in LISTED.items() for number in all_.split()]
 
 
-def test_decisions_are_numbered_and_dated() -> None:
-    sections = re.findall(r"^## (\d+)\. ", _read("docs/decisions.md"), re.MULTILINE)
-    assert sections == [str(number) for number in range(1, len(sections) + 1)]
-    taken = re.findall(r"^### (\d+)\.(\d+) .+\n\n(.{13})", _read("docs/decisions.md"), re.MULTILINE)
-    for section in sections:
-        numbers = [int(number) for of, number, _ in taken if of == section]
+def test_decisions_are_numbered_and_have_a_status() -> None:
+    records = decisions_page.decisions()
+    assert [f"{one.topic:02}-{one.number:02}-" for one in records] == [one.file[:6] for one in records]
+    for topic in range(1, len(decisions_page.TOPICS) + 1):
+        numbers = [one.number for one in records if one.topic == topic]
         assert numbers == list(range(1, len(numbers) + 1))
-    assert [start for _, _, start in taken if not re.fullmatch(r"\*\d{4}-\d\d-\d\d\.\*", start)] == []
+        assert numbers
+    assert [one.file for one in records if not decisions_page.STATUS.fullmatch(one.status)] == []
+    assert decisions_page.page() == _read("docs/contributing/decisions/index.md")
 
 
 def test_the_architecture_is_read_at_one_go() -> None:

@@ -278,7 +278,7 @@ def test_without_rm_a_kernel_stays(cli: Cli, kernel: KernelDouble, started: "sub
 def test_a_kernel_in_which_another_run_is_at_work_stays(
     cli: Cli, kernel: KernelDouble, started: "subprocess.Popen[bytes]"
 ) -> None:
-    """decisions 28.5: nobody else's work is ended; that is told, with the command that would."""
+    """decision 28.5: nobody else's work is ended; that is told, with the command that would."""
     kernel.answers["POST /run"] = Stream([ACCEPTED, sse("result", report())])
     row = {"id": "r13", "run": "docs:main"}
     kernel.answers["GET /runs"] = {"runs": [row], "total": 1, "next": None}

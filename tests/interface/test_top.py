@@ -107,7 +107,7 @@ def test_a_call_is_approved_once_all_of_it_was_shown_and_asked_once() -> None:
 
 
 def test_a_call_is_granted_for_good_by_a_and_y_and_only_this_very_call() -> None:
-    """a asks once more, so that a key held too long grants nothing; with a * there is no a (decisions 13.11)."""
+    """a asks once more, so that a key held too long grants nothing; with a * there is no a (decision 13.11)."""
     view, kernel = view_of(60, "a", "a")
     assert (kernel.posted, view.footer()) == ([], "Approve a3? This very call from now on, too? [y/N]")
     view.press("y", kernel)  # type: ignore[arg-type]

@@ -295,7 +295,7 @@ class _Left(msgspec.Struct):
             except msgspec.MsgspecError:
                 entries = ()
             # The result, if the last entry is a reply that ends the work; else None. What was done in a working tree is
-            # committed before the log knows the end: an attempt with nothing left to ask does both (decisions 11.9).
+            # committed before the log knows the end: an attempt with nothing left to ask does both (decision 11.9).
             text: str | None
             if not entries or in_tree or away:
                 text = None

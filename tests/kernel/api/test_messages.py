@@ -112,7 +112,7 @@ def _codes(answer: Answer) -> list[str]:
 async def test_many_messages_are_one_commit_and_one_answer_each(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In their order, and what is wrong with one is its own: decisions 1.13."""
+    """In their order, and what is wrong with one is its own: decision 1.13."""
     (kernel.services.files.catalog.root / ".agents/carol.yaml").write_text(ALICE)  # after the kernel last looked
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     commits: list[object] = []
