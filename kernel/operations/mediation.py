@@ -16,9 +16,9 @@ from kernel.operations.operation import Actor, Backward, ToolFront, operation, p
 from kernel.policy import curation
 from kernel.policy.curation import (
     NEAR,
-    MemorySummary,
+    Given,
     MemoryVerdict,
-    SharedEntry,
+    Summary,
     ask_question,
     may_judge,
     summable,
@@ -70,9 +70,7 @@ async def judged(
     return change
 
 
-async def summary_of(
-    actor: Actor, query: str, given: tuple[SharedEntry, ...], memory: MemoryAccess
-) -> MemorySummary | None:
+async def summary_of(actor: Actor, query: str, given: tuple[Given, ...], memory: MemoryAccess) -> Summary | None:
     """The words of the guard's model for the first of ``given``, as many as it can be shown. None: there are none."""
     settings = memory.guard.settings(actor.agent.space)
     shown = given[: summable(given)]
@@ -104,9 +102,9 @@ class MemoryAskResult(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     agent: str
-    given: tuple[SharedEntry, ...]
+    given: tuple[Given, ...]
     note: str
-    summary: MemorySummary | None = None
+    summary: Summary | None = None
 
 
 class ShareWithRequest(Ask, frozen=True, kw_only=True):
@@ -127,7 +125,7 @@ async def memory_ask(
     place, now_ms = place_of(actor.agent.space), store.now_ms()
     record = store.reader.now(agents.row, colleague.key)
 
-    def found() -> tuple[SharedEntry, ...]:
+    def found() -> tuple[Given, ...]:
         known = (one.entry for one in _memory(files, colleague.key, record).kept)
         return curation.answer(known, asked.query, place, now_ms)
 

@@ -26,7 +26,7 @@ WHOLE_CHARACTERS: Final = 4000
 """Of a public one; what is longer is cut, and that is said."""
 
 
-class SharedEntry(msgspec.Struct, frozen=True, kw_only=True):
+class Given(msgspec.Struct, frozen=True, kw_only=True):
     """One entry as it is given to a colleague. ``text`` is quoted: each of its lines stands behind ``>``."""
 
     key: str
@@ -43,7 +43,7 @@ def may_give(entry: Entry, place: str) -> bool:
     return entry.visibility != "private" and entry.space_only in (None, place)
 
 
-def answer(entries: Iterable[Entry], query: str, place: str, now_ms: int) -> tuple[SharedEntry, ...]:
+def answer(entries: Iterable[Entry], query: str, place: str, now_ms: int) -> tuple[Given, ...]:
     """The entries that may be given in ``place`` and have a word of ``query``, as excerpts: the best first, as
     ``memory_recall`` ranks them."""
     visible = [entry for entry in entries if may_give(entry, place)]
@@ -52,11 +52,9 @@ def answer(entries: Iterable[Entry], query: str, place: str, now_ms: int) -> tup
     return tuple(given(visible[one.place], words) for one in best)
 
 
-def share(
-    find: Callable[[str], Entry | None], keys: Sequence[str], place: str
-) -> tuple[tuple[SharedEntry, ...], list[str]]:
+def share(find: Callable[[str], Entry | None], keys: Sequence[str], place: str) -> tuple[tuple[Given, ...], list[str]]:
     """The entries that an agent gives of its own accord in ``place``, and the keys of which nothing may be given."""
-    shared: list[SharedEntry] = []
+    shared: list[Given] = []
     withheld: list[str] = []
     for key in dict.fromkeys(keys):
         entry = find(key)
@@ -67,11 +65,11 @@ def share(
     return tuple(shared), withheld
 
 
-def given(entry: Entry, words: Sequence[str]) -> SharedEntry:
+def given(entry: Entry, words: Sequence[str]) -> Given:
     """``entry`` as a colleague is given it, who asked for ``words``."""
     limit = WHOLE_CHARACTERS if entry.visibility == "public" else EXCERPT_CHARACTERS
     text = excerpt(entry.value, words, limit)
-    return SharedEntry(
+    return Given(
         key=entry.key,
         visibility=entry.visibility,
         text=quoted(text),
@@ -179,7 +177,7 @@ def verdict(answer: str | None, entry: Entry) -> MemoryVerdict | None:
     )
 
 
-class MemorySummary(msgspec.Struct, frozen=True, kw_only=True):
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """A model's words for the entries ``keys``, quoted: as little trusted as the least of them."""
 
     text: str
@@ -188,7 +186,7 @@ class MemorySummary(msgspec.Struct, frozen=True, kw_only=True):
     trust: SourceClass
 
 
-def summable(given: Sequence[SharedEntry]) -> int:
+def summable(given: Sequence[Given]) -> int:
     """The number of entries, from the best one on, that one question has room for."""
     room = TEXT_BYTES
     for number, one in enumerate(given):
@@ -198,13 +196,13 @@ def summable(given: Sequence[SharedEntry]) -> int:
     return len(given)
 
 
-def ask_question(query: str, given: Sequence[SharedEntry]) -> str:
+def ask_question(query: str, given: Sequence[Given]) -> str:
     """Ask for a summary of ``given``, the entries that answer ``query`` and may be known."""
     entries = "\n".join(f"- {one.trust}:\n{quoted(one.key)}\n{one.text}" for one in given)
     return f"{ASK}\n\nThe question:\n{quoted(query)}\n\nThe entries:\n{entries}"
 
 
-def summed_up(answer: str | None, given: Sequence[SharedEntry]) -> MemorySummary | None:
+def summed_up(answer: str | None, given: Sequence[Given]) -> Summary | None:
     """The summary of ``given`` in a model's ``answer``; None where there is none.
 
     Its sources are all that the model was shown, whatever it made it of; and a model's words are an agent's at most.
@@ -219,7 +217,7 @@ def summed_up(answer: str | None, given: Sequence[SharedEntry]) -> MemorySummary
     messages = tuple(dict.fromkeys(id_ for one in given for id_ in one.source.messages))[:SOURCES_LIMIT]
     trust = least(("agent", *(one.trust for one in given)))
     source = Source(messages=messages, class_=trust, by="guard")
-    return MemorySummary(text=quoted(text), keys=tuple(one.key for one in given), source=source, trust=trust)
+    return Summary(text=quoted(text), keys=tuple(one.key for one in given), source=source, trust=trust)
 
 
 def _cut(text: str, limit: int) -> str:

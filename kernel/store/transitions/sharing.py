@@ -14,7 +14,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from kernel.policy.curation import MemoryVerdict, SharedEntry, given
+from kernel.policy.curation import Given, MemoryVerdict, given
 from kernel.policy.guard import NAME
 from kernel.rule.draft import Author, Draft
 from kernel.store import rows
@@ -47,7 +47,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
 MEMBER: Final = "SELECT 1 FROM members WHERE space = ? AND agent = ?"
 
 
-def record_ask(tx: Transaction, asked: Asked, given: Sequence[SharedEntry], *, author: Author, note: str = "") -> str:
+def record_ask(tx: Transaction, asked: Asked, given: Sequence[Given], *, author: Author, note: str = "") -> str:
     """Write down that the author is given ``given``, and in a ``note`` how. Returns the id of the row.
 
     Raises Refused: stale_attempt, quota_reached, and not_a_participant where whom it asked is not there any more.
@@ -62,7 +62,7 @@ def record_ask(tx: Transaction, asked: Asked, given: Sequence[SharedEntry], *, a
 
 
 def record_share(
-    tx: Transaction, holder: Held, receiver: tuple[str, str], given: Sequence[SharedEntry], withheld: int
+    tx: Transaction, holder: Held, receiver: tuple[str, str], given: Sequence[Given], withheld: int
 ) -> str:
     """Write down what ``holder`` shares of its own memory with ``receiver`` (its key and name)."""
     return _insert(tx, "share", holder, (holder.agent, holder.name), receiver, "", given, withheld)
@@ -90,7 +90,7 @@ def _insert(
     owner: tuple[str, str],
     receiver: tuple[str, str],
     query: str,
-    given: Sequence[SharedEntry],
+    given: Sequence[Given],
     withheld: int,
     note: str = "",
 ) -> str:
@@ -148,7 +148,7 @@ def share(
     tx: Transaction,
     space: str,
     receiver: tuple[str, str],
-    given: Sequence[SharedEntry],
+    given: Sequence[Given],
     withheld: tuple[str, ...],
     *,
     author: Author,
@@ -175,7 +175,7 @@ def share(
     return who.keep(tx, MemoryShared(message_id=message_id(seq), shared=keys, withheld=withheld, note=note))
 
 
-def _shown(one: SharedEntry) -> str:
+def _shown(one: Given) -> str:
     sources = " ".join(one.source.messages) or "no message"
     cut = ", the beginning" if one.cut else ""
     return f"(source: {sources}; trust: {one.trust}{cut})\n> {one.key}:\n{one.text}"

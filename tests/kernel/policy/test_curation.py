@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kernel.policy.curation import (
     JUDGED_CHARACTERS,
     SUMMARY_CHARACTERS,
-    SharedEntry,
+    Given,
     ask_question,
     may_judge,
     summable,
@@ -35,9 +35,9 @@ def answer(**change: Any) -> str:
 
 def some(
     key: str = "k", trust: SourceClass = "user", text: str = "> it is so", messages: tuple[str, ...] = ("m1",)
-) -> SharedEntry:
+) -> Given:
     source = Source(messages, trust)
-    return SharedEntry(key=key, visibility="public", text=text, cut=False, source=source, trust=trust)
+    return Given(key=key, visibility="public", text=text, cut=False, source=source, trust=trust)
 
 
 def test_what_is_not_worth_it_is_not_kept_and_what_belongs_elsewhere_is_moved() -> None:
