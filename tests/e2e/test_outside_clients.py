@@ -120,6 +120,7 @@ def test_the_record_is_not_enough_to_act_as_the_administrator(shared_kernel: Pro
     assert shared_kernel.awk("token", "create", "--scope", "read").code == 0
 
 
+PAGE = Path("docs/how-to/integrate/call-the-api.md")
 RUNNERS = {
     "python": [sys.executable, "-"],
     "sh": ["sh", "-s"],
@@ -140,7 +141,13 @@ def test_the_clients_of_the_page_do_what_it_says(shared_kernel: Project) -> None
     shared_kernel.ask("POST", "/messages", {"to": "writer", "text": "begin", "trust": True})
     token = shared_kernel.ask("POST", "/tokens", {"scope": "operate"})["token"]
     environ = {**shared_kernel.environ, "AGENT_WORKER_URL": shared_kernel.record()["url"], "AGENT_WORKER_TOKEN": token}
-    blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", Path("docs/api.md").read_text("utf-8"), re.MULTILINE | re.DOTALL))
+    blocks = dict(
+        re.findall(
+            r"^```(\w+)\n(.*?)^```",
+            PAGE.read_text("utf-8"),
+            re.MULTILINE | re.DOTALL,
+        )
+    )
     assert blocks.keys() == RUNNERS.keys()
     for language, argv in RUNNERS.items():
         assert len(blocks[language].splitlines()) <= 16

@@ -1,4 +1,4 @@
-"""docs/scaling.md as a reader follows it: its files are written, and its commands run, in their order.
+"""docs/how-to/operate/add-machines.md as a reader follows it: write its files and run its commands in order.
 
 In place of a model there is a script. Of engines that are not here (kubectl) the words are compared that they get.
 """

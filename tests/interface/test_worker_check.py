@@ -87,8 +87,8 @@ def test_who_hears_no_ping_and_no_stop_is_told(tmp_path: Path) -> None:
 
 
 def test_the_worker_of_the_documentation_is_right(tmp_path: Path) -> None:
-    """docs/worker-protocol.md, as it stands there; its call of a tool finds a stub."""
-    page = (ROOT / "docs/worker-protocol.md").read_text()
+    """docs/contributing/worker-protocol.md, as it stands there; its call of a tool finds a stub."""
+    page = (ROOT / "docs/contributing/worker-protocol.md").read_text()
     (example,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     program = tmp_path / "echo.py"
     program.write_text(example)
