@@ -157,7 +157,7 @@ def _anchors(path: Path) -> frozenset[str]:
     return frozenset(re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings)
 
 
-@pytest.mark.parametrize("name", (*PAGES, "SECURITY.md", "CHANGELOG.md"))
+@pytest.mark.parametrize("name", [*PAGES, "SECURITY.md", "CHANGELOG.md"])
 def test_links_and_their_anchors_exist(name: str) -> None:
     page = ROOT / name
     links = [(page.parent / path if path else page, anchor) for path, anchor in LINK.findall(_read(name))]
