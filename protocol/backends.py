@@ -271,7 +271,7 @@ _ROWS: Final = (
         title="a program that speaks the worker protocol",
         bare=True,
         commanded=True,
-        notes=("each of these is as good as the program makes it (docs/worker-protocol.md)",),
+        notes=("each of these is as good as the program makes it (docs/contributing/worker-protocol.md)",),
     ),
     BackendSpec(
         name="human",

@@ -31,7 +31,7 @@ settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--promise P3`` chooses the tests that help to keep one row of docs/promises.md, ``--long`` takes all."""
+    """``--promise P3`` chooses the tests of one row of docs/contributing/promises.md, ``--long`` takes all."""
     parser.addoption("--promise", action="append", metavar="ID", help="run only tests marked with this id")
     parser.addoption("--long", action="store_true", help="run those marked long as well")
 

@@ -1,4 +1,7 @@
-"""A LangGraph graph as a worker of `backend: exec` (docs/worker-protocol.md): each node's result is an entry."""
+"""A LangGraph graph as a worker of `backend: exec`: each node's result is an entry.
+
+See docs/contributing/worker-protocol.md.
+"""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A pydantic-ai agent as a worker of `backend: exec` (docs/worker-protocol.md): its reply is an entry."""
+"""A pydantic-ai agent as a worker of `backend: exec`: its reply is an entry."""
 
 import json
 import os

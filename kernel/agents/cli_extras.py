@@ -36,7 +36,7 @@ from protocol.limits import RunBudget
 from protocol.tools import Skill, server_name_fault
 
 NO_COUNT: Final = "its requests cannot be counted on the way, so a budget of tokens cannot hold"
-NO_COUNT_HINT: Final = "limit wall_time instead, or choose a program or backend that is metered (docs/backends.md)"
+NO_COUNT_HINT: Final = "limit wall_time instead, or choose a metered program (docs/reference/backends.md)"
 
 
 def counts_tokens(definition: AgentDefinition) -> bool:

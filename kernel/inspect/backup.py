@@ -1,7 +1,7 @@
 """``awk backup`` and ``awk restore``: a project's state as one file, and such a file in the place of the state.
 
 State is the database and what agents keep in files. What is made from the log, what git has, what only processes need,
-and whatever lets somebody in stays out (docs/operations.md).
+and whatever lets somebody in stays out (docs/how-to/operate/run-as-a-service.md).
 """
 
 import fcntl

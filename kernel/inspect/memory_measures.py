@@ -200,7 +200,9 @@ def memory_eval(text: bytes) -> EvalReport:
         asked = msgspec.json.decode(text, type=EvalFile)
     except msgspec.DecodeError as error:
         raise Refused(
-            "bad_request", f"this is no file of questions: {error}", "docs/finding.md has the format"
+            "bad_request",
+            f"this is no file of questions: {error}",
+            "format: docs/how-to/work-together/search-history.md",
         ) from error
     return judged([one for conversation in asked.conversations for one in _outcomes(conversation)])
 

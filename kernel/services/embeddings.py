@@ -45,7 +45,7 @@ FILE: Final = "vector-trials.json"
 ENDPOINT_SECONDS: Final = 8.0
 PATIENCE_SECONDS: Final = 12.0
 """For the endpoint, and for the process that asks it."""
-HINT: Final = "docs/finding.md has what they need"
+HINT: Final = "docs/how-to/work-together/search-history.md has what they need"
 REST_SECONDS: Final = 60.0
 """After a failure: searches by words meanwhile."""
 TEXT_CHARACTERS: Final = 2000

@@ -43,8 +43,7 @@ class Place(NamedTuple):
 
 @cache
 def _page(name: str) -> str:
-    path = ROOT / "docs" / name
-    return path.read_text("utf-8") if path.is_file() else ""
+    return "".join(path.read_text("utf-8") for path in (ROOT / "docs").rglob(name))
 
 
 @cache
@@ -54,7 +53,7 @@ def _has_heading(page: str, number: str) -> bool:
 
 @cache
 def _has_row(number: str) -> bool:
-    return bool(re.search(rf"^\| {re.escape(number)} \|", _page("promises.md"), re.MULTILINE))
+    return bool(re.search(rf"^(?:### |- \*\*){re.escape(number)}\b", _page("promises.md"), re.MULTILINE))
 
 
 def _is_decision(number: str) -> bool:

@@ -1,7 +1,8 @@
-"""docs/promises.md, made of docs/promises.yaml: ``scripts/generate``."""
+"""docs/contributing/promises.md, made of docs/contributing/promises.yaml: ``scripts/generate``."""
 
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -11,21 +12,24 @@ import yaml
 from tests.architecture.sources import ROOT
 
 _OPENING: Final = """\
-# What is promised, and what proves it
+# Promises
 
-Each row: the promise, how it is kept, and up to three tests that would fail if it were not. All tests of a promise have
-its id, as `@pytest.mark.promise("P3")`; `scripts/test --promise P3` runs every one of them. The numbers have gaps: what
-is missing is not promised yet. How the long trials ended, and where the promises stop: [trials.md](trials.md).
+Each promise has the means by which it is kept, and up to three tests that fail if it is broken. All
+tests of a promise have its id, as `@pytest.mark.promise("P3")`:
 
-*This page is written by `scripts/generate` from `docs/promises.yaml`.*
+```console
+$ scripts/test --promise P3
+```
 
-| | promise | kept by | proved by |
-|---|---|---|---|
+Numbers have gaps: a missing number is not promised yet. [Trials](trials.md) has the results of the
+long trials, [Safety and promises](../explanation/safety.md#where-the-promises-end) the limits.
+
+*This page is written by `scripts/generate` from `docs/contributing/promises.yaml`.*
 """
 _FAULTS: Final = """
 ## Faults
 
-What may go wrong, what has to come of it, and tests that make it go wrong, or the reason why there are none.
+What can go wrong, the required outcome, and tests that cause the fault, or the reason for none.
 """
 
 
@@ -56,7 +60,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Promises(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything in docs/promises.yaml."""
+    """Everything in docs/contributing/promises.yaml."""
 
     promises: tuple[Promise, ...]
     faults: tuple[Family, ...]
@@ -69,23 +73,31 @@ class Promises(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def read_promises() -> Promises:
-    return msgspec.convert(yaml.safe_load((ROOT / "docs/promises.yaml").read_text("utf-8")), Promises)
+    return msgspec.convert(yaml.safe_load((ROOT / "docs/contributing/promises.yaml").read_text("utf-8")), Promises)
 
 
-def _proof(fault: Fault) -> str:
-    if not fault.tests:
-        return f"reason: {fault.reason}"
-    return ". ".join(text for text in (", ".join(fault.tests), fault.note) if text)
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, expand_tabs=False
+    )
+
+
+def _tests(paths: Sequence[str]) -> str:
+    return ", ".join(f"`{path}`" for path in paths)
 
 
 def _lines(data: Promises) -> Iterator[str]:
     for row in data.promises:
-        yield f"| {row.id} | {row.promise} | {row.kept_by} | {', '.join(row.tests)} |\n"
+        yield f"\n### {row.id}\n\n{_wrapped(row.promise)}.\n\n"
+        yield _wrapped(f"- Kept by: {row.kept_by}", "  ") + "\n"
+        yield _wrapped(f"- Tests: {_tests(row.tests)}", "  ") + "\n"
     yield _FAULTS
     for family in data.faults:
-        yield f"\n### {family.family}\n\n| | outcome | test, or reason |\n|---|---|---|\n"
+        yield f"\n### {family.family}\n\n"
         for fault in family.rows:
-            yield f"| {fault.id} | {fault.outcome} | {_proof(fault)} |\n"
+            proof = _tests(fault.tests) or f"reason: {fault.reason}"
+            note = f" {fault.note}." if fault.note else ""
+            yield _wrapped(f"- **{fault.id}**: {fault.outcome}.{note} Tests: {proof}", "  ") + "\n"
 
 
 def page() -> str:

@@ -37,7 +37,7 @@ FIGURATIVE_MODULES: Final = frozenset(
     verdict verdict_terms verbs vitals vouch waits_for waking watching whereabouts wipe woken words workplace
     """.split()  # noqa: SIM905 - a list of words reads better
 )
-"""No module is called so: figurative or private words, or second words for what docs/glossary.md has a word for."""
+"""No module has such a name: figurative or private words, or second words for a term of docs/reference/glossary.md."""
 FIGURATIVE_CLASSES: Final = frozenset(
     """
     Alarms Belongings Book Books Briefing Briefings Conclusion Departure Desk Dialogue Doorman Doorstep Ears Flight

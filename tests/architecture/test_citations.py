@@ -46,7 +46,7 @@ def test_a_citation_of_nothing_is_found(cited: str, number: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["contracts 7", "decisions 3.1", "docs/promises.md", "Fault PF01", "(P1)", "promise P3"]
+    "line", ["contracts 7", "decisions 3.1", "docs/contributing/promises.md", "Fault PF01", "(P1)", "promise P3"]
 )
 def test_a_citation_of_something_is_not(line: str) -> None:
     assert dangling(line) == []

@@ -1,5 +1,6 @@
 """The documents say nothing that is not there."""
 
+import ast
 import json
 import re
 from functools import cache
@@ -8,15 +9,19 @@ from typing import Final
 
 import msgspec
 import pytest
+import yaml
 from jsonschema import Draft202012Validator
 
+from interface.cli.command_parser import parser_for
 from interface.cli.command_table import BY_WORD
 from interface.cli.commands.help import commands_page
 from interface.cli.exits import Exit
+from interface.cli.parsing import split_params
 from kernel.api.mcp.tools import MANAGEMENT, TOOLS
 from kernel.api.routes import ROUTES
 from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, events_schema_text, schema_text
+from kernel.inspect.validate import validate
 from kernel.operations.table import verbs_text
 from protocol.inspection import Kind
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES
@@ -24,17 +29,19 @@ from tests.architecture import decisions_page, promises_page
 from tests.architecture.sources import ROOT
 from tests.contracts import frames_schema
 from tests.contracts.backends_page import page
+from tests.pages import blocks, commands
 from worker.tools.commands import BashArguments
 from worker.tools.files import FILES
 from worker.tools.skill import SkillArguments
 
-BLOCK: Final = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
-COMMAND: Final = re.compile(r"^(?:awk|agent-worker) ([a-z]+)", re.MULTILINE)
-INLINE: Final = re.compile(r"`(?:awk|agent-worker) ([a-z]+)[^`]*`")
+INLINE: Final = re.compile(r"`(?:awk|agent-worker) ([a-z-]+)[^`]*`")
 CODE_WORD: Final = re.compile(r"`([a-z]+_[a-z_]+)(?=[`{( ])")
 OTHER_WORDS: Final = frozenset({"memory_reserve", "soul_evolution", "space_only"})
 """Other words that begin as names of tools do."""
-LINK: Final = re.compile(r"\]\((?!https?:)([^)#]+)")
+KINDS: Final = frozenset({"sh", "console", "yaml", "json", "python", "js", "javascript", "text", "mermaid"})
+JSON_DOCUMENT: Final = re.compile(r"\n(?=\{)")
+LINK: Final = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+FENCED: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 TEST_PATH: Final = re.compile(r"tests/[\w/]+\.py")
 MARKER: Final = re.compile(r"\bpromise\(([^)]*)\)")
 ID: Final = re.compile(r"\b(?:P\d{1,2}|[PISTCHLX]F\d\d)\b")
@@ -52,11 +59,41 @@ def test_every_tool_of_the_kernel_that_is_named_exists(name: str) -> None:
     assert named - set(TOOLS) - OTHER_WORDS == set()
 
 
-def test_every_command_in_the_readme_exists() -> None:
-    text = _read("README.md")
-    named = {word for block in BLOCK.findall(text) for word in COMMAND.findall(block)} | set(INLINE.findall(text))
-    assert named, "the pattern no longer finds the README's commands"
-    assert named - set(BY_WORD) == set()
+@pytest.mark.parametrize("name", PAGES)
+def test_every_command_of_a_page_exists_with_its_arguments(name: str) -> None:
+    text = _read(name)
+    scripts = [block.script for block in blocks(text) if block.kind in {"sh", "console"}]
+    for words in (words for script in scripts for words in commands(script) if re.match(r"[a-z-]+$", words[0])):
+        command = BY_WORD[words[0]]
+        own, _ = split_params(words[1:], takes_params=command.takes_params)
+        parser_for(command, "awk", command.load()[0]).parse_args(own)
+    assert set(INLINE.findall(text)) - set(BY_WORD) == set()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_block_of_a_page_is_checked_or_says_why_not(name: str, tmp_path: Path) -> None:
+    """Files of a project are validated, beside a plain agent for each member that the page does not define."""
+    for block in blocks(_read(name)):
+        assert block.kind in KINDS
+        if block.kind == "json":
+            assert [json.loads(line) for line in JSON_DOCUMENT.split(block.text)]
+        if block.kind == "python":
+            ast.parse(block.text)
+        if block.kind != "yaml":
+            continue
+        assert block.path or "not run" in block.marks
+        yaml.safe_load(block.text)
+        if block.path and "not run" not in block.marks:
+            for member in re.findall(r"ref: ([a-z]+)", block.text):
+                _write(tmp_path / f".agents/{member}.yaml", "backend: mock\nmock: [{ text: hi }]\n", replace=False)
+            _write(tmp_path / block.path, block.text, replace=True)
+            assert [(file.path, file.errors) for file in validate(tmp_path, tmp_path, ()).files if file.errors] == []
+
+
+def _write(path: Path, text: str, *, replace: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if replace or not path.exists():
+        path.write_text(text, "utf-8")
 
 
 def test_the_page_of_commands_is_what_the_table_says() -> None:
@@ -65,18 +102,18 @@ def test_the_page_of_commands_is_what_the_table_says() -> None:
 
 
 def test_the_page_of_backends_is_what_the_contract_suite_insists_on() -> None:
-    assert page() == _read("docs/backends.md")
+    assert page() == _read("docs/reference/backends.md")
 
 
 def test_the_arguments_of_built_in_tools_are_those_that_they_take() -> None:
-    """docs/tools.md: who writes a mock script or a rule for approvals has to name them."""
+    """Mock scripts and rules for approvals name them."""
     kinds: dict[str, type[msgspec.Struct]] = {
         "bash": BashArguments,
         **{tool.name: tool.asks for tool in FILES},
         "skill": SkillArguments,
     }
     assert kinds.keys() == BUILT_IN.keys()
-    page = _read("docs/tools.md")
+    page = _read("docs/reference/tools.md")
     for name, kind in kinds.items():
         told = (f"`{field.encode_name}{'' if field.required else '?'}`" for field in msgspec.structs.fields(kind))
         assert f"| `{name}` | {', '.join(told)} |" in page
@@ -107,16 +144,25 @@ def test_every_script_in_the_readme_exists() -> None:
 
 
 def test_every_long_trial_that_is_named_can_be_run() -> None:
-    """docs/trials.md says how its figures are made again."""
-    named = set(re.findall(r"`scripts/soak ([a-z]+)", _read("docs/trials.md")))
+    """docs/contributing/trials.md says how its figures are made again."""
+    named = set(re.findall(r"`scripts/soak ([a-z]+)", _read("docs/contributing/trials.md")))
     assert named
     assert named - set(re.findall(r"^  ([a-z]+)\)", _read("scripts/soak"), re.MULTILINE)) == set()
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_links_lead_somewhere(name: str) -> None:
-    folder = Path(name).parent
-    assert [link for link in LINK.findall(_read(name)) if not (ROOT / folder / link).exists()] == []
+@cache
+def _anchors(path: Path) -> frozenset[str]:
+    """Return the anchors of the headings of a page, as GitHub derives them."""
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", path.read_text("utf-8")), re.MULTILINE)
+    return frozenset(re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings)
+
+
+@pytest.mark.parametrize("name", [*PAGES, "SECURITY.md", "CHANGELOG.md"])
+def test_links_and_their_anchors_exist(name: str) -> None:
+    page = ROOT / name
+    links = [(page.parent / path if path else page, anchor) for path, anchor in LINK.findall(_read(name))]
+    assert [path for path, _ in links if not path.exists()] == []
+    assert [(path, anchor) for path, anchor in links if anchor and anchor not in _anchors(path.resolve())] == []
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -124,9 +170,8 @@ def test_tests_that_a_document_names_exist(name: str) -> None:
     assert [path for path in TEST_PATH.findall(_read(name)) if not (ROOT / path).exists()] == []
 
 
-def test_every_route_and_every_tool_is_in_the_contracts() -> None:
-    """docs/contracts.md, sections 4 and 5: all that is served, and nothing else."""
-    page = _read("docs/contracts.md")
+def test_every_route_and_every_tool_is_in_the_reference() -> None:
+    page = _read("docs/reference/rest.md") + _read("docs/reference/mcp-tools.md")
     listed = set(re.findall(r"(?<!`)\b(GET|POST|PATCH|PUT|DELETE) +(/[\w/:*-]+(?:\.json)?)", page))
     paths = ((route.method, route.path.replace("<path:path>", "*path")) for route in ROUTES)
     assert listed == {(method, re.sub(r"<(\w+)>", r":\1", path)) for method, path in paths}
@@ -137,15 +182,14 @@ def test_every_route_and_every_tool_is_in_the_contracts() -> None:
         assert arguments in [set(listing.replace(",", " ").split()) for listing in listings], tool.name
 
 
-def test_every_exit_code_is_in_the_contracts() -> None:
-    """docs/contracts.md, section 7."""
-    _, _, table = _read("docs/contracts.md").partition("| exit code |")
+def test_every_exit_code_is_in_the_reference() -> None:
+    _, _, table = _read("docs/reference/exit-codes.md").partition("| exit code |")
     listed = {int(code) for row in re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE) for code in row.split(",")}
     assert listed == set(Exit)
 
 
 def test_the_page_of_promises_is_what_the_data_says() -> None:
-    assert promises_page.page() == _read("docs/promises.md")
+    assert promises_page.page() == _read("docs/contributing/promises.md")
 
 
 @cache
@@ -200,7 +244,7 @@ def test_decisions_are_numbered_and_have_a_status() -> None:
 
 
 def test_the_architecture_is_read_at_one_go() -> None:
-    """docs/architecture.md has one diagram, and says what there is before how it is fast."""
-    text = _read("docs/architecture.md")
+    """docs/contributing/architecture.md has one diagram, and says what there is before how it is fast."""
+    text = _read("docs/contributing/architecture.md")
     assert text.count("```mermaid") == 1
     assert len(text.splitlines()) <= 120

@@ -397,4 +397,4 @@ SCENARIOS: Final = (
     Scenario("session_lost", "tells a lost session", _session_lost, programs=True, least=partial(
         _session_lost, asked=1)),
 )  # fmt: skip
-"""The suite, and the rows of the matrix in docs/backends.md."""
+"""The suite, and the rows of the matrix in docs/reference/backends.md."""

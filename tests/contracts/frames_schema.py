@@ -8,7 +8,7 @@ import msgspec
 
 from protocol.ipc import KernelFrame, WorkerFrame
 
-TITLE: Final = "Frames between the kernel and a worker (docs/worker-protocol.md): one JSON object a line"
+TITLE: Final = "Frames between the kernel and a worker (docs/contributing/worker-protocol.md): one JSON object a line"
 
 
 def schema_text() -> str:

@@ -14,7 +14,7 @@ from tests.project import Project
 from tests.worker.scripted_api import Say, ScriptedApi
 
 RUNS: Final = int(os.environ.get("AWK_TEST_BACKEND_RUNS", "2"))
-"""How often each program works: 100 for the figure in docs/promises.md (scripts/soak backends)."""
+"""How often each program works: 100 for the figure in docs/contributing/promises.md (scripts/soak backends)."""
 
 
 @pytest.mark.parametrize("engine", PROGRAMS, ids=lambda engine: engine.name)

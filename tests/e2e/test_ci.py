@@ -171,7 +171,7 @@ def test_no_script_of_the_action_has_an_input_in_its_text_and_all_it_uses_is_pin
 
 @pytest.mark.promise("P73")
 def test_the_inputs_of_the_action_reach_the_program_as_they_are(runner: Runner) -> None:
-    """docs/ci.md: whatever is in them, nothing of it is run; an exit code is the step's."""
+    """docs/how-to/integrate/run-in-ci.md: whatever is in them, nothing of it is run; an exit code is the step's."""
     (runner.project / "sub dir").mkdir()
     runner.environ["STUB_EXIT"] = "8"
     code = runner.run(
@@ -194,7 +194,7 @@ def test_the_inputs_of_the_action_reach_the_program_as_they_are(runner: Runner) 
 
 @pytest.mark.parametrize("hit", ["", "true"], ids=["empty", "full"])
 def test_programs_for_agents_are_cached_before_any_agent_runs(hit: str, runner: Runner) -> None:
-    """docs/ci.md: restored by their exact versions, else installed and stored at once."""
+    """docs/how-to/integrate/run-in-ci.md: restored by their exact versions, else installed and stored at once."""
     runner.cache_hit = hit
     assert runner.run(workflow="review", backends="@anthropic-ai/claude-code@2.1.0\n  opencode-ai@1.2.3\n") == 0
     kept = str(runner.temporary / "agent-worker-backends")
@@ -225,7 +225,7 @@ def test_what_is_no_version_is_refused(given: dict[str, str], runner: Runner) ->
 
 
 def test_another_version_of_the_program_is_fetched_from_the_same_repository(runner: Runner) -> None:
-    """docs/ci.md: a tag or a commit."""
+    """docs/how-to/integrate/run-in-ci.md: a tag or a commit."""
     _repository(runner.folder / "owner/agent-worker", runner.folder / "action")
     assert runner.run(workflow="review", version="v2") == 0
     assert runner.steps["install"] == {"bin": f"{runner.temporary}/agent-worker-source/.venv/bin"}
@@ -253,7 +253,7 @@ def gitlab(runner: Runner, job: str, **variables: str) -> int:
 
 
 def test_the_variables_of_the_gitlab_job_reach_the_program_as_they_are(runner: Runner) -> None:
-    """docs/ci.md; what runs agents only reads the cache, and another job fills it."""
+    """docs/how-to/integrate/run-in-ci.md; what runs agents only reads the cache, and another job fills it."""
     _repository(runner.folder / "source", runner.folder / "action")
     given = {"AWK_SOURCE": str(runner.folder / "source"), "AWK_VERSION": "v2", "AWK_BACKENDS": "a@1.0.0\nb@2.0.0\n"}
     assert gitlab(runner, ".agent-worker-cache", **given) == 0, runner.log
@@ -303,7 +303,7 @@ WORKFLOW: Final = """
 @pytest.mark.long("the other tests of this file, tests/interface/test_run_reports.py")
 @pytest.mark.promise("P73")
 def test_both_kits_run_a_workflow_with_a_real_kernel_and_leave_none(runner: Runner, project: Project) -> None:
-    """docs/ci.md: from the inputs to the outputs, with a script in the model's place; and a file with a mistake."""
+    """run-in-ci.md: from the inputs to the outputs, with a script in the model's place; and a file with a mistake."""
     (runner.folder / "stub").write_text(f'#!/bin/sh\nexec "{AWK.parent}/agent-worker" "$@"\n')
     (runner.project / ".workflows").mkdir()
     (runner.project / ".workflows/check.yaml").write_text(textwrap.dedent(WORKFLOW))

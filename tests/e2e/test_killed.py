@@ -13,7 +13,7 @@ from tests.e2e.processes import marked, survivors, wait_for_mark, wait_until
 from tests.project import Project
 
 ROUNDS = int(os.environ.get("AWK_TEST_KILL_ROUNDS", "3"))
-"""How often the kernel is killed: 30 for the figure in docs/promises.md."""
+"""How often the kernel is killed: 30 for the figure in docs/contributing/promises.md."""
 WORKERS = 20
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="whole trees need a subreaper")

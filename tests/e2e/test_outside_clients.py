@@ -1,6 +1,5 @@
 """Programs outside with a real kernel: a token, MCP over standard input and output, and the next kernel."""
 
-import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from mcp.client.extension import ClientExtension, NotificationBinding
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from pydantic import BaseModel
 
+from tests.pages import blocks
 from tests.project import AWK, Project
 
 SECONDS = 60
@@ -120,6 +120,7 @@ def test_the_record_is_not_enough_to_act_as_the_administrator(shared_kernel: Pro
     assert shared_kernel.awk("token", "create", "--scope", "read").code == 0
 
 
+PAGE = Path("docs/how-to/integrate/call-the-api.md")
 RUNNERS = {
     "python": [sys.executable, "-"],
     "sh": ["sh", "-s"],
@@ -140,14 +141,14 @@ def test_the_clients_of_the_page_do_what_it_says(shared_kernel: Project) -> None
     shared_kernel.ask("POST", "/messages", {"to": "writer", "text": "begin", "trust": True})
     token = shared_kernel.ask("POST", "/tokens", {"scope": "operate"})["token"]
     environ = {**shared_kernel.environ, "AGENT_WORKER_URL": shared_kernel.record()["url"], "AGENT_WORKER_TOKEN": token}
-    blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", Path("docs/api.md").read_text("utf-8"), re.MULTILINE | re.DOTALL))
-    assert blocks.keys() == RUNNERS.keys()
+    programs = {block.kind: block.text for block in blocks(PAGE.read_text("utf-8"))}
+    assert programs.keys() == RUNNERS.keys()
     for language, argv in RUNNERS.items():
-        assert len(blocks[language].splitlines()) <= 16
+        assert len(programs[language].splitlines()) <= 16
         if not can_run(language):
             continue
         words = [*argv, 'write\n"it" \\ now', "writer"]
         ran = subprocess.run(
-            words, check=False, input=blocks[language], env=environ, capture_output=True, text=True, timeout=SECONDS
+            words, check=False, input=programs[language], env=environ, capture_output=True, text=True, timeout=SECONDS
         )
         assert (ran.returncode, ran.stdout) == (0, 'writer (done): it is "written"\n'), (language, ran.stderr)

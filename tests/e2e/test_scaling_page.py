@@ -1,4 +1,4 @@
-"""docs/scaling.md as a reader follows it: its files are written, and its commands run, in their order.
+"""docs/how-to/operate/add-machines.md as a reader follows it: write its files and run its commands in order.
 
 In place of a model there is a script. Of engines that are not here (kubectl) the words are compared that they get.
 """
@@ -8,7 +8,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 
@@ -17,33 +17,13 @@ from kernel.agents.project import ProjectFileContent, parse_project
 from tests.builders.git import IDENTITY
 from tests.e2e.far_machines import AGENT_WORKER, Ray, Slurm, Sshd, end_node_processes, program
 from tests.e2e.processes import wait_until
+from tests.pages import blocks, part
 from tests.project import Project, empty_project
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "scaling.md"
-_BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE: Final = re.compile(r"# (\S+)\n")
+PAGE: Final = Path(__file__).parents[2] / "docs/how-to/operate/add-machines.md"
 RAY: Final = os.environ.get("AGENT_WORKER_TEST_RAY")
 SCRIPT: Final = "backend: mock\nmock: [{ text: hello }]"
 UP_SECONDS: Final = 60.0
-
-
-class Block(NamedTuple):
-    """A file of the page, or lines of commands."""
-
-    kind: str
-    text: str
-
-    @property
-    def path(self) -> str | None:
-        found = _FILE.match(self.text)
-        return None if found is None else found[1]
-
-
-def blocks_of(heading: str) -> list[Block]:
-    """What the part of the page under ``heading`` has, up to the next heading."""
-    text = PAGE.read_text("utf-8")
-    part = re.split(r"^##+ ", text[text.index(f"{heading}\n") + len(heading) :], maxsplit=1, flags=re.MULTILINE)[0]
-    return [Block(*found) for found in _BLOCK.findall(part)]
 
 
 class Reader:
@@ -56,13 +36,13 @@ class Reader:
         self.said: list[str] = []
 
     def follow(self, heading: str) -> None:
-        for block in blocks_of(heading):
+        for block in part(PAGE, heading):
             if block.kind == "yaml" and block.path is not None:
                 text = re.sub(r"model: sonnet\nprompt: .*", SCRIPT, block.text)
                 self.project.write(block.path, text)
-            for line in block.text.splitlines():
-                if block.kind == "console" and line.startswith("$ "):
-                    self.run(line.removeprefix("$ "))
+            if block.kind == "console":
+                for line in block.script.splitlines():
+                    self.run(line)
 
     def run(self, line: str) -> None:
         """Run one line; where it sends something, once the node is up."""
@@ -104,8 +84,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 def test_every_file_of_the_page_is_right() -> None:
     text = PAGE.read_text("utf-8")
-    files = [Block(*found) for found in _BLOCK.findall(text)]
-    projects = [one.text for one in files if one.path == "moniro.yaml"]
+    projects = [one.text for one in blocks(text) if one.path == "moniro.yaml"]
     assert len(projects) == 5
     for one in projects:
         definition = parse_project(ProjectFileContent("moniro.yaml", one.encode())).definition
@@ -161,7 +140,7 @@ def test_the_way_to_ray(project: Project, tmp_path: Path) -> None:
     assert RAY is not None
     with Ray.running(RAY) as cluster:
         reader = begin(project, tmp_path, {})
-        (file,) = (one for one in blocks_of("### Ray") if one.path == "moniro.yaml")
+        (file,) = (one for one in part(PAGE, "### Ray") if one.path == "moniro.yaml")
         project.write("moniro.yaml", file.text.replace("address: auto", f"address: '{cluster.address}', python: {RAY}"))
         for line in ("awk trust --yes", "awk node list", 'awk send coder "say hello" --wait'):
             reader.run(line)

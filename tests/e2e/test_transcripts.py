@@ -16,7 +16,7 @@ import pytest
 from tests.project import Project
 
 RUNS = int(os.environ.get("AWK_TEST_TRANSCRIPTS", "12"))
-"""How many scripts are played: 500 for the figure in docs/trials.md."""
+"""How many scripts are played: 500 for the figure in docs/contributing/trials.md."""
 SEED = int(os.environ.get("AWK_TEST_SEED", "7"))
 RUNS_A_KERNEL = 80
 """That end before the next kernel is killed."""

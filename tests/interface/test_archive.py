@@ -246,7 +246,7 @@ def test_what_is_not_as_it_was_written_is_refused(how: str, cli: Cli) -> None:
 
 
 def test_a_part_of_a_later_version_is_counted_and_passed_over(cli: Cli) -> None:
-    """docs/archives.md: what this version knows of an archive, it reads."""
+    """docs/how-to/run/export-and-import.md: what this version knows of an archive, it reads."""
     later = b'{"part":"later","run":"r12","row":[1]}\n{"part":"end","rows":{"later":1,'
     body = archive().replace(b'{"part":"end","rows":{', later)
     (cli.root / "r12.jsonl").write_bytes(body)

@@ -201,7 +201,7 @@ def test_a_report_is_bounded_however_much_was_said_and_done() -> None:
 
 
 def test_what_agents_say_of_a_line_is_a_finding() -> None:
-    """docs/ci.md: path:line: text, on a line of its own; and what is none."""
+    """docs/how-to/integrate/run-in-ci.md: path:line: text, on a line of its own; and what is none."""
     text = """
         Two things:
         src/app.py:12: error: off by one
@@ -230,7 +230,7 @@ def test_what_agents_say_of_a_line_is_a_finding() -> None:
 
 
 def test_what_people_and_the_kernel_say_is_no_finding_and_votes_tasks_and_outputs_are() -> None:
-    """docs/ci.md: reasons of votes, results of tasks, and {path, line, text} in a workflow's JSON output."""
+    """docs/reference/ci-reports.md: reasons of votes, results of tasks, and findings in a workflow's JSON output."""
     line = "src/app.py:1: "
     output = {
         "findings": [

@@ -1,6 +1,5 @@
 """``awk worker check``: what a program does wrong as a worker is found and named, and what is right is not."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from interface import worker_check
 from interface.worker_check import FIXES, WorkerCheck
 from tests.architecture.sources import ROOT
+from tests.pages import blocks
 
 WORKER = """
 import json, os, sys
@@ -87,9 +87,9 @@ def test_who_hears_no_ping_and_no_stop_is_told(tmp_path: Path) -> None:
 
 
 def test_the_worker_of_the_documentation_is_right(tmp_path: Path) -> None:
-    """docs/worker-protocol.md, as it stands there; its call of a tool finds a stub."""
-    page = (ROOT / "docs/worker-protocol.md").read_text()
-    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    """docs/contributing/worker-protocol.md, as it stands there; its call of a tool finds a stub."""
+    page = blocks((ROOT / "docs/contributing/worker-protocol.md").read_text("utf-8"))
+    (example,) = (block.text for block in page if block.kind == "python")
     program = tmp_path / "echo.py"
     program.write_text(example)
     rows = WorkerCheck((sys.executable, str(program)), str(tmp_path), "Say hello.", 10.0).rows()

@@ -273,6 +273,7 @@ MEMORY_VERBS: Final = Subcommands(
     ),
 )
 DEFAULT_FILE: Final = "memory-eval.json"
+FORMAT_HINT: Final = "its format: docs/how-to/work-together/search-history.md"
 
 
 def configure_memory_eval(parser: argparse.ArgumentParser) -> None:
@@ -287,11 +288,11 @@ def run_memory_eval(context: Context) -> int:
         with open(path, "rb") as file:
             text = file.read()
     except OSError as error:
-        raise Failure("not_found", f"{one_line(path)}: {error.strerror}", "its format: docs/finding.md") from error
+        raise Failure("not_found", f"{one_line(path)}: {error.strerror}", FORMAT_HINT) from error
     try:
         asked = msgspec.json.decode(text, type=EvalFile)
     except msgspec.DecodeError as error:
-        raise Failure("usage", f"{one_line(path)}: {error}", "its format: docs/finding.md") from error
+        raise Failure("usage", f"{one_line(path)}: {error}", FORMAT_HINT) from error
     if asked.agent is None:
         return context.answer(memory_eval(text), eval_lines)
     return context.answer(_of_agent(context, asked.agent, asked), eval_lines)

@@ -349,4 +349,5 @@ def rules_of(file: str) -> list[dict[str, Any]]:
         # Every scalar is a text by now: it is read as what its place wants.
         return [msgspec.to_builtins(msgspec.convert(one, RuleSpec, strict=False)) for one in listed]
     except msgspec.ValidationError as error:
-        raise Failure("usage", f"{file}: {error}", "a rule has name:, when: and then:; see docs/rules.md") from error
+        hint = "a rule has name:, when: and then:; see docs/how-to/work-together/define-rules.md"
+        raise Failure("usage", f"{file}: {error}", hint) from error

@@ -231,7 +231,7 @@ async def test_a_client_that_leaves_ends_the_reading_and_nothing_else(kernel: Se
 
 
 def test_the_table_of_parts_is_the_order_of_an_archive() -> None:
-    """docs/archives.md: what a new part has to bring along is a row of this table."""
+    """docs/how-to/run/export-and-import.md: what a new part has to bring along is a row of this table."""
     shared = ["resources", "documents", "suggestions", "tasks"]
     order = ["channel", *shared, "votes", "statuses", "instructions", "transcript"]
     assert list(PARTS) == order

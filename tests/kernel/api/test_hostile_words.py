@@ -1,6 +1,6 @@
 """Text that pretends to be something: its stated outcome in the channel, on a terminal, in an inbox and on a page.
 
-docs/archives.md has the same table for people.
+docs/how-to/run/export-and-import.md has the same table for people.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The results of the contract suite as programs gave them: the matrix in docs/backends.md is made of these.
+"""The results of the contract suite as programs gave them: the matrix in docs/reference/backends.md is made of these.
 
 ``scripts/test-backends`` runs the suite against the real programs and writes the file anew.
 """
