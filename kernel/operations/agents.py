@@ -41,7 +41,6 @@ from protocol.api.processes import Ps, PsRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, AgentKey, InstructionId, NameRejected, check_name, place_of, split_space
 
-_decoder = msgspec.json.Decoder(AgentDefinition)
 UNREAD = "there are so many agents' files that they are still being read; who gets a message is read at once"
 
 
@@ -109,8 +108,7 @@ async def list_agents(store: StoreAccess, files: ProjectFiles) -> AgentList:
         for process in table:
             name, at, space = process.key.partition("@")
             if at:
-                place = place_of(space)
-                workflow, tag = split_space(place)
+                workflow, tag = split_space(place := place_of(space))
                 yield AgentRow(
                     name=f"{name}@{workflow}" if tag == DEFAULT_TAG else f"{name}@{place}",
                     model=process.shown.model,
@@ -208,8 +206,7 @@ async def update_agent(asked: AgentPatch, store: StoreAccess, files: ProjectFile
     )
     definition = agent_from_request(request, record.name, files.catalog.project())
     await store.writer.commit(agents.put_agent, _spec(definition))
-    looks = await store.reader.read(agents.process, record.key, store.now_ms())
-    return _info(files, looks, definition, None)
+    return _info(files, await store.reader.read(agents.process, record.key, store.now_ms()), definition, None)
 
 
 async def rename_agent(asked: AgentRename, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
@@ -257,7 +254,7 @@ async def _promote_context(files: ProjectFiles, record: AgentRecord, name: str) 
 def _definition(record: AgentRecord) -> AgentDefinition:
     if record.definition is None:
         return AgentDefinition(name=record.name, model=record.model)
-    return _decoder.decode(record.definition)
+    return msgspec.json.decode(record.definition, type=AgentDefinition)
 
 
 def _spec(definition: AgentDefinition) -> AgentSpec:
@@ -357,9 +354,7 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
     activity, kept = processes.attempts.activity(), processes.attempts.kept()
     alive = {one.key: activity.get(one.instruction or "") or kept.get(one.key) for one in table}
     pids: dict[str, int] = {key: live.pid for key, live in alive.items() if live is not None and live.pid}
-    usage: dict[str, ResourceUsage] = {}
-    if pids:
-        usage = await trio.to_thread.run_sync(processes.resources.measure, pids, now_ms)
+    usage = await trio.to_thread.run_sync(processes.resources.measure, pids, now_ms) if pids else {}
     rows: list[PsRow] = []
     for process in table:
         row, live = process.shown, alive[process.key]
@@ -369,8 +364,7 @@ async def list_processes(asked: PsRequest, store: StoreAccess, files: ProjectFil
                 row, pid=live.pid, doing=live.doing, cpu_percent=used.cpu_percent, rss_bytes=used.rss_bytes
             )
         diff, status = files.worktrees.diffs.stat(row.space, row.name), said.get(process.key)
-        more = diff is not None or status is not None
-        rows.append(msgspec.structs.replace(row, diff=diff, status=status) if more else row)
+        rows.append(msgspec.structs.replace(row, diff=diff, status=status))
     definitions = await files.definitions()
     # A mistake in the project file is told elsewhere: no agent is missing for it.
     survey = definitions.scan if definitions is not None else None

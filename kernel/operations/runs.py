@@ -50,8 +50,8 @@ class RunsRequest(Backward, frozen=True, kw_only=True):
     limit: Limit = 100
 
 
-_RUN: Final = "Id of the run, such as r12, or review:main for the newest of a workflow and tag."
-RunName = Annotated[str, msgspec.Meta(min_length=1, description=_RUN)]
+_RUN_NAME: Final = "Id of the run, such as r12, or review:main for the newest of a workflow and tag."
+RunName = Annotated[str, msgspec.Meta(min_length=1, description=_RUN_NAME)]
 
 
 class OneRun(Ask, frozen=True, kw_only=True):
