@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kernel.boot.arguments import Arguments, Boot, parse_arguments
+from kernel.boot.arguments import Boot, KernelArguments, parse_arguments
 from kernel.boot.clock import wall_offset_ns
 from kernel.boot.discovery_record import listen, publish, withdraw
 from kernel.boot.health_responder import HealthResponder
@@ -103,7 +103,7 @@ def main() -> int:  # noqa: PLR0911 - each says why nothing was started
         withdraw(boot)
 
 
-def _beside_another(arguments: Arguments) -> int:
+def _beside_another(arguments: KernelArguments) -> int:
     if arguments.handover is not None:
         start_logging(os.path.join(arguments.state, LOG))
     gc.disable()  # as below

@@ -17,9 +17,9 @@ import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.app import Leaving, TakenOver, run
-from kernel.boot.arguments import Arguments, Boot
+from kernel.boot.arguments import Boot, KernelArguments
 from kernel.boot.discovery_record import publish, withdraw
-from kernel.boot.replacement import Held, boot_from, dismiss, give_up, keep_signals, replace, unpack
+from kernel.boot.replacement import ProcessHoldings, boot_from, dismiss, give_up, keep_signals, replace, unpack
 from kernel.fault_injection import fault_point
 from kernel.services.handover import UnreadableHandover, decode, encode
 from kernel.store.checkup import try_to_open
@@ -37,7 +37,7 @@ WORKERS: Final = ("worker.__main__", "worker.main")
 EX_CONFIG: Final = 78
 
 
-def say_whether_it_could(arguments: Arguments, fd: int) -> int:
+def say_whether_it_could(arguments: KernelArguments, fd: int) -> int:
     """Find out whether this program could take over what ``fd`` holds. Changes nothing. Returns the exit code."""
     try:
         decode(os.pread(fd, os.fstat(fd).st_size, 0))
@@ -52,7 +52,7 @@ def say_whether_it_could(arguments: Arguments, fd: int) -> int:
     return 0
 
 
-def go_on(arguments: Arguments, fd: int) -> int:
+def go_on(arguments: KernelArguments, fd: int) -> int:
     """Be the kernel that another program has been so far. Returns the exit code."""
     held, table = unpack(fd)
     if arguments.returned is not None:
@@ -74,7 +74,7 @@ def go_on(arguments: Arguments, fd: int) -> int:
         withdraw(boot)
 
 
-def _get_ready(boot: Boot, held: Held, table: bytes) -> tuple[TakenOver, Database]:
+def _get_ready(boot: Boot, held: ProcessHoldings, table: bytes) -> tuple[TakenOver, Database]:
     """Do all that can fail and changes nothing. Raises whatever it raises."""
     handover = decode(table)
     for descriptor in (*held.descriptors, *handover.descriptors):
@@ -102,7 +102,7 @@ def until_ended(boot: Boot, end: int | Leaving) -> int:
     """
     while isinstance(end, Leaving):
         handover, early = end.handover, tuple(end.signals)
-        held = Held(
+        held = ProcessHoldings(
             pid=os.getpid(),
             version=boot.version,
             listening=end.listener,

@@ -18,7 +18,7 @@ from kernel.agents.providers import sdks_for
 from kernel.agents.registration import settle_contexts
 from kernel.api.server import serve
 from kernel.boot.arguments import Boot, give_back_large_blocks, tune_gc
-from kernel.boot.health_responder import HealthResponder, Held
+from kernel.boot.health_responder import HealthResponder, HeldConnection
 from kernel.boot.replacement import keep_signals
 from kernel.operations.context import Services
 from kernel.policy.retry import WAY_OUT
@@ -272,7 +272,7 @@ def _end_services(kernel: Kernel, scope: trio.CancelScope, leaving: list[Leaving
 async def _serve_to_end(
     services: Services,
     boot: Boot,
-    waiting: list[Held],
+    waiting: list[HeldConnection],
     end: Callable[[], None],
     *,
     task_status: trio.TaskStatus[None],

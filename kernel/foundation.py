@@ -15,7 +15,7 @@ from kernel.agents.memory_prompt import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import ProjectTrust, TrustedFiles, TrustStore
 from kernel.boot.arguments import Boot
-from kernel.boot.clock import Clock
+from kernel.boot.clock import KernelClock
 from kernel.boot.log_file import log_as_json
 from kernel.git.repository import Repository
 from kernel.operations.context import KernelIdentity
@@ -30,7 +30,7 @@ from kernel.services.working_directory import CliHomes
 from kernel.store.database import Database, Reader
 from kernel.store.feed import Feed
 from kernel.store.transitions.recovery import next_term
-from kernel.store.writer import Log, Writer
+from kernel.store.writer import StoreLog, Writer
 from kernel.workflows.instruction_prompt import settings_of
 from protocol.discovery import CONTEXTS, IN_FLIGHT, RUN, SESSIONS, WORKTREES
 from protocol.project import ProjectDefinition
@@ -48,9 +48,9 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     own_bin: frozenset[str]
     worker_env: dict[str, str]
     """The environment of a program that no agent asked for."""
-    clock: Clock
+    clock: KernelClock
     feed: Feed
-    log: Log
+    log: StoreLog
     rules: InstalledRules
     catalog: Catalog
     contexts: PersonalContexts
@@ -69,7 +69,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
 
 def foundation_of(boot: Boot, database: Database) -> Foundation:
     """Make them for a kernel whose database is open."""
-    clock, feed = Clock(boot.clock_offset_ns), Feed()
+    clock, feed = KernelClock(boot.clock_offset_ns), Feed()
     state_dir, catalog = Path(boot.arguments.state), Catalog(Path(boot.arguments.project), Path.home())
     if catalog.project().log == "json":
         log_as_json()
@@ -85,7 +85,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         lambda name, error: logger.warning("rule.raised %s", name, exc_info=error),
     )
     writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish, rules=rules.table())
-    log = Log(reader, writer, clock.now_ms)
+    log = StoreLog(reader, writer, clock.now_ms)
     contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
     own_bin = frozenset({os.path.dirname(sys.executable)})
     worker_env = worker_environment(environ, (), own_bin)

@@ -13,7 +13,7 @@ from kernel.boot.state_dir import Locked
 from protocol.discovery import forget_empty_home, project_state, state_home
 
 
-class Arguments(NamedTuple):
+class KernelArguments(NamedTuple):
     """The command line, resolved: absolute paths, no symbolic links in ``project``."""
 
     project: str
@@ -38,7 +38,7 @@ class Arguments(NamedTuple):
 class Boot(NamedTuple):
     """The facts of one start. ``listener`` is bound and listening; ``token`` is the administrator's."""
 
-    arguments: Arguments
+    arguments: KernelArguments
     listener: socket.socket
     lock: Locked
     token: str
@@ -56,7 +56,7 @@ class Boot(NamedTuple):
     """Those that asked it to stop while it was being imported; may grow until its services start."""
 
 
-def parse_arguments(words: list[str]) -> Arguments:
+def parse_arguments(words: list[str]) -> KernelArguments:
     """Parse ``python -I -m kernel`` words. Exits with 2 on bad usage."""
     parser = argparse.ArgumentParser(prog="python -I -m kernel", description="The agent-worker kernel of one project.")
     parser.add_argument("--project", default=os.getcwd(), help="the project's root (default: here)")
@@ -79,7 +79,7 @@ def parse_arguments(words: list[str]) -> Arguments:
         home = os.path.abspath(state_home(os.environ.get("AGENT_WORKER_HOME"), os.path.expanduser("~")))
     except ValueError as error:
         parser.error(str(error))
-    return Arguments(
+    return KernelArguments(
         project=project,
         home=home,
         state=project_state(home, project),

@@ -12,7 +12,7 @@ _ELAPSING: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _PER_MS: Final = 1_000_000
 
 
-class Clock:
+class KernelClock:
     """The kernel's clock, in milliseconds since 1970."""
 
     def __init__(self, offset_ns: int | None = None) -> None:

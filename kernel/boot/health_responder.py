@@ -24,7 +24,7 @@ HELD_LIMIT: Final = 256
 """Connections that wait for the HTTP server; those beyond are told to come back."""
 
 
-class Held(NamedTuple):
+class HeldConnection(NamedTuple):
     """A connection that waits for the HTTP server, and what was read of its next request."""
 
     client: socket.socket
@@ -43,7 +43,7 @@ class HealthResponder:
         self._wake, self._waker = socket.socketpair()
         self._thread = threading.Thread(target=self._serve, name="health", daemon=True)
         self._accepts = False
-        self._held: list[Held] = []
+        self._held: list[HeldConnection] = []
 
     def open(self) -> None:
         """Start answering."""
@@ -53,7 +53,7 @@ class HealthResponder:
         """Let requests in from now on: /health is ``ok``, all else waits for the HTTP server."""
         self._accepts = True
 
-    def close(self) -> list[Held]:
+    def close(self) -> list[HeldConnection]:
         """Stop answering. Returns the connections that wait; those not yet accepted stay in the backlog."""
         self._waker.close()
         self._thread.join()
@@ -75,7 +75,7 @@ class HealthResponder:
                 else:
                     self._held.append(held)
 
-    def _answer(self, client: socket.socket) -> Held | None:
+    def _answer(self, client: socket.socket) -> HeldConnection | None:
         """Answer one request. Returns what the HTTP server has to go on with; None: the connection is over."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         waits = self._accepts and len(self._held) < HELD_LIMIT
@@ -106,7 +106,7 @@ class HealthResponder:
                     health["admin_proof"] = prove(self._admin_token, nonce[0])
                 response = _http("200 OK", "application/json", health, kept=waits)
             elif waits:
-                return Held(client, request)
+                return HeldConnection(client, request)
             else:
                 problem = _problem("Service Unavailable", 503, "starting", "the kernel is starting")
                 problem["hint"] = "try again in a second"
@@ -114,7 +114,7 @@ class HealthResponder:
             client.sendall(response)
         except (OSError, ValueError):  # the client has gone, or what it asks for is no address
             return None
-        return Held(client, request.partition(b"\r\n\r\n")[2]) if waits else None
+        return HeldConnection(client, request.partition(b"\r\n\r\n")[2]) if waits else None
 
 
 def _problem(title: str, status: int, code: str, detail: str) -> dict[str, object]:

@@ -18,7 +18,7 @@ import sys
 import warnings
 from typing import Any, Final, NamedTuple
 
-from kernel.boot.arguments import Arguments, Boot
+from kernel.boot.arguments import Boot, KernelArguments
 from kernel.boot.service_end import KeptBy
 from kernel.boot.state_dir import Locked
 from kernel.fault_injection import fault_point
@@ -35,7 +35,7 @@ _READY: Final = b"ready\n"
 _LINE_BYTES: Final = 4096
 
 
-class Held(NamedTuple):
+class ProcessHoldings(NamedTuple):
     """Everything the process has, whichever program runs in it. All but ``pid`` and ``guardian`` stays as it is."""
 
     pid: int
@@ -69,14 +69,14 @@ def patience() -> float:
     return float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
 
 
-def pack(held: Held, table: bytes) -> int:
+def pack(held: ProcessHoldings, table: bytes) -> int:
     """Write what is handed over into a file in memory. Returns its descriptor, which outlives an exec."""
     fd = os.memfd_create("agent-worker-handover", 0)
     _write(fd, held, table)
     return fd
 
 
-def _write(fd: int, held: Held, table: bytes) -> None:
+def _write(fd: int, held: ProcessHoldings, table: bytes) -> None:
     data = json.dumps({"format": FORMAT, **held._asdict()}).encode() + b"\n" + table
     os.ftruncate(fd, 0)
     view = memoryview(data)
@@ -85,14 +85,14 @@ def _write(fd: int, held: Held, table: bytes) -> None:
         at += os.pwrite(fd, view[at:], at)
 
 
-def unpack(fd: int) -> tuple[Held, bytes]:
+def unpack(fd: int) -> tuple[ProcessHoldings, bytes]:
     """Read it again. Raises ValueError for what is none of ours."""
     data = os.pread(fd, os.fstat(fd).st_size, 0)
     line, _, table = data.partition(b"\n")
     found: dict[str, Any] = json.loads(line)
     if found.pop("format", None) != FORMAT:
         raise ValueError("what is handed over has another format: the two versions are too far apart")
-    held = Held(**{name: value for name, value in found.items() if name in Held._fields})
+    held = ProcessHoldings(**{name: value for name, value in found.items() if name in ProcessHoldings._fields})
     guardian = None if held.guardian is None else (held.guardian[0], held.guardian[1])
     locks = held.locks[0], held.locks[1]
     return held._replace(
@@ -100,7 +100,7 @@ def unpack(fd: int) -> tuple[Held, bytes]:
     ), table
 
 
-def boot_from(held: Held, arguments: Arguments, version: str, early_signals: list[int]) -> Boot:
+def boot_from(held: ProcessHoldings, arguments: KernelArguments, version: str, early_signals: list[int]) -> Boot:
     """Return the facts of a start that is none: all but the version are the earlier program's."""
     for fd in held.descriptors:
         os.set_inheritable(fd, False)
@@ -140,7 +140,7 @@ def tell_main_pid() -> None:
             end.sendto(f"MAINPID={pid}".encode(), f"\0{address[1:]}" if address[0] == "@" else address)
 
 
-def replace(held: Held, table: bytes, command: tuple[str, ...]) -> tuple[Held, bytes, Returned]:
+def replace(held: ProcessHoldings, table: bytes, command: tuple[str, ...]) -> tuple[ProcessHoldings, bytes, Returned]:
     """Execute ``command`` in this process, with ``--handover`` and the descriptor added. Returns only to go on.
 
     In the guardian, or where the command could not be executed.
@@ -217,7 +217,7 @@ def _guard(kernel: int, listens: int) -> str:
     return why
 
 
-def dismiss(held: Held) -> None:
+def dismiss(held: ProcessHoldings) -> None:
     """Have the guardian end, and return when it has: from now on nobody holds what this process holds."""
     if held.guardian is None:
         return
@@ -229,7 +229,7 @@ def dismiss(held: Held) -> None:
         os.waitpid(pid, 0)
 
 
-def give_up(held: Held, fd: int, why: str) -> int:
+def give_up(held: ProcessHoldings, fd: int, why: str) -> int:
     """Give way to the program that handed over: executed anew, where it lies on the disk; else by the guardian, once
     this process has ended. Returns the exit code to end with.
     """

@@ -17,7 +17,7 @@ from kernel.fault_injection import fault_point
 from kernel.git.directory import NoRepository, find_git_directory
 from kernel.inspect.agents import PartialCatalog
 from kernel.source import backup_file, restore_journal
-from kernel.source.restore_journal import ASIDE, STAGED, Journal, Move, ProjectFile, ProjectFolder
+from kernel.source.restore_journal import ASIDE, STAGED, Journal, Move, ProjectFolder, StagedFile
 from kernel.source.safe_paths import NotInside, folder_fault, open_file, open_folder, open_path
 from kernel.store import snapshot
 from kernel.store.transaction import rfc3339
@@ -237,12 +237,12 @@ def _plan(root: Path, state: Path, manifest: BackupManifest, aside: str) -> Jour
     for name, descriptor in kept_files(root, state / STAGED):
         os.close(descriptor)
         present.add(name)
-    files: list[ProjectFile] = []
+    files: list[StagedFile] = []
     for path in sorted(wanted | {name for name in present if name.startswith(f"{backup_file.PROJECT}/")}):
         folder, _, name = path.removeprefix(f"{backup_file.PROJECT}/").rpartition("/")
         staged = f"{STAGED}/{path}" if path in wanted else None
         if staged is None or not _same(root / folder / name, state / staged):
-            files.append(ProjectFile(folder=folder, name=name, aside=f"{aside}/{path}", staged=staged))
+            files.append(StagedFile(folder=folder, name=name, aside=f"{aside}/{path}", staged=staged))
     suffix = aside.rpartition("/")[2]
     found = snapshot.folders_of(str(state / STAGED / DATABASE))
     if (fault := next(filter(None, map(folder_fault, found)), None)) is not None:

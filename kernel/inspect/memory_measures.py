@@ -17,8 +17,8 @@ import msgspec
 from kernel.policy.curation import Why, verdict
 from kernel.policy.guard import Evidence, extracted
 from kernel.policy.recall import asked_words
-from kernel.store.recall_index import Progress, open_index
-from kernel.store.turn_index import Place, Turn, put_turns, ranked
+from kernel.store.recall_index import IndexProgress, open_index
+from kernel.store.turn_index import IndexedTurn, TurnPlace, put_turns, ranked
 from protocol.agent_memory import Entry, Source
 from protocol.errors import Refused
 from protocol.memory_eval import (
@@ -213,10 +213,10 @@ def _outcomes(conversation: EvalConversation) -> list[Outcome]:
     put_turns(
         conn,
         [
-            Turn(AGENT, Place("message", n, 0, f"eval:{one.session}", n), f"{one.sender} {one.text}")
+            IndexedTurn(AGENT, TurnPlace("message", n, 0, f"eval:{one.session}", n), f"{one.sender} {one.text}")
             for n, one in enumerate(turns)
         ],
-        Progress("eval", len(turns), 0, 0, 0),
+        IndexProgress("eval", len(turns), 0, 0, 0),
     )
     outcomes: list[Outcome] = []
     for question in conversation.questions:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from kernel.inspect.schema import ROOTS, Root, default_of, fields_of, needed, texts_of
-from kernel.source.convert import Anything, Choice, Entries, Field, Items, Nested, OneOf, Scalar, ValueType, struct_text
+from kernel.source.convert import Anything, Entries, Field, Items, Nested, OneOf, Scalar, ValueType, Words, struct_text
 from protocol.agent import Action, AgentDefinition, MockExit, Rule
 from protocol.inspection import Kind
 from protocol.project import ProjectDefinition, ProjectLimits
@@ -104,7 +104,7 @@ class _Page:
                 if low is not None or high is not None:
                     return f"{shape}, {f'at least {low}' if high is None else f'at most {high}'}"
                 return shape
-            case Choice(words):
+            case Words(words):
                 return ", ".join(f"`{value}`" for value in words)
             case OneOf(options):
                 return " or ".join(self._shape(option) for option in options)

@@ -14,7 +14,6 @@ from kernel.agents.mcp_servers import MCP_FILE
 from kernel.agents.project import PROJECT_SHAPES
 from kernel.source.convert import (
     Anything,
-    Choice,
     Entries,
     Field,
     Items,
@@ -23,6 +22,7 @@ from kernel.source.convert import (
     Scalar,
     TypeRules,
     ValueType,
+    Words,
     field_texts,
     model_of,
     struct_text,
@@ -145,7 +145,7 @@ class _Writing(msgspec.Struct):
                 if kind.quantity is None:
                     return schema
                 return {"anyOf": [{"type": "string", "pattern": kind.quantity.pattern}, schema]}
-            case Choice(words):
+            case Words(words):
                 return {"type": "string", "enum": list(words)}
             case OneOf(options):
                 kinds = [self.value(option) for option in options]

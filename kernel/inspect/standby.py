@@ -22,7 +22,16 @@ from kernel.inspect.copier import in_words
 from kernel.source import restore_journal
 from kernel.source.backup_file import BadBackup, open_backup, unpack
 from kernel.source.restore_journal import STAGED
-from kernel.source.standby_place import FILES, PROMOTED, BadPlace, Found, copy_base, good_pieces, look_at, write_json
+from kernel.source.standby_place import (
+    FILES,
+    PROMOTED,
+    BadPlace,
+    StandbyCopy,
+    copy_base,
+    good_pieces,
+    look_at,
+    write_json,
+)
 from kernel.store.log_tap import replay, seal
 from kernel.store.snapshot import SnapshotMark, SnapshotRefused, check_snapshot, term_of
 from kernel.store.transaction import rfc3339
@@ -49,7 +58,7 @@ WHICH: Final = "nothing was changed; name the folder of standby: {to: ...}, moun
 class Whole(NamedTuple):
     """A copy that was put together: the last commit that is in it, its highest term, and what is wrong behind that."""
 
-    found: Found
+    found: StandbyCopy
     mark: SnapshotMark
     term: int
     pieces: int
@@ -117,7 +126,7 @@ def put_together(folder: str, target: str) -> Whole:
     return Whole(found, mark, term, last + 1 - found.base.first, tuple(faults))
 
 
-def _may_live(found: Found, now: float) -> bool:
+def _may_live(found: StandbyCopy, now: float) -> bool:
     """Return whether the original may run: it said so lately, by its clock, and not that it ended."""
     return found.beat is not None and not found.beat.ended and abs(now - found.beat.at) < ALIVE_SECONDS
 
@@ -195,7 +204,7 @@ def promote(
     return msgspec.structs.replace(report, notes=(*_notes(folder, whole, root, now), *report.notes))
 
 
-def _check_original(found: Found, now: float, *, force: bool) -> None:
+def _check_original(found: StandbyCopy, now: float, *, force: bool) -> None:
     if force:
         return
     if found.promoted is not None:

@@ -20,7 +20,7 @@ from kernel.operations.operation import OfAgent, ToolFront, Wait, operation
 from kernel.operations.resource_usage import ResourceUsage
 from kernel.source.diagnostics import place_text
 from kernel.store import agents, work_notes
-from kernel.store.agents import AgentRecord, AgentSpec, Process
+from kernel.store.agents import AgentProcess, AgentRecord, AgentSpec
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import steering
 from kernel.store.transitions.clear import delete_agent
@@ -151,7 +151,7 @@ async def show_agent(asked: OfAgent, store: StoreAccess, files: ProjectFiles) ->
 
 def _info(
     files: ProjectFiles,
-    looks: Process | None,
+    looks: AgentProcess | None,
     definition: AgentDefinition,
     file: str | None,
     workspaces: tuple[str, ...] = (),

@@ -201,7 +201,7 @@ async def auth_request(
     except UnicodeEncodeError as error:
         raise Refused("bad_request", "the input is not Unicode text") from error
     wait = asked.wait_seconds
-    call = approvals.Call(
+    call = approvals.GatedCall(
         key=asked.tool_use_id or actor.call_key,
         tool=tool,
         input=given,
@@ -224,8 +224,8 @@ async def auth_request(
 
 
 async def _decision(
-    store: StoreAccess, identity: Identity, author: Author, asked: transitions.Asked, seconds: float | None
-) -> transitions.Asked:
+    store: StoreAccess, identity: Identity, author: Author, asked: transitions.Requested, seconds: float | None
+) -> transitions.Requested:
     """The request once it is decided, or after ``seconds``. Its instruction says meanwhile for what it waits."""
     instruction = identity.instruction
 

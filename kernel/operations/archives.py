@@ -25,7 +25,7 @@ from kernel.operations.operation import InSpace, operation
 from kernel.operations.runs import OneRun, report_of
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, archive, spaces, workflows
-from kernel.store.archive import START, Batch, Read, Scope
+from kernel.store.archive import START, ArchiveBatch, Read, Scope
 from kernel.store.transaction import rfc3339
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows.instruction_prompt import definition_for
@@ -149,8 +149,8 @@ async def scopes_of(
 def run_row(record: WorkflowRecord) -> PartRow:
     """The part that is a run itself: one row."""
 
-    def read(conn: apsw.Connection, scope: Scope, _after: tuple[int, int]) -> Batch:
-        return Batch((report_of(conn, record, scope.now_ms, said=False),), None)
+    def read(conn: apsw.Connection, scope: Scope, _after: tuple[int, int]) -> ArchiveBatch:
+        return ArchiveBatch((report_of(conn, record, scope.now_ms, said=False),), None)
 
     return PartRow(read, "", page_of_run)
 
@@ -165,7 +165,7 @@ def piece_of(
     redaction: Redaction,
 ) -> tuple[bytes, int, tuple[int, int] | None]:
     """Some rows as they are written down, how many they are, and where the rest begins."""
-    batch: Batch = row.read(conn, scope, after)
+    batch: ArchiveBatch = row.read(conn, scope, after)
     rows = tuple(map(redaction.of_row, batch.rows))
     title = row.title if after == START else ""
     run = None if scope.run is None else run_id(scope.run)

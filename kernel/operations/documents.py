@@ -9,7 +9,7 @@ from kernel.operations.answers import Response
 from kernel.operations.operation import Actor, BackwardInSpace, ForwardInSpace, InSpace, ToolFront, operation, page_of
 from kernel.policy.documents import DocumentChange
 from kernel.store import documents
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import documents as transitions
 from protocol.documents import (
@@ -183,7 +183,7 @@ def list_documents(conn: apsw.Connection, asked: ForwardInSpace, actor: Actor) -
             entry=found.entry,
             electing=found.electing,
             documents=found.documents,
-            suggestions=documents.suggestions(conn, asked.space, Page(), open_only=True).suggestions,
+            suggestions=documents.suggestions(conn, asked.space, RowPage(), open_only=True).suggestions,
         )
     rows = [row for row in found.documents if row.file > (asked.after or "")]
     following = rows[asked.limit - 1].file if len(rows) > asked.limit else None

@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from kernel.operations.context import KernelNumbers
 from kernel.policy.metrics import COUNTED, OTHER, SERIES, Durations, label
-from kernel.store.metrics import Counted, Gauges, ModelSpending
+from kernel.store.metrics import Gauges, KeptCounters, ModelSpending
 from protocol.standby import StandbyState
 
 PREFIX: Final = "agent_worker_"
@@ -33,7 +33,7 @@ class Scrape(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one scrape shows. ``at``: seconds since 1970."""
 
     at: float
-    counted: Counted
+    counted: KeptCounters
     now: Gauges
     numbers: KernelNumbers
     version: str
@@ -169,7 +169,7 @@ def _of_log(scrape: Scrape) -> Iterator[Metric]:
     yield _gauge("disk_free_bytes", "Room on the disk of the database.", numbers.free_bytes())
 
 
-def _counted(counted: Counted) -> Iterator[Metric]:
+def _counted(counted: KeptCounters) -> Iterator[Metric]:
     for counter in COUNTED.values():
         family = CounterMetricFamily(f"{PREFIX}{counter.name}", counter.help, labels=counter.labels)
         found = {key.labels: value for key, value in counted.values.items() if key.name == counter.name}

@@ -13,7 +13,7 @@ from kernel.source.scalars import GRAMMAR, DurationRejected, parse_duration
 from kernel.store import grants
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import grants as transitions
-from kernel.store.transitions.grants import Granted
+from kernel.store.transitions.grants import GrantChanged
 from protocol.agent import Scope
 from protocol.api.approvals import LONGEST_TEXT, GrantInfo, GrantList, Until, Uses
 from protocol.api.document import Ask
@@ -77,7 +77,7 @@ def give_scope(tx: Transaction, asked: GrantRequest) -> GrantInfo:
     return _info(tx, transitions.give(tx, asked.space, wanted, asked.to))
 
 
-def pass_on(tx: Transaction, asked: PassOnRequest, actor: Actor) -> Granted:
+def pass_on(tx: Transaction, asked: PassOnRequest, actor: Actor) -> GrantChanged:
     """Give a colleague a scope that you have, within your own bounds; or let a call that waits be made."""
     author, key = actor.attempt, actor.call_key
     if asked.request is not None:
@@ -90,14 +90,14 @@ def pass_on(tx: Transaction, asked: PassOnRequest, actor: Actor) -> Granted:
     return transitions.give(tx, asked.space, wanted, asked.to, author=author, call_key=key)
 
 
-def revoke(tx: Transaction, asked: OneGrantRequest, actor: Actor) -> GrantInfo | Granted:
+def revoke(tx: Transaction, asked: OneGrantRequest, actor: Actor) -> GrantInfo | GrantChanged:
     """Take back what you gave, and with it all that was handed on from it."""
     space = None if actor.identity is None else actor.identity.space
     revoked = transitions.revoke(tx, space, asked.grant, author=actor.author, call_key=actor.call_key)
     return _info(tx, revoked) if space is None else revoked
 
 
-def _info(tx: Transaction, granted: Granted) -> GrantInfo:
+def _info(tx: Transaction, granted: GrantChanged) -> GrantInfo:
     found = grants.info(tx.conn, granted.id, tx.now_ms)
     assert found is not None, "it was just written"
     return found

@@ -29,10 +29,10 @@ from kernel.policy.curation import (
 from kernel.rule.assignment import check_recipient, no_channel
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, run_outcomes
-from kernel.store.agents import AgentRecord, Member
+from kernel.store.agents import AgentRecord, SpaceMember
 from kernel.store.transitions import sharing
-from kernel.store.transitions.guarding import Question
-from kernel.store.transitions.sharing import Asked, MemoryShared, share
+from kernel.store.transitions.guarding import GuardQuestion
+from kernel.store.transitions.sharing import MemoryQuestion, MemoryShared, share
 from protocol.agent_memory import Entry
 from protocol.api.document import Ask
 from protocol.api.history import AuditList
@@ -62,7 +62,7 @@ async def judged(
         near = [known.kept[one.place].entry for one in found.ranked]
     except Refused:
         near = []  # the index is of no use just now
-    question = Question(purpose="write", text=write_question(entry, near), call=f"{identity.instruction}/{call}")
+    question = GuardQuestion(purpose="write", text=write_question(entry, near), call=f"{identity.instruction}/{call}")
     job = await memory.guard.ask(identity, settings, question)
     change = None if job is None else verdict(job.text, entry)
     if job is not None and change is not None:
@@ -76,7 +76,7 @@ async def summary_of(actor: Actor, query: str, given: tuple[Given, ...], memory:
     shown = given[: summable(given)]
     if settings.model is None or not shown:
         return None
-    question = Question(purpose="ask", text=ask_question(query, shown))
+    question = GuardQuestion(purpose="ask", text=ask_question(query, shown))
     job = await memory.guard.ask(actor.agent, settings, question)
     return summed_up(None if job is None else job.text, shown)
 
@@ -131,7 +131,7 @@ async def memory_ask(
 
     given = await trio.to_thread.run_sync(found)
     summary = await summary_of(actor, asked.query, given, memory) if given else None
-    words = Asked(owner=colleague.key, name=colleague.name, query=asked.query)
+    words = MemoryQuestion(owner=colleague.key, name=colleague.name, query=asked.query)
     note = "" if summary is None else f"{len(summary.keys)} in a summary of {len(summary.text)} characters"
     await store.writer.commit(sharing.record_ask, words, given, author=actor.attempt, note=note)
     rest = given if summary is None else given[len(summary.keys) :]
@@ -159,7 +159,7 @@ async def share_with(asked: ShareWithRequest, actor: Actor, store: StoreAccess, 
     )
 
 
-def _colleague(actor: Actor, name: str, store: StoreAccess) -> Member:
+def _colleague(actor: Actor, name: str, store: StoreAccess) -> SpaceMember:
     identity = actor.agent
     if is_personal(identity.space):
         raise check_recipient(identity.space)

@@ -13,7 +13,7 @@ from kernel.operations.operation import Actor, Backward, InSpace, Run, ToolFront
 from kernel.rule.draft import Draft
 from kernel.store import agents, messages, run_outcomes, work_notes, workflows
 from kernel.store.messages import acknowledge, add_feedback
-from kernel.store.rows import LONGEST, Page
+from kernel.store.rows import LONGEST, RowPage
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.threads import ASK_AGENT
@@ -169,7 +169,7 @@ class MyInboxAckResult(msgspec.Struct, frozen=True, kw_only=True):
 async def my_inbox(asked: MyInboxRequest, actor: Actor, store: StoreAccess) -> MyInboxResult:
     """List messages that reached you here and are not handled yet. Unless next is null there is more."""
     key, space = actor.agent.agent, actor.agent.space
-    page = Page(messages.DELIVERIES_LIMIT, 0 if asked.after is None else _seq(asked.after))
+    page = RowPage(messages.DELIVERIES_LIMIT, 0 if asked.after is None else _seq(asked.after))
     found = store.reader.now(messages.inbox, key, space, page.limit + 1, page.after or 0)
     rows, following = page.cut(found, lambda row: row.message_id)
     return MyInboxResult(deliveries=rows, total=store.reader.now(messages.count, key, space), next=following)

@@ -16,7 +16,7 @@ from kernel.policy.open_items import Snapshot, UntrustedSchedules
 from kernel.source.safe_paths import root_fault
 from kernel.store import timers
 from kernel.store.needs import dead, snapshot
-from kernel.store.rows import LONGEST, Page
+from kernel.store.rows import LONGEST, RowPage
 from kernel.workflows.schedules import Scheduled, schedules
 from protocol.api.approvals import NeedList
 
@@ -38,7 +38,7 @@ async def list_needs(asked: Forward, store: StoreAccess, files: ProjectFiles) ->
         skipped = page.after or 0
         pressing = needs(state)
         shown = pressing[skipped : skipped + page.limit]
-        rest = Page(page.limit - len(shown), max(skipped - len(pressing), 0))
+        rest = RowPage(page.limit - len(shown), max(skipped - len(pressing), 0))
         shown = (*shown, *needs(Snapshot(dead=dead(conn, rest))))
         total, given = count(state), skipped + len(shown)
         return NeedList(items=shown, total=total, next=f"n{given}" if shown and given < total else None)

@@ -27,7 +27,7 @@ from kernel.policy.webhooks import Signed
 from kernel.rule.draft import Author
 from kernel.store.attempts import Identity
 from kernel.store.idempotency import RequestKey
-from kernel.store.rows import LONGEST, Page
+from kernel.store.rows import LONGEST, RowPage
 from protocol.api.document import Ask
 from protocol.api.tokens import RouteScope
 from protocol.errors import Refused
@@ -149,7 +149,7 @@ class BackwardInSpace(InSpace, frozen=True, kw_only=True):
     before: Before = None
 
 
-def page_of(asked: Forward | Backward | ForwardInSpace | BackwardInSpace, letter: str) -> Page:
+def page_of(asked: Forward | Backward | ForwardInSpace | BackwardInSpace, letter: str) -> RowPage:
     """Return the page that is asked for. Ids start with ``letter``. Raises Refused (bad_request)."""
     if isinstance(asked, Forward | ForwardInSpace):
         parameter, text = "after", asked.after
@@ -158,7 +158,7 @@ def page_of(asked: Forward | Backward | ForwardInSpace | BackwardInSpace, letter
     number = None if text is None else number_of(text, letter)
     if text is not None and number is None:
         raise Refused("bad_request", f"{parameter} must be what the page before has as next, such as {letter}12")
-    return Page(asked.limit, number)
+    return RowPage(asked.limit, number)
 
 
 class ToolFront(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions import spaces as transitions
 from kernel.store.transitions import worktrees
 from kernel.store.transitions.clear import clear as clear_spaces
-from kernel.store.transitions.spaces import Opened
+from kernel.store.transitions.spaces import SpaceRequest
 from protocol.api.agents import Cleared
 from protocol.api.workflows import MemberList, MemberRow, SpaceDocument, SpaceInfo, SpaceList
 from protocol.errors import Refused
@@ -58,7 +58,7 @@ def create(tx: Transaction, asked: SpaceCreateRequest, actor: Actor) -> SpaceInf
     """Open a space for some of your workspace: its channel, documents, tasks and votes only they see."""
     assert actor.author is not None, "this is a tool of agents"
     try:
-        wanted = Opened(check_name(asked.name), _called(asked.members))
+        wanted = SpaceRequest(check_name(asked.name), _called(asked.members))
     except NameRejected as error:
         raise Refused("bad_request", str(error)) from error
     return transitions.open_space(tx, asked.space, wanted, author=actor.author, call_key=actor.call_key)

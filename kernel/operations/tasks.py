@@ -17,7 +17,7 @@ from kernel.store import approvals, instructions, task_views, tasks, work_notes
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import tasks as transitions
 from kernel.store.transitions.close import close_cancelled
-from kernel.store.transitions.tasks import Changed
+from kernel.store.transitions.tasks import TaskChanged
 from protocol.api.instructions import Handover
 from protocol.errors import Refused
 from protocol.names import place_of
@@ -251,7 +251,7 @@ def _planned(planned: transitions.Planned) -> TaskPlanResult:
 
 
 def _changed(
-    tx: Transaction, actor: Actor, changed: Changed, note: str, left: Handover | None = None
+    tx: Transaction, actor: Actor, changed: TaskChanged, note: str, left: Handover | None = None
 ) -> TaskDocument | TaskResult:
     if actor.identity is not None:
         return TaskResult(task=changed.task, message_id=changed.message_id, note=note, handover=left)
@@ -259,7 +259,7 @@ def _changed(
     return document(changed.task)
 
 
-def _withdraw(tx: Transaction, changed: Changed) -> None:
+def _withdraw(tx: Transaction, changed: TaskChanged) -> None:
     """Cancel the work that the task was given out as, if that waits for its turn."""
     work = None if changed.withdrawn is None else instructions.find(tx.conn, changed.withdrawn)
     if work is not None and work.state in ("queued", "yielded", "waiting"):

@@ -29,7 +29,7 @@ from kernel.services.start_frame import CannotStart, StartFrame
 from kernel.store import spending
 from kernel.store.circuit_breakers import closed_for
 from kernel.store.database import Reader
-from kernel.store.spending import RunMoney, Spent
+from kernel.store.spending import RunMoney, SpentAmounts
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 from protocol.agent import AgentDefinition
@@ -201,7 +201,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
             running = [one for one in self._open.values() if one.leased.run == attempt.leased.run]
             others = [one.reserved for one in running if one is not attempt]
             scope: ScopeName = "run" if money.mode == "run" else "workflow"
-            spent = Spent(money.spent_tokens, money.spent_usd)
+            spent = SpentAmounts(money.spent_tokens, money.spent_usd)
             yield from _limits(scope, money.budget_tokens, money.budget_usd, spent, others)
 
     def _times(self, attempt: _Open) -> Iterator[Account]:
@@ -228,7 +228,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
                 yield account
                 continue
             minutes = self.reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
-            live = Spent(0, 0.0, self._live_ms(attempt))
+            live = SpentAmounts(0, 0.0, self._live_ms(attempt))
             amount_of = _AMOUNT[account.measure]
             amounts = tuple((end_ms, amount_of(one)) for end_ms, one in (*minutes, (self.now_ms(), live)))
             until_ms = regained_ms(amounts, account.limit, _window_ms(attempt))
@@ -245,7 +245,7 @@ class BudgetEnforcer(msgspec.Struct, eq=False, kw_only=True):
 
 
 def _limits(
-    scope: ScopeName, tokens: int | None, usd: float | None, spent: Spent, others: Sequence[Allowance]
+    scope: ScopeName, tokens: int | None, usd: float | None, spent: SpentAmounts, others: Sequence[Allowance]
 ) -> Iterator[Account]:
     if tokens is not None:
         yield Account(scope, "tokens", tokens, spent.tokens, sum(one.reserved_tokens for one in others))
@@ -253,7 +253,7 @@ def _limits(
         yield Account(scope, "usd", usd, spent.usd, sum(one.reserved_usd for one in others))
 
 
-_AMOUNT: Final[Mapping[Measure, Callable[[Spent], float]]] = MappingProxyType(
+_AMOUNT: Final[Mapping[Measure, Callable[[SpentAmounts], float]]] = MappingProxyType(
     {
         "tokens": lambda spent: spent.tokens,
         "usd": lambda spent: spent.usd,

@@ -34,8 +34,8 @@ from kernel.store.feed import Wake
 from kernel.store.memory import GuardJob
 from kernel.store.souls import SoulStanding, Suggestion
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.guarding import Question, ask_for_call, give_up, settle
-from kernel.store.writer import Log, Writer
+from kernel.store.transitions.guarding import GuardQuestion, ask_for_call, give_up, settle
+from kernel.store.writer import StoreLog, Writer
 from kernel.workflows.instruction_prompt import definition_of, settings_of
 from protocol.agent import AgentDefinition
 from protocol.agent_layout import SOUL_FILE
@@ -64,7 +64,7 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
     """Settles questions to models, and what came of them."""
 
     contexts: PersonalContexts
-    log: Log
+    log: StoreLog
     wake: Wake
     settings: Callable[[str], GuardSettings]
     """Returns those that count in a space."""
@@ -114,7 +114,7 @@ class MemoryGuard(msgspec.Struct, eq=False, kw_only=True):
         """The agents that wait for a guard, and do nothing else."""
         return self._asking.keys()
 
-    async def ask(self, identity: Identity, settings: GuardSettings, question: Question) -> GuardJob | None:
+    async def ask(self, identity: Identity, settings: GuardSettings, question: GuardQuestion) -> GuardJob | None:
         """Ask the guard's model while a call of ``identity`` waits. None: there is no answer in time, or ever.
 
         Raises Refused (stale_attempt). Cancellation: the question goes on, and the same call finds it.

@@ -53,7 +53,7 @@ from kernel.store.transitions.landings import (
 )
 from kernel.store.transitions.worktrees import Worktree
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.writer import Log
+from kernel.store.writer import StoreLog
 from kernel.workflows.setup import CheckOutcome, CheckRun, check_merge, conflict_text, red_text
 from protocol.api.runs import MergeInfo, MergeOutcome
 from protocol.errors import Refused
@@ -94,7 +94,7 @@ class Landings(msgspec.Struct, eq=False, kw_only=True):
     repository: Repository
     box: Callable[[Worktree], Sandbox | None]
     """The confinement of what runs over the work of a tree, also of one that is gone."""
-    log: Log
+    log: StoreLog
     wake: Wake
     launcher: Launcher
     _limit: int = TOGETHER

@@ -22,11 +22,11 @@ from kernel.rule.draft import Draft
 from kernel.services.mirror_files import CHANNEL, DOCUMENTS, DocumentFile, DocumentFiles, MirrorFiles, MirrorTarget
 from kernel.store import agents, documents, mirrors
 from kernel.store.feed import Wake
-from kernel.store.mirrors import Batch, DocumentFolder, Line, Place, redone, set_written
+from kernel.store.mirrors import DocumentFolder, MirrorBatch, MirrorLine, MirrorPlace, redone, set_written
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.documents import change
-from kernel.store.writer import Log
+from kernel.store.writer import StoreLog
 from protocol.agent_layout import default_dir, dir_fault
 from protocol.documents import CONTENT_BYTES
 from protocol.errors import Refused
@@ -72,14 +72,14 @@ _homed: Final = msgspec.json.Decoder(_Homed)
 class Mirror(msgspec.Struct, eq=False, kw_only=True):
     """Writes messages of spaces to files (one task). ``conversations``: what is said to agents directly is too."""
 
-    log: Log
+    log: StoreLog
     wake: Wake
     files: MirrorFiles
     conversations: Callable[[], bool]
     document_files: DocumentFiles
     _seen: int = 0
     _stored: int = 0
-    _behind: dict[Place, int] = {}
+    _behind: dict[MirrorPlace, int] = {}
     """Folders that could not be written, each with the last message before that."""
     _unremoved: set[str] = set()
     """Spaces whose removed words could not be removed from files."""
@@ -148,7 +148,7 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
         for one in folders:
             try:
                 if one.running and again:
-                    await self._look_for_lost(Place(folder=one.folder))
+                    await self._look_for_lost(MirrorPlace(folder=one.folder))
                 if one.newest:
                     await self._sync_folder(one)
                 else:
@@ -159,7 +159,7 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
                     logger.warning("mirror.documents_failed %s: %s; it is tried again", one.folder, error)
                 self._faulty.add(one.folder)
 
-    async def _look_for_lost(self, place: Place) -> None:
+    async def _look_for_lost(self, place: MirrorPlace) -> None:
         """Make what somebody removed of the files of ``place`` anew, though nothing more is said there."""
         lost = await trio.to_thread.run_sync(self.files.lost, self._target(place), abandon_on_cancel=True)
         if lost and place not in self._behind:
@@ -267,7 +267,7 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
 
     async def _write_batch(self) -> bool:
         batch = await self.log.reader.read(mirrors.lines, self._seen)
-        said: dict[Place, list[Message]] = {}
+        said: dict[MirrorPlace, list[Message]] = {}
         for line in self._wanted(batch.lines):
             said.setdefault(line.place, []).append(line.message)
         for place in await self._append({place: said[place] for place in said.keys() - self._behind.keys()}):
@@ -275,19 +275,19 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
         self._seen = batch.upto
         return batch.more
 
-    def _wanted(self, lines: Iterable[Line]) -> Iterator[Line]:
+    def _wanted(self, lines: Iterable[MirrorLine]) -> Iterator[MirrorLine]:
         personal = self.conversations()
         return (line for line in lines if personal or line.place.folder is not None)
 
-    async def _append(self, said: Mapping[Place, list[Message]], *, begin: bool = False) -> Iterable[Place]:
+    async def _append(self, said: Mapping[MirrorPlace, list[Message]], *, begin: bool = False) -> Iterable[MirrorPlace]:
         """Returns where it did not work; that is told the first time. ``begin``: nothing was said there before."""
         if not said:
             return ()
         targets = {place: self._target(place) for place in said}
 
-        def append() -> tuple[dict[Place, Exception], dict[Place, tuple[str, ...]]]:
-            failed: dict[Place, Exception] = {}
-            lost: dict[Place, tuple[str, ...]] = {}
+        def append() -> tuple[dict[MirrorPlace, Exception], dict[MirrorPlace, tuple[str, ...]]]:
+            failed: dict[MirrorPlace, Exception] = {}
+            lost: dict[MirrorPlace, tuple[str, ...]] = {}
             for place, target in targets.items():
                 try:
                     if parts := self.files.append(target, said[place], begin=begin):
@@ -300,7 +300,7 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
         for place in failed.keys() - self._behind.keys():
             logger.warning("mirror.failed %s: %s; it is tried again", targets[place].folder, failed[place])
             self._retry_at = trio.current_time() + RETRY_SECONDS
-        again: list[Place] = []
+        again: list[MirrorPlace] = []
         for place, parts in lost.items():
             done = await self._make_anew(place, parts, said[place][0].seq)
             if done is None:  # these are its first lines
@@ -308,7 +308,7 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
             again += [] if done else [place]
         return (*failed, *again)
 
-    async def _make_anew(self, place: Place, parts: tuple[str, ...], before: int) -> bool | None:
+    async def _make_anew(self, place: MirrorPlace, parts: tuple[str, ...], before: int) -> bool | None:
         """Write the files of ``place`` that are not there; None: nothing before message ``before`` belongs into them.
 
         False: they cannot be written.
@@ -324,9 +324,9 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
             self._behind[place] = behind
         return done
 
-    async def _write_place(self, place: Place) -> bool:
+    async def _write_place(self, place: MirrorPlace) -> bool:
         while True:
-            batch: Batch = await self.log.reader.read(mirrors.lines, self._behind.get(place, 0), place)
+            batch: MirrorBatch = await self.log.reader.read(mirrors.lines, self._behind.get(place, 0), place)
             said = [line.message for line in self._wanted(batch.lines)]
             if said and await self._append({place: said}, begin=not self._behind.get(place)):
                 return False
@@ -371,7 +371,7 @@ class Mirror(msgspec.Struct, eq=False, kw_only=True):
             return
         self._stored = reached
 
-    def _target(self, place: Place) -> MirrorTarget:
+    def _target(self, place: MirrorPlace) -> MirrorTarget:
         if place.folder is not None:
             return MirrorTarget(place.folder)
         agent = place.agent or ""

@@ -31,7 +31,7 @@ from kernel.store import instructions, nodes
 from kernel.store.database import Reader
 from kernel.store.transaction import emit_log
 from kernel.store.waits import waiting_for_node
-from kernel.store.writer import Log
+from kernel.store.writer import StoreLog
 from protocol.errors import Refused
 from protocol.node import NodeFacts
 from protocol.project import NodeSettings
@@ -98,7 +98,7 @@ class WantedNode(NamedTuple):
 class Nodes(msgspec.Struct, eq=False, kw_only=True):
     """Keeps a link to each node there should be."""
 
-    log: Log
+    log: StoreLog
     files: TrustedFiles
     state_dir: Path
     new_session: SessionMaker

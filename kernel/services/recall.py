@@ -21,8 +21,8 @@ from kernel.store import history, recall_index, turn_index
 from kernel.store.database import Connection
 from kernel.store.feed import Wake
 from kernel.store.recall_index import Index, IndexBroken, IndexUnwritable
-from kernel.store.turn_index import KeptText, Place, TurnFilter
-from kernel.store.writer import Log
+from kernel.store.turn_index import KeptText, TurnFilter, TurnPlace
+from kernel.store.writer import StoreLog
 from protocol.agent_memory import Entry, Tier
 from protocol.api.history import HistoryCall, HistoryFound, HistoryHit, HistoryPage, HistoryTurn, Reindexed
 from protocol.errors import Refused
@@ -64,7 +64,7 @@ class Recall(msgspec.Struct, eq=False, kw_only=True):
     """Follows the log into the index (one task), and answers questions from it."""
 
     path: str
-    log: Log
+    log: StoreLog
     wake: Wake
     embeddings: EmbeddingClient | None = None
     _index: Index | None = None
@@ -356,7 +356,7 @@ def _put_memory(conn: Connection, agent: str, memory: Memory) -> _Known:
     return _Known(memory, {entry.key: place for place, (entry, _) in enumerate(texts)})
 
 
-def _beside(place: Place | None, texts: Mapping[Place, HistoryTurn]) -> HistoryTurn | None:
+def _beside(place: TurnPlace | None, texts: Mapping[TurnPlace, HistoryTurn]) -> HistoryTurn | None:
     found = None if place is None else texts.get(place)
     return None if found is None else _cut(found, BESIDE_CHARACTERS)
 

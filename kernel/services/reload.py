@@ -22,7 +22,7 @@ from kernel.agents.catalog import AGENTS, AgentScan, Catalog
 from kernel.agents.registration import forget, gone, made_at_run_time, register, take_over
 from kernel.source.safe_paths import root_fault
 from kernel.store.transaction import emit_broken
-from kernel.store.writer import Log
+from kernel.store.writer import StoreLog
 from kernel.workflows.find import WORKFLOWS
 from kernel.workflows.load import Definitions, definitions
 from protocol.api.document import FileError
@@ -109,7 +109,7 @@ class Reload(msgspec.Struct, eq=False, kw_only=True):
     """Takes over edited definitions, and knows what the files say now. One task."""
 
     catalog: Catalog
-    log: Log
+    log: StoreLog
     sleep: Callable[[float], Awaitable[object]] = trio.sleep
     _told: frozenset[FileError] = frozenset()
     _seen: object = None

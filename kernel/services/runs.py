@@ -47,7 +47,7 @@ from kernel.store.transitions.retention import (
     sweep_runs,
 )
 from kernel.store.transitions.runs import RunJudgement, end_run
-from kernel.store.writer import Log
+from kernel.store.writer import StoreLog
 from protocol.errors import Refused
 from protocol.message import Event
 from protocol.names import is_personal
@@ -104,7 +104,7 @@ def concerns_no_run(event: Event) -> bool:
 class Runs(msgspec.Struct, eq=False, kw_only=True):
     """Watches every running run, also those of earlier kernels. Its ``wake`` may leave out what concerns no run."""
 
-    log: Log
+    log: StoreLog
     wake: Wake
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -183,7 +183,7 @@ class Retention(msgspec.Struct, eq=False, kw_only=True):
     ``redo`` has words that were removed out of the files too.
     """
 
-    log: Log
+    log: StoreLog
     kept_seconds: Callable[[], float]
     homes: CliHomes = msgspec.field(default_factory=CliHomes)
     redo: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint
@@ -275,7 +275,7 @@ class MemorySpaceCleanup(msgspec.Struct, eq=False, kw_only=True):
     removed at the next start.
     """
 
-    log: Log
+    log: StoreLog
     wake: Wake
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

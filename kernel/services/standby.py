@@ -21,7 +21,7 @@ from kernel.agents.trust import TrustedFiles
 from kernel.fault_injection import AT, LOG
 from kernel.store.history import log_name
 from kernel.store.log_tap import LogTap, newest_event
-from kernel.store.writer import Log
+from kernel.store.writer import StoreLog
 from protocol.errors import Refused
 from protocol.project import StandbySettings
 from protocol.standby import Anew, Frames, Heard, StandbyState, UpTo, packed
@@ -58,7 +58,7 @@ class _Looked(NamedTuple):
 class Standby:
     """Copies the log to where the project file says."""
 
-    def __init__(self, *, log: Log, files: TrustedFiles, database: str, state_dir: Path, term: int) -> None:
+    def __init__(self, *, log: StoreLog, files: TrustedFiles, database: str, state_dir: Path, term: int) -> None:
         """``database`` is the path of the log."""
         self._reader, self._writer, _ = log
         self._catalog, environ, self._trust = files

@@ -24,8 +24,8 @@ from kernel.policy.traces import CONTENT_TYPE, SCHEMA, export_request
 from kernel.services.signed_post import Post, PostRequest, Unreached, post
 from kernel.store import metrics, traces
 from kernel.store.feed import Wake
-from kernel.store.metrics import Counted
-from kernel.store.writer import Log
+from kernel.store.metrics import KeptCounters
+from kernel.store.writer import StoreLog
 from protocol.discovery import VERSION
 from protocol.errors import Refused
 from protocol.project import OtelSettings
@@ -62,7 +62,7 @@ class Collector(NamedTuple):
 class Traces(msgspec.Struct, eq=False, kw_only=True):
     """Delivers spans to the collector of the project file."""
 
-    log: Log
+    log: StoreLog
     files: TrustedFiles
     wake: Wake
     project: str
@@ -196,15 +196,15 @@ _TYPES: Final = encode_json(sorted(COUNTED)).decode()
 class EventCounters(msgspec.Struct, eq=False):
     """The counts of events since the log began, or since it was first asked for."""
 
-    log: Log
+    log: StoreLog
     _one: trio.Lock = msgspec.field(default_factory=trio.Lock)
-    _counted: Counted | None = None
+    _counted: KeptCounters | None = None
     _changed: set[CounterKey] = set()
     _kept_ms: int = 0
     behind: int = 0
     """Events that are not counted yet."""
 
-    async def look(self) -> Counted:
+    async def look(self) -> KeptCounters:
         """Count what is new, for LONGEST_SECONDS at most. Raises Refused (busy)."""
         async with self._one:
             if self._counted is None:
@@ -221,7 +221,7 @@ class EventCounters(msgspec.Struct, eq=False):
             await self._keep(self._counted)
             return self._counted
 
-    async def _keep(self, counted: Counted) -> None:
+    async def _keep(self, counted: KeptCounters) -> None:
         now_ms = self.log.now_ms()
         if now_ms - self._kept_ms < KEEP_MS and not self.behind:
             return

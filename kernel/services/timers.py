@@ -22,7 +22,7 @@ from kernel.store.feed import Wake
 from kernel.store.timers import Timer, arm, fire, postpone
 from kernel.store.transaction import emit_log
 from kernel.store.transitions.due import apply_due, next_due_ms
-from kernel.store.writer import Log
+from kernel.store.writer import StoreLog
 from kernel.workflows.schedules import Scheduled, schedules
 from protocol.agent import Schedule
 from protocol.errors import Refused
@@ -65,7 +65,13 @@ class Schedules:
     """
 
     def __init__(
-        self, *, log: Log, files: TrustedFiles, wake: Wake, wall_ms: Callable[[], int], trust_dir: Path | None = None
+        self,
+        *,
+        log: StoreLog,
+        files: TrustedFiles,
+        wake: Wake,
+        wall_ms: Callable[[], int],
+        trust_dir: Path | None = None,
     ) -> None:
         """Unless every file is trusted, only schedules among what is kept, in ``trust_dir``, count."""
         self._reader, self._writer, self._now_ms = log
@@ -232,7 +238,7 @@ class Deadlines(msgspec.Struct, eq=False, kw_only=True):
     ``starvation_ms``: the time that work of any lane waits before it is immediate.
     """
 
-    log: Log
+    log: StoreLog
     wake: Wake
     starvation_ms: int
 

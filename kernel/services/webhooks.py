@@ -20,8 +20,8 @@ from kernel.policy.webhooks import DeliveryVerdict, is_public, payload, signatur
 from kernel.services.signed_post import Post, PostRequest, Unreached, post
 from kernel.store import feed, webhooks
 from kernel.store.feed import EVERYTHING, EventFilter, Wake
-from kernel.store.webhooks import Due, Outcome, Standing
-from kernel.store.writer import Log
+from kernel.store.webhooks import DeliveryOutcome, Due, WebhookStatus
+from kernel.store.writer import StoreLog
 from protocol.errors import Refused
 from protocol.message import DURABLE, Event
 from protocol.project import OutgoingHook
@@ -44,7 +44,7 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
     ``project`` tells ids of this log from those of others.
     """
 
-    log: Log
+    log: StoreLog
     files: TrustedFiles
     wake: Wake
     url: str
@@ -120,7 +120,7 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
             if found and found[0].seq == due.event:
                 outcome = await self._try(hook, key, found[0], due)
             else:  # it is kept no longer
-                outcome = Outcome(due.event, due.tries, DeliveryVerdict("given_up"), "the event is gone")
+                outcome = DeliveryOutcome(due.event, due.tries, DeliveryVerdict("given_up"), "the event is gone")
             if not await self._settle(digest, hook, outcome, standing.cursor):
                 return False
         cursor, events, more = await self._new(digest, hook, standing)
@@ -135,13 +135,15 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
         self._seen[digest] = cursor
         return more or len(standing.due) == webhooks.BATCH
 
-    async def _settle(self, digest: str, hook: OutgoingHook, outcome: Outcome, cursor: int) -> bool:
+    async def _settle(self, digest: str, hook: OutgoingHook, outcome: DeliveryOutcome, cursor: int) -> bool:
         """Store one outcome at once, so that a kernel that dies repeats one delivery at most. False: it has ended."""
         await self.log.writer.commit(webhooks.settle, digest, host_of(hook.url), [outcome], cursor)
         self.wake.set()  # what failed has a time of its own now
         return outcome.verdict.kind != "disabled"
 
-    async def _new(self, digest: str, hook: OutgoingHook, standing: Standing) -> tuple[int, tuple[Event, ...], bool]:
+    async def _new(
+        self, digest: str, hook: OutgoingHook, standing: WebhookStatus
+    ) -> tuple[int, tuple[Event, ...], bool]:
         cursor = max(standing.cursor, self._seen.get(digest, 0))
         if standing.full:
             return cursor, (), False
@@ -152,7 +154,7 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
         upto = (batch[-1].seq or 0) if full else max([cursor, newest, *(event.seq or 0 for event in batch)])
         return upto, tuple(event for event in batch if event.type not in OWN), full
 
-    async def _try(self, hook: OutgoingHook, key: bytes, event: Event, due: Due) -> Outcome:
+    async def _try(self, hook: OutgoingHook, key: bytes, event: Event, due: Due) -> DeliveryOutcome:
         body = encode_json(payload(event, self.url))
         id_, timestamp = f"evt_{self.project}_{due.event}", str(self.log.now_ms() // 1000)
         headers = {
@@ -173,7 +175,7 @@ class Webhooks(msgspec.Struct, eq=False, kw_only=True):
         verdict = verdict_of(status, due.tries)
         if verdict.kind != "delivered":
             logger.warning("webhook.%s %s: event %d, %s", verdict.kind, host_of(hook.url), due.event, why)
-        return Outcome(due.event, due.tries, verdict, why)
+        return DeliveryOutcome(due.event, due.tries, verdict, why)
 
 
 def _warn(url: str, why: str) -> None:

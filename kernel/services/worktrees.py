@@ -36,7 +36,7 @@ from kernel.store.transitions.worktrees import (
     worktree_kept,
     worktree_made,
 )
-from kernel.store.writer import Log
+from kernel.store.writer import StoreLog
 from kernel.workflows.setup import WorktreeSetup, copy_included, run_steps
 from protocol.api.runs import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
@@ -62,7 +62,7 @@ class Worktrees(msgspec.Struct, eq=False, kw_only=True):
 
     root: Path
     repository: Repository
-    log: Log
+    log: StoreLog
     feed: Feed
     launcher: Launcher
     confine: Callable[[Worktree], Sandbox]
@@ -315,7 +315,7 @@ class WorktreeSweep(msgspec.Struct, eq=False, kw_only=True):
 
     repository: Repository
     trees: Worktrees
-    log: Log
+    log: StoreLog
     wake: Wake
     works_in: Callable[[int], bool]
     _looked_at: set[tuple[int, str]] = set()

@@ -40,7 +40,7 @@ class Scalar(msgspec.Struct, frozen=True):
     quantity: Quantity | None = None
 
 
-class Choice(msgspec.Struct, frozen=True):
+class Words(msgspec.Struct, frozen=True):
     """One of a closed set of words, in the order of the source."""
 
     words: tuple[str, ...]
@@ -71,7 +71,7 @@ class OneOf(msgspec.Struct, frozen=True):
     nullable: bool
 
 
-ValueType = Anything | Scalar | Choice | Items | Entries | Nested | OneOf
+ValueType = Anything | Scalar | Words | Items | Entries | Nested | OneOf
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -148,7 +148,7 @@ def _value_type(kind: Any) -> ValueType:  # noqa: PLR0911  (one for each type)
         bounds = next(one for one in arguments[1:] if isinstance(one, msgspec.Meta))
         return Scalar(arguments[0], bounds.ge, bounds.le, bounds.pattern, quantity_of(bounds))
     if origin is Literal:
-        return Choice(arguments)
+        return Words(arguments)
     if origin in (Union, UnionType):
         options = tuple(_value_type(one) for one in arguments if one is not NoneType)
         return OneOf(options, nullable=NoneType in arguments)
@@ -238,7 +238,7 @@ class Converter:
                 # The first option that a node of this shape can be, else the error of the first of all.
                 fitting = (one for one in options if isinstance(node, _SHAPES.get(type(one), ScalarNode)))
                 return self._value(node, next(fitting, options[0]), where)
-            case Choice(words):
+            case Words(words):
                 if not isinstance(node, ScalarNode):
                     hint = suggest("", words, what="allowed")
                     return self._bad(node.place, where, f"needs one word, has {_what(node)}", hint)

@@ -168,7 +168,7 @@ def folder_files(root: str, path: str) -> tuple[FolderFile, ...]:
     """All that is in ``path`` below ``root``, by name. Raises NotInside, BadFolder, OSError."""
     descriptor = open_folder(root, path)
     try:
-        return _Reading().all(descriptor)
+        return _FolderReading().all(descriptor)
     finally:
         os.close(descriptor)
 
@@ -183,7 +183,7 @@ def digest_of(files: tuple[FolderFile, ...]) -> str:
     return whole.hexdigest()
 
 
-class _Reading:
+class _FolderReading:
     """One folder on its way in. What was read counts against the bounds."""
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     staged: str | None = None
 
 
-class ProjectFile(msgspec.Struct, frozen=True, kw_only=True):
+class StagedFile(msgspec.Struct, frozen=True, kw_only=True):
     """The file ``name`` of a folder of the project, and its copy in the state. ``staged`` None: it goes."""
 
     folder: str
@@ -55,7 +55,7 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
 
     root: str
     moves: tuple[Move, ...]
-    files: tuple[ProjectFile, ...] = ()
+    files: tuple[StagedFile, ...] = ()
     folders: tuple[ProjectFolder, ...] = ()
 
 
@@ -141,7 +141,7 @@ def _exists(folder: int, name: str) -> bool:
     return True
 
 
-def _put_file(state: str, root: str, file: ProjectFile) -> None:
+def _put_file(state: str, root: str, file: StagedFile) -> None:
     folder = open_folder(root, file.folder, make=file.staged is not None)
     try:
         aside = os.path.join(state, file.aside)

@@ -123,7 +123,7 @@ def forget_before(folder: str, first: int, kept: str) -> None:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class StandbyCopy(NamedTuple):
     """The copy in a folder: what is said of it, as far as it can be read."""
 
     owner: Owner
@@ -136,7 +136,7 @@ class Found(NamedTuple):
     names: frozenset[str]
 
 
-def look_at(folder: str) -> Found:
+def look_at(folder: str) -> StandbyCopy:
     """Read what is said of the copy in ``folder``. Raises BadPlace."""
     try:
         names = frozenset(os.listdir(folder))
@@ -154,7 +154,7 @@ def look_at(folder: str) -> Found:
     except OSError as error:
         raise BadPlace(f"it cannot be read: {error.strerror or error}") from error
     base, named = max(read, key=lambda one: (one[0].first, one[0].at_ms))
-    return Found(owner, base, named, beat, promoted, size, names)
+    return StandbyCopy(owner, base, named, beat, promoted, size, names)
 
 
 def _read(folder: str, name: str, kind: type[T]) -> T | None:
@@ -170,7 +170,7 @@ def _opened(folder: str, name: str) -> IO[bytes]:
     return open(open_regular(os.path.join(folder, name)), "rb")
 
 
-def copy_base(folder: str, found: Found, target: str) -> None:
+def copy_base(folder: str, found: StandbyCopy, target: str) -> None:
     """Copy the base's file to the new file ``target``, as large and with the digest that is said. Raises BadPlace."""
     name, digest, left = f"{found.base_name}.db", hashlib.sha256(), found.base.size
     try:
@@ -186,7 +186,7 @@ def copy_base(folder: str, found: Found, target: str) -> None:
         raise BadPlace(f"{name} is not what was written: its digest is another")
 
 
-def good_pieces(folder: str, found: Found, fault: list[str]) -> Iterator[tuple[Piece, bytes]]:
+def good_pieces(folder: str, found: StandbyCopy, fault: list[str]) -> Iterator[tuple[Piece, bytes]]:
     """Yield the pieces of the base, in order. A fault ends it, and goes into ``fault``: all before it is good."""
     number, chain = found.base.first, found.base.chain
     before: Piece | None = None

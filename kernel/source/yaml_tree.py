@@ -127,7 +127,7 @@ def _reader_place(error: yaml.YAMLError, problems: Diagnostics) -> Location:
     return Location(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
-class _Open(msgspec.Struct):
+class _OpenCollection(msgspec.Struct):
     """A collection that has not ended."""
 
     place: Location
@@ -148,7 +148,7 @@ class _Builder:
         self.root: Node | None = None
         self.stopped = False
         self._problems = problems
-        self._open: list[_Open] = []
+        self._open: list[_OpenCollection] = []
         self._anchors: dict[str, Node | None] = {}
         self._aliases = 0
         self._nodes = 0
@@ -192,7 +192,7 @@ class _Builder:
             return
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        self._open.append(_Open(_place(event), event.anchor, isinstance(event, yaml.MappingStartEvent)))
+        self._open.append(_OpenCollection(_place(event), event.anchor, isinstance(event, yaml.MappingStartEvent)))
 
     def end(self, _event: Any) -> None:
         done = self._open.pop()
@@ -223,7 +223,7 @@ class _Builder:
                     top.pairs.append((top.key, node))
                 top.key, top.skip_value = None, False
 
-    def _key(self, top: _Open, node: Node, at: Location) -> None:
+    def _key(self, top: _OpenCollection, node: Node, at: Location) -> None:
         if not isinstance(node, ScalarNode):
             fault, hint = "a key must be a plain word", "quote the value if it begins with '[' or '{'"
         elif node.is_null:

@@ -63,7 +63,7 @@ def all(conn: apsw.Connection) -> tuple[AgentRecord, ...]:  # noqa: A001 - read 
     return tuple(rows.all_(conn.execute(ALL), ALL, AgentRecord, key=AgentKey))
 
 
-class Member(msgspec.Struct, frozen=True):
+class SpaceMember(msgspec.Struct, frozen=True):
     """One member of a space, the agent behind it, and what it does."""
 
     name: AgentName
@@ -77,7 +77,7 @@ SELECT m.name, m.agent AS key, CASE
     THEN 'running'
   WHEN a.state = 'active' THEN 'idle' ELSE a.state END AS state
 FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent WHERE m.space = ? ORDER BY m.name
-""").rows(Member)
+""").rows(SpaceMember)
 """Return the members of ``space`` (also after its workflow has stopped)."""
 
 
@@ -92,7 +92,7 @@ def workspaces(conn: apsw.Connection, key: AgentKey) -> tuple[str, ...]:
     return tuple(place_of(str(space)) for (space,) in conn.execute(WORKSPACES, (key,)))
 
 
-class Process(msgspec.Struct, frozen=True):
+class AgentProcess(msgspec.Struct, frozen=True):
     """One line of the process table, with the ids that live data is found by."""
 
     key: AgentKey
@@ -149,7 +149,7 @@ ORDER BY a.key
 """
 
 
-def ps(conn: apsw.Connection, now_ms: int, *, idle: bool = True, ended: bool = False) -> tuple[Process, ...]:
+def ps(conn: apsw.Connection, now_ms: int, *, idle: bool = True, ended: bool = False) -> tuple[AgentProcess, ...]:
     """Every agent there is now, as far as the store knows it. Counts queues: ask in a thread.
 
     It is named as it is called in the space that is shown; idle in several workflows it is shown in none. Without
@@ -157,12 +157,12 @@ def ps(conn: apsw.Connection, now_ms: int, *, idle: bool = True, ended: bool = F
     workflows that have ended are there, too.
     """
     values = {"key": None, "idle": idle, "ended": ended}
-    found = (_process(row, now_ms) for row in rows.all_(conn.execute(PS, values), PS, _Row))
+    found = (_process(row, now_ms) for row in rows.all_(conn.execute(PS, values), PS, _ProcessRow))
     own = task_views.of_agents(conn)
     return tuple(_with_tasks(one, own.get((one.shown.space or "", one.shown.name), ())) for one in found)
 
 
-def _with_tasks(process: Process, own: tuple[PsTask, ...]) -> Process:
+def _with_tasks(process: AgentProcess, own: tuple[PsTask, ...]) -> AgentProcess:
     shown = msgspec.structs.replace(process.shown, tasks=own)
     return msgspec.structs.replace(process, shown=shown) if own else process
 
@@ -176,30 +176,30 @@ WHERE a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
 """
 
 
-class Summary(msgspec.Struct, frozen=True):
+class AgentCounts(msgspec.Struct, frozen=True):
     """Counts of agents by state, and those of them that do not simply have nothing to do."""
 
     states: dict[str, int]
-    busy: tuple[Process, ...]
+    busy: tuple[AgentProcess, ...]
 
 
-def summary(conn: apsw.Connection, now_ms: int) -> Summary:
+def summary(conn: apsw.Connection, now_ms: int) -> AgentCounts:
     """Every agent that ``ps`` has, most of them only counted. Ask in a thread."""
     row = conn.execute(COUNT).fetchone()
     assert row is not None
     busy = ps(conn, now_ms, idle=False)
     states = Counter[str](one.shown.state for one in busy)
     states["idle"] += int(row[0]) - len(busy)
-    return Summary(dict(+states), busy)
+    return AgentCounts(dict(+states), busy)
 
 
-def process(conn: apsw.Connection, key: str, now_ms: int) -> Process | None:
+def process(conn: apsw.Connection, key: str, now_ms: int) -> AgentProcess | None:
     """One agent as ``ps`` has it, or one of a workflow that does not run any more."""
-    found = rows.one(conn.execute(PS, {"key": key, "idle": True, "ended": False}), PS, _Row)
+    found = rows.one(conn.execute(PS, {"key": key, "idle": True, "ended": False}), PS, _ProcessRow)
     return None if found is None else _process(found, now_ms)
 
 
-class _Row(AgentWork, frozen=True):
+class _ProcessRow(AgentWork, frozen=True):
     """A row of PS."""
 
     key: AgentKey
@@ -226,7 +226,7 @@ class _Row(AgentWork, frozen=True):
     live_usd: float | None
 
 
-def _process(row: _Row, now_ms: int) -> Process:
+def _process(row: _ProcessRow, now_ms: int) -> AgentProcess:
     looks = agent_status(row, now_ms)
     tokens = Usage(
         input_tokens=row.input_tokens,
@@ -234,7 +234,7 @@ def _process(row: _Row, now_ms: int) -> Process:
         cache_read_tokens=row.cache_read_tokens,
         cache_write_tokens=row.cache_write_tokens,
     )
-    return Process(
+    return AgentProcess(
         key=row.key,
         instruction=None if row.number is None else instruction_id(row.number),
         epoch=row.epoch,

@@ -15,7 +15,7 @@ from kernel.policy.tools import ApprovalRule, Decision, covering
 from kernel.store import rows, waits, workflows
 from kernel.store.attempts import Held
 from kernel.store.entries import store_body
-from kernel.store.rows import WHOLE, Page, Sql
+from kernel.store.rows import WHOLE, RowPage, Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Approval
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow, ApprovalRules, Pending
@@ -55,7 +55,7 @@ _CALL: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def pending(conn: apsw.Connection, page: Page = WHOLE) -> Pending:
+def pending(conn: apsw.Connection, page: RowPage = WHOLE) -> Pending:
     """Return the open requests, the oldest first. Ask in a thread."""
     found = rows.all_(conn.execute(OPEN, (page.after or 0, page.limit + 1)), OPEN, _listed, **_CALL)
     shown, following = page.cut(found, lambda row: row.id)
@@ -115,7 +115,7 @@ SELECT id, agent, tool, pattern, created_ms AS created_at FROM approval_rules WH
 COUNT_RULES: Final = "SELECT count(*) FROM approval_rules"
 
 
-def rules(conn: apsw.Connection, page: Page = WHOLE) -> ApprovalRules:
+def rules(conn: apsw.Connection, page: RowPage = WHOLE) -> ApprovalRules:
     """Return the approval rules, the oldest first."""
     cursor = conn.execute(RULES, (page.after or 0, page.limit + 1))
     found = rows.all_(cursor, RULES, ApprovalRuleRow, id=rule_id, agent=_optional_name, created_at=rfc3339)
@@ -138,7 +138,7 @@ def of_run(conn: apsw.Connection, instruction: str) -> Approval | None:
     return None if row is None else cast("Approval | None", row[0])
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class GatedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call that needs an approval. ``key`` names it; None: its client names no calls. ``input`` is canonical JSON.
 
     ``held``: it is kept waiting until somebody has decided.
@@ -167,7 +167,7 @@ VALUES (:instruction, :epoch, :agent, :name, :space, :call_key, :tool, :input, :
 """
 
 
-def put_request(tx: Transaction, asker: Held, epoch: int, call: Call, expires_ms: int) -> None:
+def put_request(tx: Transaction, asker: Held, epoch: int, call: GatedCall, expires_ms: int) -> None:
     """Store a request; what a standing rule grants is decided at once, and waits for nobody."""
     known = rows.each(tx.conn.execute(APPROVAL_RULES, (call.tool, asker.agent)), APPROVAL_RULES, ApprovalRule)
     rule = covering(known, call.input.decode())

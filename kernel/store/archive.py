@@ -23,7 +23,7 @@ from kernel.store import (
     workflows,
 )
 from kernel.store.messages import MESSAGES, SAID, message_of
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.workflows import WorkflowRecord
 from protocol.archive import ArchivedEntry, ArchivedStatus, ArchivedVersion
 from protocol.names import instruction_id, number_of, split_space
@@ -49,7 +49,7 @@ class Scope(NamedTuple):
     whole: bool = True
 
 
-class Batch(NamedTuple):
+class ArchiveBatch(NamedTuple):
     """Some rows of a part. ``after``: where the rest begins; None: that was all."""
 
     rows: tuple[msgspec.Struct, ...]
@@ -57,7 +57,7 @@ class Batch(NamedTuple):
 
 
 START: Final = (0, 0)
-Read = Callable[[apsw.Connection, Scope, tuple[int, int]], Batch]
+Read = Callable[[apsw.Connection, Scope, tuple[int, int]], ArchiveBatch]
 """The rows of a part behind a place: the number of a row, and of a row within that."""
 
 # One for each index: of a run, and of what belongs to none.
@@ -67,31 +67,31 @@ SAID_IN_RUN: Final = f"""
 SAID_IN_SPACE: Final = f"{MESSAGES} WHERE space = :space AND seq > :after AND {SAID} ORDER BY seq LIMIT :limit"
 
 
-def channel(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+def channel(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
     """The messages, in order."""
     values = {"run": scope.run, "space": scope.space, "after": after[0], "limit": ROWS}
     found = conn.execute(SAID_IN_SPACE if scope.run is None else SAID_IN_RUN, values)
     said = tuple(_bounded(map(message_of, found), lambda message: len(message.text)))
-    return Batch(said, (said[-1].seq, 0) if said else None)
+    return ArchiveBatch(said, (said[-1].seq, 0) if said else None)
 
 
 RESOURCES: Final = "SELECT number, id FROM resources WHERE space = ? AND number > ? ORDER BY number LIMIT ?"
 
 
-def kept_texts(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+def kept_texts(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
     """The resources, with their texts."""
     ids = conn.execute(RESOURCES, (scope.space, after[0], ROWS)).fetchall() if scope.whole else []
     texts = ((int(str(number)), resources.read(conn, str(name), scope.space, 0, None)) for number, name in ids)
     shown = tuple(_bounded(texts, lambda one: 0 if one[1] is None else one[1].characters))
-    return Batch(tuple(text for _, text in shown if text is not None), (shown[-1][0], 0) if shown else None)
+    return ArchiveBatch(tuple(text for _, text in shown if text is not None), (shown[-1][0], 0) if shown else None)
 
 
-def versions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+def versions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
     """The documents, each version: the second number is of the version within its document."""
     if scope.run is None or not scope.whole:
-        return Batch((), None)
+        return ArchiveBatch((), None)
     shown = tuple(_bounded(_versions(conn, scope.space, after), lambda one: len(one[1].content or "")))
-    return Batch(tuple(row for _, row in shown), shown[-1][0] if shown else None)
+    return ArchiveBatch(tuple(row for _, row in shown), shown[-1][0] if shown else None)
 
 
 DOCUMENTS: Final = "SELECT id, file FROM documents WHERE space = ? AND id >= ? ORDER BY id"
@@ -130,53 +130,53 @@ def _versions(
 SUGGESTED: Final = "SELECT id FROM document_suggestions WHERE space = ? AND id > ? ORDER BY id LIMIT ?"
 
 
-def suggested(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+def suggested(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
     """The suggestions for documents, and what became of them."""
     if scope.run is None or not scope.whole:
-        return Batch((), None)
+        return ArchiveBatch((), None)
     ids = [int(str(number)) for (number,) in conn.execute(SUGGESTED, (scope.space, after[0], ROWS))]
     infos = (documents.suggestion_info(conn, scope.space, f"s{number}") for number in ids)
     shown = tuple(_bounded(infos, lambda one: len(one.content) + len(one.diff)))
-    return Batch(shown, (ids[len(shown) - 1], 0) if shown else None)
+    return ArchiveBatch(shown, (ids[len(shown) - 1], 0) if shown else None)
 
 
-def planned(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+def planned(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
     """The tasks, in the order of their numbers."""
     if scope.run is None or not scope.whole:
-        return Batch((), None)
-    found = task_views.listed(conn, scope.space, Page(ROWS, after[0])).tasks
+        return ArchiveBatch((), None)
+    found = task_views.listed(conn, scope.space, RowPage(ROWS, after[0])).tasks
     shown = tuple(_bounded(found, lambda one: len(one.text) + len(one.result) + len(one.reason)))
-    return Batch(shown, (number_of(shown[-1].id, "t") or 0, 0) if shown else None)
+    return ArchiveBatch(shown, (number_of(shown[-1].id, "t") or 0, 0) if shown else None)
 
 
-def statuses(conn: apsw.Connection, scope: Scope, _after: tuple[int, int]) -> Batch:
+def statuses(conn: apsw.Connection, scope: Scope, _after: tuple[int, int]) -> ArchiveBatch:
     """The words of agents about their own work."""
     key = split_space(scope.space)[1]
     there = ((key, key),) if scope.run is None else tuple((m.key, m.name) for m in agents.members(conn, scope.space))
     said = ((name, work_notes.status(conn, key, scope.space)) for key, name in there if scope.whole)
     shown = (ArchivedStatus(agent=name, **msgspec.structs.asdict(one)) for name, one in said if one is not None)
-    return Batch(tuple(shown), None)
+    return ArchiveBatch(tuple(shown), None)
 
 
-def votes(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+def votes(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
     """The proposals, with all votes."""
     if scope.run is None:
-        return Batch((), None)
-    found = voting.of_run_there(conn, scope.space, Page(ROWS, after[0]), scope.run)
-    return Batch(found.proposals, None if found.next is None else (number_of(found.next, "p") or 0, 0))
+        return ArchiveBatch((), None)
+    found = voting.of_run_there(conn, scope.space, RowPage(ROWS, after[0]), scope.run)
+    return ArchiveBatch(found.proposals, None if found.next is None else (number_of(found.next, "p") or 0, 0))
 
 
-def instructions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+def instructions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
     """The instructions, and what came of them."""
     ids = _ids(conn, scope, after[0])
     infos = (instruction_views.info(conn, instruction_id(number), scope.now_ms) for number in ids)
     kept = (one for one in infos if one is not None)
     shown = tuple(_bounded(kept, lambda one: len(one.text) + sum(len(a.stderr_tail or "") for a in one.attempts)))
     last = number_of(shown[-1].id, "i") if shown else None
-    return Batch(shown, None if last is None else (last, 0))
+    return ArchiveBatch(shown, None if last is None else (last, 0))
 
 
-def transcript(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+def transcript(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> ArchiveBatch:
     """The steps that were done for each instruction, without secrets: the second number is of the entry within it."""
     done: list[ArchivedEntry] = []
     size, entry = 0, after[1]
@@ -189,10 +189,10 @@ def transcript(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> B
         done += (ArchivedEntry(instruction=found.id, agent=found.agent, entry=one) for one in found.entries)
         size += sum(len(one.output or "") + len(one.text or "") for one in found.entries)
         if found.next is not None:
-            return Batch(tuple(done), (number, int(found.next)))
+            return ArchiveBatch(tuple(done), (number, int(found.next)))
         if len(done) >= ROWS or size >= CHARACTERS:
-            return Batch(tuple(done), (number, 0))
-    return Batch(tuple(done), (ids[-1], 0) if len(ids) >= IDS else None)
+            return ArchiveBatch(tuple(done), (number, 0))
+    return ArchiveBatch(tuple(done), (ids[-1], 0) if len(ids) >= IDS else None)
 
 
 RUNS_AT: Final = "SELECT id FROM workflows WHERE name = ? AND tag = ? AND id > ? ORDER BY id LIMIT 1"

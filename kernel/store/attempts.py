@@ -172,7 +172,7 @@ def book_work(tx: Transaction, agent: str, started_ms: int, worked_ms: int) -> N
     tx.conn.execute(FORGET, {"agent": agent, "oldest": oldest, "most": most})
 
 
-class Ending(msgspec.Struct, frozen=True):
+class AttemptEnding(msgspec.Struct, frozen=True):
     """End of an attempt. ``exit`` is a code or a signal's name; ``stderr_tail`` what its worker complained."""
 
     outcome: str
@@ -193,7 +193,7 @@ RETURNING (SELECT agent FROM instructions WHERE id = :instruction), started_ms, 
 """
 
 
-def end_attempt(tx: Transaction, number: int, epoch: int, name: str, space: str, ending: Ending) -> None:
+def end_attempt(tx: Transaction, number: int, epoch: int, name: str, space: str, ending: AttemptEnding) -> None:
     """Close the attempt's row, if one is open, and book its time. Its token is worth nothing from this commit on."""
     values = {
         "now": tx.now_ms,
@@ -212,7 +212,7 @@ def end_attempt(tx: Transaction, number: int, epoch: int, name: str, space: str,
     _tell_ended(tx, number, epoch, name, space, ending)
 
 
-def _tell_ended(tx: Transaction, number: int, epoch: int, name: str, space: str, ending: Ending) -> None:
+def _tell_ended(tx: Transaction, number: int, epoch: int, name: str, space: str, ending: AttemptEnding) -> None:
     data = {
         "attempt": attempt_id(instruction_id(number), epoch),
         "outcome": ending.outcome,
@@ -257,7 +257,7 @@ def leave(tx: Transaction, instruction: str, epoch: int, exit: str | None, ended
     row = tx.conn.execute(LEAVE, values).fetchone()
     if row is not None and number is not None:
         tx.conn.execute(SET_EXIT, {"instruction": number, "exit": exit})
-        _tell_ended(tx, number, epoch, str(row[0]), str(row[1]), Ending("done", exit))
+        _tell_ended(tx, number, epoch, str(row[0]), str(row[1]), AttemptEnding("done", exit))
 
 
 # By its own index, which holds nobody but the attempts that have not ended.
@@ -298,11 +298,11 @@ class QuotaReached(Refused):
         self.limit = limit
 
 
-class _Limited(msgspec.Struct, frozen=True):
+class _LimitedAgent(msgspec.Struct, frozen=True):
     limits: AgentLimits = AgentLimits()
 
 
-_limited: Final = msgspec.json.Decoder(_Limited)
+_limited: Final = msgspec.json.Decoder(_LimitedAgent)
 
 USE: Final = """
 INSERT INTO quotas (instruction, messages, instructions, approvals, feedback, bytes)

@@ -45,7 +45,7 @@ _SUFFIXES: Final = ("", "-wal", _SHARED)
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
-class Place:
+class DatabaseFiles:
     """The names of one database's files, and what they stood for when it was opened. Make it after the first read."""
 
     def __init__(self, path: str) -> None:
@@ -190,7 +190,7 @@ class Database:
                 missing_migrations(self._writer, path)
             self._patience_ms = BUSY_MILLISECONDS
             self._writer.set_busy_timeout(self._patience_ms)
-            self._place = None if path == MEMORY else Place(path)
+            self._place = None if path == MEMORY else DatabaseFiles(path)
         except CannotOpen:
             self.keep_log()
             self.close()

@@ -14,7 +14,7 @@ import msgspec
 from kernel.policy.documents import EVERYTHING, DocumentOwner, owner_of
 from kernel.policy.text_diff import Hunk, applied, blame, lines_of, unified, visible
 from kernel.store import rows
-from kernel.store.rows import Page, Sql
+from kernel.store.rows import RowPage, Sql
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.documents import (
     ENTRY,
@@ -54,13 +54,13 @@ class StoredDocument(msgspec.Struct, frozen=True):
         return [] if self.deleted else lines_of(self.content)
 
 
-class _Workspace(msgspec.Struct, frozen=True):
+class _DocumentNames(msgspec.Struct, frozen=True):
     document: str | None = None
     documents: tuple[str, ...] = ()
 
 
-class _Shaped(msgspec.Struct, frozen=True):
-    workspace: _Workspace | bool = _Workspace()
+class _WithDocuments(msgspec.Struct, frozen=True):
+    workspace: _DocumentNames | bool = _DocumentNames()
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ class Settings(msgspec.Struct, frozen=True):
         return owner_of(file, self.owners)
 
 
-_shaped: Final = msgspec.json.Decoder(_Shaped)
+_shaped: Final = msgspec.json.Decoder(_WithDocuments)
 _hunks: Final = msgspec.json.Decoder(list[Hunk])
 
 RUN: Final = """
@@ -95,7 +95,7 @@ def settings(conn: apsw.Connection, space: str) -> Settings:
         text = f"{place_of(space)} has no documents: it is no workspace that is shared"
         raise Refused("not_a_participant", text, "agents of a workflow with a workspace have them")
     workspace = _shaped.decode(row[1]).workspace
-    own = workspace if isinstance(workspace, _Workspace) else _Workspace()
+    own = workspace if isinstance(workspace, _DocumentNames) else _DocumentNames()
     entry = own.document or ENTRY
     owners = tuple(rows.each(conn.execute(OWNERS, (space,)), OWNERS, DocumentOwner))
     return Settings(entry, (entry, *own.documents), owners, None if is_below(space) else row[2])
@@ -260,7 +260,7 @@ def listing(conn: apsw.Connection, space: str) -> DocumentList:
     )
 
 
-def history(conn: apsw.Connection, space: str, file: str, page: Page) -> DocumentHistory:
+def history(conn: apsw.Connection, space: str, file: str, page: RowPage) -> DocumentHistory:
     """The versions of ``file``, the newest first. Raises Refused (not_found)."""
     document = _known(conn, space, file)
     before = document.version + 1 if page.after is None else page.after
@@ -361,7 +361,7 @@ SELECT count(*) FROM document_suggestions WHERE space = :space AND (state = 'ope
 """
 
 
-def suggestions(conn: apsw.Connection, space: str, page: Page, *, open_only: bool) -> SuggestionList:
+def suggestions(conn: apsw.Connection, space: str, page: RowPage, *, open_only: bool) -> SuggestionList:
     """Suggestions, the oldest first: those that are open, or all."""
     values = {"space": space, "open": open_only, "after": page.after or 0, "limit": page.limit + 1}
     found = rows.all_(conn.execute(SUGGESTIONS, values), SUGGESTIONS, SuggestionRow, **_SUGGESTED)

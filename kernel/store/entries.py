@@ -289,7 +289,7 @@ class StepCall(NamedTuple):
     output: str | None
 
 
-class Step(NamedTuple):
+class ReplyStep(NamedTuple):
     """A reply with all its calls. ``k`` is that of its first entry."""
 
     k: int
@@ -298,17 +298,17 @@ class Step(NamedTuple):
     calls: tuple[StepCall, ...]
 
 
-def steps_of(conn: apsw.Connection, number: int) -> tuple[Step, ...]:
+def steps_of(conn: apsw.Connection, number: int) -> tuple[ReplyStep, ...]:
     """The steps of an instruction over all its attempts, in order; those of another one that it took up are that
     one's."""
-    steps: list[Step] = []
+    steps: list[ReplyStep] = []
     calls: tuple[ToolCall, ...] = ()
     for row in conn.execute(TRANSCRIPT, {"id": number, "after": 0}):
         k, at_ms, body, _ = cast("tuple[int, int, bytes, int]", row)
         entry = _decode_done(body)
         if entry.kind == "reply" or (entry.kind == "tool" and not steps):
             calls = entry.shown_calls
-            steps.append(Step(k, at_ms, entry.shown_text if entry.kind == "reply" else "", ()))
+            steps.append(ReplyStep(k, at_ms, entry.shown_text if entry.kind == "reply" else "", ()))
         if entry.kind == "reply":
             # Those that never came back stay as they are.
             steps[-1] = steps[-1]._replace(
@@ -321,7 +321,7 @@ def steps_of(conn: apsw.Connection, number: int) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _with_result(step: Step, calls: Sequence[ToolCall], entry: _Done) -> Step:
+def _with_result(step: ReplyStep, calls: Sequence[ToolCall], entry: _Done) -> ReplyStep:
     open_ = [place for place, one in enumerate(step.calls) if one.output is None]
     place = next((at for at in open_ if at < len(calls) and entry.call_id in (None, calls[at].id)), None)
     if place is None:

@@ -9,7 +9,7 @@ import msgspec
 from kernel.policy.grants import Book, ScopeGrant, authority, stands, uses_left
 from kernel.store import rows
 from kernel.store.attempts import Identity, scopes_in
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.spaces import is_open
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Scope
@@ -53,16 +53,16 @@ WHERE i.id = ?
 """
 
 
-class Standing(NamedTuple):
+class AttemptScopes(NamedTuple):
     """The scopes of an attempt by its agent's file, and the run that it is part of."""
 
     scopes: frozenset[Scope]
     run: int | None
 
 
-def standing(conn: apsw.Connection, number: int, epoch: int) -> Standing:
+def standing(conn: apsw.Connection, number: int, epoch: int) -> AttemptScopes:
     """Return where an attempt stands, which is known to hold its instruction."""
-    found = rows.one(conn.execute(ATTEMPT, (epoch, number)), ATTEMPT, Standing, scopes=scopes_in)
+    found = rows.one(conn.execute(ATTEMPT, (epoch, number)), ATTEMPT, AttemptScopes, scopes=scopes_in)
     assert found is not None, "an attempt that holds an instruction has a row"
     return found
 
@@ -153,7 +153,7 @@ FROM grants WHERE (:space IS NULL OR space = :space) AND id > :after ORDER BY id
 COUNT: Final = "SELECT count(*) FROM grants WHERE :space IS NULL OR space = :space"
 
 
-def listed(conn: apsw.Connection, page: Page, space: str | None, now_ms: int) -> GrantList:
+def listed(conn: apsw.Connection, page: RowPage, space: str | None, now_ms: int) -> GrantList:
     """All that was given in ``space``, or anywhere, in the order in which it was. Ask in a thread."""
     values = {"space": space, "after": page.after or 0, "limit": page.limit + 1}
     found = rows.all_(conn.execute(LISTED, values), LISTED, GrantRecord, revoked=bool)

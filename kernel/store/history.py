@@ -10,12 +10,12 @@ from typing import Final, NamedTuple, cast
 
 import apsw
 
-from kernel.store.entries import Step, steps_of
+from kernel.store.entries import ReplyStep, steps_of
 from kernel.store.messages import MESSAGES, message_of
-from kernel.store.recall_index import Progress
+from kernel.store.recall_index import IndexProgress
 from kernel.store.rows import Sql
 from kernel.store.transaction import rfc3339
-from kernel.store.turn_index import Place, Turn
+from kernel.store.turn_index import IndexedTurn, TurnPlace
 from protocol.api.history import HistoryCall, HistoryTurn
 from protocol.names import instruction_id, message_id, name_of, place_of
 
@@ -59,17 +59,17 @@ OLDER: Final = "SELECT id FROM instructions WHERE id > ? AND id <= ? ORDER BY id
 OLDEST_EVENT: Final = "SELECT events FROM kept WHERE id = 1"
 
 
-class Changes(NamedTuple):
+class TurnChanges(NamedTuple):
     """New turns in the log, and removals from it. ``upto``: position of the index once they are applied."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[IndexedTurn, ...]
     spaces: tuple[str, ...]
     agents: tuple[str, ...]
-    upto: Progress
+    upto: IndexProgress
     more: bool
 
 
-def changes(conn: apsw.Connection, at: Progress) -> Changes:
+def changes(conn: apsw.Connection, at: IndexProgress) -> TurnChanges:
     """The next of what is not in the index. It may read many rows: ask in a thread."""
     message, event, instruction = newest(conn)
     last = at.last_instruction
@@ -88,20 +88,20 @@ def changes(conn: apsw.Connection, at: Progress) -> Changes:
     done = older[-1] if older else last
     for number in dict.fromkeys([*(int(str(row[2])) for row in rows if row[2] is not None), *older]):
         turns += _steps(conn, number)
-    following = Progress(at.log, upto, reached, done, last)
-    return Changes(tuple(turns), spaces, agents, following, upto < message or full or done < last)
+    following = IndexProgress(at.log, upto, reached, done, last)
+    return TurnChanges(tuple(turns), spaces, agents, following, upto < message or full or done < last)
 
 
-def _messages(conn: apsw.Connection, after: int, upto: int) -> Iterator[Turn]:
+def _messages(conn: apsw.Connection, after: int, upto: int) -> Iterator[IndexedTurn]:
     for row in conn.execute(SAID, {"after": after, "upto": upto}):
         seq, space, at_ms, sender, text, agent = cast("tuple[int, str, int, str, str, str]", row)
-        yield Turn(agent, Place("message", seq, 0, space, at_ms), f"{sender} {text}")
+        yield IndexedTurn(agent, TurnPlace("message", seq, 0, space, at_ms), f"{sender} {text}")
 
 
 OWNER: Final = "SELECT agent, space, result_text FROM instructions WHERE id = ?"
 
 
-def _steps(conn: apsw.Connection, number: int) -> Iterator[Turn]:
+def _steps(conn: apsw.Connection, number: int) -> Iterator[IndexedTurn]:
     row = conn.execute(OWNER, (number,)).fetchone()
     if row is None:
         return
@@ -109,7 +109,9 @@ def _steps(conn: apsw.Connection, number: int) -> Iterator[Turn]:
     for step in steps_of(conn, number):
         if step.calls or (step.text.strip() and step.text.strip() != result.strip()):
             called = (f"{call.tool} {call.input} {call.output}" for call in step.calls)
-            yield Turn(agent, Place("step", number, step.k, space, step.at_ms), "\n".join([step.text, *called]))
+            yield IndexedTurn(
+                agent, TurnPlace("step", number, step.k, space, step.at_ms), "\n".join([step.text, *called])
+            )
 
 
 OWN: Final = """
@@ -120,10 +122,10 @@ WHERE seq = :seq AND cleared = 0
 MESSAGE: Final = f"{MESSAGES} {OWN}"
 
 
-def texts(conn: apsw.Connection, agent: str, places: Iterable[Place]) -> dict[Place, HistoryTurn]:
+def texts(conn: apsw.Connection, agent: str, places: Iterable[TurnPlace]) -> dict[TurnPlace, HistoryTurn]:
     """The turns at ``places`` as the log has them; one that is not there any more, or not of ``agent``, is left out."""
-    found: dict[Place, HistoryTurn] = {}
-    works: dict[int, Sequence[Step]] = {}
+    found: dict[TurnPlace, HistoryTurn] = {}
+    works: dict[int, Sequence[ReplyStep]] = {}
     for place in places:
         if place.kind == "message":
             row = conn.execute(MESSAGE, {"seq": place.number, "agent": agent}).fetchone()
@@ -160,7 +162,7 @@ SELECT NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.seq = ? AND m.cleared = 0
 GONE_STEP: Final = "SELECT NOT EXISTS (SELECT 1 FROM entries AS e WHERE e.instruction = ? AND e.k = ?)"
 
 
-def gone(conn: apsw.Connection, places: Iterable[Place]) -> tuple[Place, ...]:
+def gone(conn: apsw.Connection, places: Iterable[TurnPlace]) -> tuple[TurnPlace, ...]:
     """Those of ``places`` whose words are not in the log any more."""
     return tuple(
         place

@@ -33,7 +33,7 @@ Words = tuple[object, ...]
 """All that a call says, whatever can be JSON: two that say the same are the same call."""
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _RecordedResult(msgspec.Struct, frozen=True):
     """The recorded answer to a call, as far as its result shows in an entry."""
 
     message_id: str
@@ -68,7 +68,7 @@ def find_unkeyed(tx: Transaction, author: Author, held: Held, words: Words) -> U
     )
     for one in earlier:
         is_in_result = alike[one]
-        known = msgspec.json.decode(is_in_result, type=_Known)
+        known = msgspec.json.decode(is_in_result, type=_RecordedResult)
         if not (re.search(rf"\b{re.escape(known.message_id)}\b", shown) is not None):
             tx.conn.execute(TAKE_OVER, {"key": key, "id": held.number, "old": one})
             return UnkeyedCall(key, alike[one])

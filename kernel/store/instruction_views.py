@@ -9,8 +9,8 @@ import msgspec
 
 from kernel.store import rows
 from kernel.store.approvals import expires_at, of_instruction
-from kernel.store.instructions import CHAIN, AgentInSpace, Standing, of_row, standing
-from kernel.store.rows import WHOLE, Page, with_usage
+from kernel.store.instructions import CHAIN, AgentInSpace, InstructionStatus, of_row, standing
+from kernel.store.rows import WHOLE, RowPage, with_usage
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.work_notes import handed_over
 from protocol.api.instructions import AttemptInfo, FailedCall, InstructionInfo, QueueReport, QueueRow, StepInfo
@@ -71,7 +71,7 @@ LEFT JOIN blobs AS b ON b.hash = e.blob WHERE i.run = ?
 """
 
 
-class _Call(msgspec.Struct, frozen=True):
+class _EntryCall(msgspec.Struct, frozen=True):
     """The fields of an entry that are read here."""
 
     name: str | None = None
@@ -81,7 +81,7 @@ class _Call(msgspec.Struct, frozen=True):
     shown: Shown | None = None
 
 
-_decode: Final = msgspec.json.Decoder(_Call).decode
+_decode: Final = msgspec.json.Decoder(_EntryCall).decode
 
 
 def failed_calls(conn: apsw.Connection, number: int | None) -> Mapping[int, tuple[FailedCall, ...]]:
@@ -90,7 +90,7 @@ def failed_calls(conn: apsw.Connection, number: int | None) -> Mapping[int, tupl
     step = 0
     for kind, body in conn.execute(CALLS, (number,)):
         step += kind == "reply"
-        call = _Call() if body is None else _decode(body)
+        call = _EntryCall() if body is None else _decode(body)
         if call.is_error:
             text = call.text if call.shown is None else call.shown.text
             told = FailedCall(tool=call.name or "", why=call.refused or "failed", text=text[:TEXT_CHARACTERS])
@@ -231,7 +231,7 @@ SELECT (SELECT count(*) FROM instructions WHERE agent = :agent AND state IN ('le
 LANE: Final = "SELECT lane FROM instructions WHERE id = ?"
 
 
-class _Queued(Standing, frozen=True):
+class _Queued(InstructionStatus, frozen=True):
     """A row of QUEUE."""
 
     number: int
@@ -243,7 +243,7 @@ class _Queued(Standing, frozen=True):
     enqueued_ms: int
 
 
-def queue(conn: apsw.Connection, agent: str, now_ms: int, page: Page = WHOLE) -> QueueReport:
+def queue(conn: apsw.Connection, agent: str, now_ms: int, page: RowPage = WHOLE) -> QueueReport:
     """Return the work of an agent, under way and queued, in the order it will be done."""
     lane = 0 if page.after is None else conn.execute(LANE, (page.after,)).get
     values = {"agent": agent, "limit": page.limit + 1, "after": page.after or 0, "lane": lane or 0}

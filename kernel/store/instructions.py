@@ -12,7 +12,7 @@ import msgspec
 from kernel.policy.agent_status import Readiness, Waiting, readiness_of
 from kernel.policy.scheduling import Candidate
 from kernel.store import rows
-from kernel.store.rows import WHOLE, Page, Sql, instruction_sql, select
+from kernel.store.rows import WHOLE, RowPage, Sql, instruction_sql, select
 from kernel.store.transaction import rfc3339
 from protocol.api.instructions import Dead, DeadRow
 from protocol.api.messages import InstructionResult
@@ -142,7 +142,7 @@ ORDER BY i.ended_ms DESC, i.id DESC LIMIT :limit
 COUNT_DEAD: Final = "SELECT count(*) FROM instructions WHERE state IN ('failed', 'dead') AND dismissed = 0"
 
 
-def dead(conn: apsw.Connection, page: Page = WHOLE) -> Dead:
+def dead(conn: apsw.Connection, page: RowPage = WHOLE) -> Dead:
     """Return the instructions that were given up and not dismissed, newest first. ``text`` is what had been asked."""
     cursor = conn.execute(DEAD, {"before": page.after, "limit": page.limit + 1})
     found = rows.all_(cursor, DEAD, DeadRow, id=instruction_id, space=place_of, died_at=rfc3339)
@@ -164,7 +164,7 @@ def results(conn: apsw.Connection, ids: Sequence[str]) -> tuple[InstructionResul
     return tuple(one for one in found if one is not None)
 
 
-class Ended(msgspec.Struct, frozen=True):
+class RunInstructionEnd(msgspec.Struct, frozen=True):
     """End of one instruction of a run, for its exit code."""
 
     instruction: InstructionId
@@ -180,7 +180,7 @@ class RunCounts(msgspec.Struct, frozen=True):
     usage: Usage
 
 
-class _Count(msgspec.Struct, frozen=True):
+class _StateCount(msgspec.Struct, frozen=True):
     """A row of COUNTS."""
 
     state: Status
@@ -197,7 +197,7 @@ def counts(conn: apsw.Connection, run: int) -> RunCounts:
     """The instructions of a run, counted. Not limited: ask in a thread."""
     statuses: dict[str, int] = {}
     usage = Usage()
-    for row in rows.all_(conn.execute(COUNTS, {"run": run, "largest": LARGEST}), COUNTS, _Count):
+    for row in rows.all_(conn.execute(COUNTS, {"run": run, "largest": LARGEST}), COUNTS, _StateCount):
         statuses[row.state] = row.instructions
         usage = usage.plus(row.usage)
     return RunCounts(statuses, usage)
@@ -206,7 +206,7 @@ def counts(conn: apsw.Connection, run: int) -> RunCounts:
 ended = Sql("""
 SELECT id AS instruction, name AS agent, state AS status, cause FROM instructions
 WHERE run = ? AND state NOT IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id
-""").rows(Ended, instruction=instruction_id)
+""").rows(RunInstructionEnd, instruction=instruction_id)
 """The instructions of a run that have ended, in order of arrival. Not limited: ask in a thread."""
 
 
@@ -256,7 +256,7 @@ class AgentInSpace(msgspec.Struct, frozen=True):
     space: SpaceId
 
 
-class Found(AgentInSpace, frozen=True):
+class FoundInstruction(AgentInSpace, frozen=True):
     """An instruction as it is in the open transaction."""
 
     number: int
@@ -269,15 +269,15 @@ class Found(AgentInSpace, frozen=True):
 FIND: Final = "SELECT id AS number, agent, name, space, state, lane, epoch, cause FROM instructions WHERE id = ?"
 
 
-def find(conn: apsw.Connection, instruction: str) -> Found:
+def find(conn: apsw.Connection, instruction: str) -> FoundInstruction:
     """The instruction with this id. Raises Refused (not_found)."""
-    row = rows.one(conn.execute(FIND, (number_of(instruction, "i"),)), FIND, Found)
+    row = rows.one(conn.execute(FIND, (number_of(instruction, "i"),)), FIND, FoundInstruction)
     if row is None:
         raise Refused("not_found", f"there is no instruction {instruction[:40]!r}", "ids look like i7")
     return row
 
 
-class Standing(Waiting, frozen=True):
+class InstructionStatus(Waiting, frozen=True):
     """The same, and the key of what it waits for: the instruction that it asked, an approval."""
 
     wait_key: str | None
@@ -298,11 +298,11 @@ standing = Sql("""
 SELECT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active') AS agent_state, a.hold_reason,
   coalesce(a.hold_until_ms, 0) AS hold_until_ms, coalesce(a.resume_at_ms, 0) AS resume_at_ms, i.wait_key
 FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
-""").row(Standing)
+""").row(InstructionStatus)
 """Read the columns of one instruction."""
 
 
-def of_row(conn: apsw.Connection, row: Standing, now_ms: int) -> Readiness:
+def of_row(conn: apsw.Connection, row: InstructionStatus, now_ms: int) -> Readiness:
     """Return the readiness of an instruction: one that waits for an answer stands as whom it asked."""
     own = stands = row.readiness(now_ms)
     for _ in range(CHAIN):

@@ -77,14 +77,14 @@ WHERE m.seq IN (SELECT value FROM json_each(:own))
 """
 
 
-class Given(msgspec.Struct, frozen=True):
+class GivenSources(msgspec.Struct, frozen=True):
     """Possible sources of an item: what the instruction was shown, and the messages that it was given, by id."""
 
     shown: ShownMessages
     messages: dict[str, GivenMessage]
 
 
-def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[str]) -> Given:
+def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[str]) -> GivenSources:
     """All that ``agent`` (its key) may name as sources in ``instruction``: of ``asked``, and that instruction's own."""
     number = number_of(instruction, "i")
     found = conn.execute(OF_INSTRUCTION, {"agent": agent, "id": number}).fetchall()
@@ -97,7 +97,7 @@ def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[s
     thread = () if prompt is None else prompt.doubted
     shown = ShownMessages(tuple(map(message_id, own)), thread, trust.of_work(conn, number))
     messages = (GivenMessage(message_id(one.seq), one.text, trusts[one.seq]) for one in said)
-    return Given(shown, {one.id: one for one in messages})
+    return GivenSources(shown, {one.id: one for one in messages})
 
 
 TRAY_LETTER: Final = "t"
@@ -189,7 +189,7 @@ def decide_in_tray(tx: Transaction, agent: AgentKey, name: str, *, approved: boo
     return find_in_tray(tx.conn, agent, name)
 
 
-class Voted(NamedTuple):
+class VotedTrayItem(NamedTuple):
     """A proposal for ``agent`` that a ``vote`` said yes to, and that is still to be written."""
 
     agent: AgentKey
@@ -199,7 +199,7 @@ class Voted(NamedTuple):
 
 voted = Sql(
     "SELECT agent, id, voted AS vote FROM tray INDEXED BY tray_open WHERE state = 'open' AND voted IS NOT NULL"
-).rows(Voted, agent=AgentKey, id=_MADE["id"])
+).rows(VotedTrayItem, agent=AgentKey, id=_MADE["id"])
 """Those that a vote took."""
 
 

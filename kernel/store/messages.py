@@ -15,7 +15,7 @@ from kernel.policy.provenance import class_of_message, class_unseen, repeats
 from kernel.rule.draft import Author
 from kernel.store import rows
 from kernel.store.attempts import held, use
-from kernel.store.rows import WHOLE, Page, Sql, delivery_sql
+from kernel.store.rows import WHOLE, RowPage, Sql, delivery_sql
 from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.trust import UNKNOWN, in_space, of_agent
 from protocol.agent_memory import CLASSES, SourceClass, least
@@ -240,7 +240,7 @@ FEEDBACK: Final = (
 FEEDBACK_COUNT: Final = "SELECT count(*) FROM feedback"
 
 
-def feedback_list(conn: apsw.Connection, page: Page = WHOLE) -> FeedbackList:
+def feedback_list(conn: apsw.Connection, page: RowPage = WHOLE) -> FeedbackList:
     """The newest, oldest first: at most as many as have LIMIT_CHARACTERS together."""
     found: list[FeedbackRow] = []
     room, following = FEEDBACK_LIMIT_CHARACTERS, None

@@ -30,7 +30,7 @@ COUNTERS: Final = "SELECT name, labels, value FROM counters ORDER BY id"
 _labels: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
-class Counted(NamedTuple):
+class KeptCounters(NamedTuple):
     """The counters as they were kept: up to ``cursor``, and since when."""
 
     cursor: int
@@ -38,14 +38,14 @@ class Counted(NamedTuple):
     values: dict[CounterKey, float]
 
 
-def counted(conn: apsw.Connection, now_ms: int) -> Counted:
+def counted(conn: apsw.Connection, now_ms: int) -> KeptCounters:
     """Return what is kept; where nothing is, counting begins with the oldest event that there is."""
     row = cast("tuple[int, int] | None", conn.execute(BEGUN, (FOLLOWER,)).fetchone())
     if row is None:
         oldest = conn.execute(OLDEST).get
-        return Counted(0, now_ms if oldest is None else int(oldest), {})
+        return KeptCounters(0, now_ms if oldest is None else int(oldest), {})
     found = cast("list[tuple[str, str, float]]", conn.execute(COUNTERS).fetchall())
-    return Counted(*row, {CounterKey(name, _labels.decode(labels)): value for name, labels, value in found})
+    return KeptCounters(*row, {CounterKey(name, _labels.decode(labels)): value for name, labels, value in found})
 
 
 # The one thing that parts events of a type, and the other.

@@ -20,24 +20,24 @@ LIMIT: Final = 64
 """Messages in one batch at most: each may have a quarter of a megabyte."""
 
 
-class Place(NamedTuple):
+class MirrorPlace(NamedTuple):
     """Contents of one folder: what was said to ``agent`` directly, or in the runs that are written to ``folder``."""
 
     agent: str | None = None
     folder: str | None = None
 
 
-class Line(NamedTuple):
+class MirrorLine(NamedTuple):
     """One message, and where it belongs."""
 
-    place: Place
+    place: MirrorPlace
     message: Message
 
 
-class Batch(NamedTuple):
+class MirrorBatch(NamedTuple):
     """Messages in order. ``upto``: nothing that belongs into files is left out up to there. ``more``: there may be."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[MirrorLine, ...]
     upto: int
     more: bool
 
@@ -64,12 +64,12 @@ WHERE w.mirror = ? AND m.kind NOT IN ('approval', 'due', 'done', 'failed')
 """
 
 
-def lines(conn: apsw.Connection, since: int, only: Place | None = None) -> Batch:
+def lines(conn: apsw.Connection, since: int, only: MirrorPlace | None = None) -> MirrorBatch:
     """Return the messages after ``since`` that belong into files.
 
     It may read many rows, and large ones: ask in a thread.
     """
-    only = only or Place()
+    only = only or MirrorPlace()
     newest = newest_seq(conn)
     if only.folder is not None:
         since = max(since, int(conn.execute(BEFORE_FIRST, (only.folder,)).get))
@@ -77,15 +77,15 @@ def lines(conn: apsw.Connection, since: int, only: Place | None = None) -> Batch
     values = {"since": since, "space": space, "folder": only.folder, "limit": LIMIT}
     found = tuple(map(_line, conn.execute(LINES, values)))
     full = len(found) == LIMIT
-    return Batch(found, found[-1].message.seq if full else max(since, newest), full)
+    return MirrorBatch(found, found[-1].message.seq if full else max(since, newest), full)
 
 
-def _line(row: object) -> Line:
+def _line(row: object) -> MirrorLine:
     *columns, folder = cast("tuple[object, ...]", row)
     message = message_of(cast(Row, tuple(columns)))
     if is_personal(message.space):
-        return Line(Place(agent=split_space(message.space)[1]), message)
-    return Line(Place(folder=cast(str, folder)), message)
+        return MirrorLine(MirrorPlace(agent=split_space(message.space)[1]), message)
+    return MirrorLine(MirrorPlace(folder=cast(str, folder)), message)
 
 
 # Up to where all is written is kept under the name ''.
@@ -101,7 +101,7 @@ class Redo(NamedTuple):
     """A space whose words were removed, and the places that held them."""
 
     space: str
-    places: tuple[Place, ...]
+    places: tuple[MirrorPlace, ...]
 
 
 def to_redo(conn: apsw.Connection) -> tuple[Redo, ...]:
@@ -110,11 +110,11 @@ def to_redo(conn: apsw.Connection) -> tuple[Redo, ...]:
     return tuple(Redo(space, tuple(_places(conn, space))) for space in spaces)
 
 
-def _places(conn: apsw.Connection, space: str) -> Iterator[Place]:
+def _places(conn: apsw.Connection, space: str) -> Iterator[MirrorPlace]:
     if is_personal(space):
-        yield Place(agent=split_space(space)[1])
+        yield MirrorPlace(agent=split_space(space)[1])
     for row in conn.execute(FOLDERS, (space,)):
-        yield Place(folder=str(row[0]))
+        yield MirrorPlace(folder=str(row[0]))
 
 
 EARLIER_IN_FOLDER: Final = """
@@ -134,7 +134,7 @@ SELECT EXISTS (SELECT 1 FROM messages AS m
 """
 
 
-def said_earlier(conn: apsw.Connection, place: Place, parts: Iterable[str], before: int) -> bool:
+def said_earlier(conn: apsw.Connection, place: MirrorPlace, parts: Iterable[str], before: int) -> bool:
     """Return whether one of the files of ``place`` holds something from before message ``before``.
 
     ``parts`` are days of an agent's, or names of its members; what has a dot is the channel. Ask in a thread.

@@ -26,8 +26,8 @@ from kernel.policy.open_items import (
 from kernel.store import memory, rows, souls, task_views, traces, voting, webhooks
 from kernel.store.circuit_breakers import breakers
 from kernel.store.instruction_views import missing_credentials
-from kernel.store.instructions import COUNT_DEAD, Standing, needs_of, of_row
-from kernel.store.rows import Page
+from kernel.store.instructions import COUNT_DEAD, InstructionStatus, needs_of, of_row
+from kernel.store.rows import RowPage
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.waits import PERSONS
 from protocol.instruction import WaitReason
@@ -162,7 +162,7 @@ ORDER BY i.ended_ms DESC, i.id DESC LIMIT :limit OFFSET :skipped
 """
 
 
-def dead(conn: apsw.Connection, page: Page) -> tuple[DeadInstruction, ...]:
+def dead(conn: apsw.Connection, page: RowPage) -> tuple[DeadInstruction, ...]:
     """Return ``page.limit`` of those that failed for good, after so many as ``page.after`` says."""
     cursor = conn.execute(DEAD, {"limit": page.limit, "skipped": page.after or 0})
     return tuple(
@@ -195,7 +195,7 @@ WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'wai
 """
 
 
-class _Work(Standing, frozen=True):
+class _WorkRow(InstructionStatus, frozen=True):
     """A row of WORK."""
 
     name: str
@@ -219,7 +219,7 @@ def _vote(conn: apsw.Connection, one: PendingProposal, now_ms: int) -> PendingPr
 
 
 def _work_in(conn: apsw.Connection, space: str, now_ms: int) -> Iterable[tuple[str, Kind]]:
-    for row in rows.each(conn.execute(WORK, (space,)), WORK, _Work):
+    for row in rows.each(conn.execute(WORK, (space,)), WORK, _WorkRow):
         yield row.name, of_row(conn, row, now_ms).kind
 
 

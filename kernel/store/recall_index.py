@@ -213,7 +213,7 @@ def _reader(path: str) -> apsw.Connection:
     return conn
 
 
-class Progress(NamedTuple):
+class IndexProgress(NamedTuple):
     """Position in the log up to which the index is complete."""
 
     log: str
@@ -230,12 +230,12 @@ UPDATE progress SET message = :message, event = :event, instruction = :instructi
 """
 
 
-def progress(conn: apsw.Connection) -> Progress:
+def progress(conn: apsw.Connection) -> IndexProgress:
     """Return the position up to which the index is complete. Raises IndexBroken."""
     row = conn.execute(PROGRESS).fetchone()
     if row is None:
         raise IndexBroken("it does not say how far it is")
-    return Progress(*cast("tuple[str, int, int, int, int]", row))
+    return IndexProgress(*cast("tuple[str, int, int, int, int]", row))
 
 
 MERGE: Final = "INSERT INTO turn_words (turn_words) VALUES ('optimize')"

@@ -16,7 +16,7 @@ from kernel.rule.draft import Author
 from kernel.store import rows
 from kernel.store.attempts import held, use
 from kernel.store.entries import INLINE_BYTES, get, put
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.api.messages import ResourceInfo, ResourceList, ResourceText
 from protocol.errors import Refused
@@ -33,7 +33,7 @@ STUB_CHARACTERS: Final = 1000
 """Of a text that became a resource: what its message keeps."""
 
 
-class Source(NamedTuple):
+class ResourceOrigin(NamedTuple):
     """The space that a text is said in, who says it there, and in which instruction."""
 
     space: str
@@ -47,7 +47,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING
 """
 
 
-def keep(tx: Transaction, text: str, source: Source, type: str = "text/plain") -> str:
+def keep(tx: Transaction, text: str, source: ResourceOrigin, type: str = "text/plain") -> str:
     """Keep ``text`` for the space of ``source``, once; its id. The first who said it stays its author."""
     body = text.encode("utf-8", "replace")
     name = hashlib.sha256(f"{source.space}\0".encode() + body).hexdigest()[:ID_DIGITS]
@@ -66,7 +66,7 @@ def keep(tx: Transaction, text: str, source: Source, type: str = "text/plain") -
     return name
 
 
-def by_reference(tx: Transaction, text: str, source: Source) -> str:
+def by_reference(tx: Transaction, text: str, source: ResourceOrigin) -> str:
     """``text`` as a message keeps it: itself, or, where it is over INLINE_BYTES, a stub of the resource it became."""
     if len(text) <= INLINE_BYTES // 4 or len(text.encode("utf-8", "replace")) <= INLINE_BYTES:
         return text
@@ -93,11 +93,11 @@ def create(tx: Transaction, space: str, content: str, type: str, *, author: Auth
     if size > LARGEST_BYTES:
         text = f"a resource can have at most {LARGEST_BYTES:,} bytes, and this has {size:,}"
         raise Refused("too_large", text, "keep it as several, or as a file")
-    source = Source(space, USER, None)
+    source = ResourceOrigin(space, USER, None)
     if author is not None:
         holder = held(tx.conn, author.instruction, author.epoch)
         use(tx, holder, text=content)
-        source = Source(holder.space, holder.name, holder.number)
+        source = ResourceOrigin(holder.space, holder.name, holder.number)
     found = info(tx.conn, keep(tx, content, source, type), source.space)
     assert found is not None, "it was just kept"
     return found
@@ -151,7 +151,7 @@ COUNT: Final = "SELECT count(*) FROM resources WHERE :space IS NULL OR space = :
 
 def newest(conn: apsw.Connection, space: str | None, limit: int, before: str | None = None) -> ResourceList:
     """The resources of ``space``, or of all, that are older than the one called ``before``."""
-    page, values = Page(limit), {"space": space, "before": before, "limit": limit + 1}
+    page, values = RowPage(limit), {"space": space, "before": before, "limit": limit + 1}
     found = rows.all_(conn.execute(NEWEST, values), NEWEST, ResourceInfo, **_MADE)
     shown, following = page.cut(found, lambda row: row.id)
     return ResourceList(resources=shown, total=int(conn.execute(COUNT, {"space": space}).get), next=following)

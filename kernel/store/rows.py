@@ -109,7 +109,7 @@ class Query(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WriteStatement:
     """A statement that changes rows and answers with none."""
 
     sql: str
@@ -157,9 +157,9 @@ class Sql(str):
         """All rows, as the function ``one`` makes them."""
         return Query(self, lambda cursor: tuple(each(cursor, self, type_, **made)))
 
-    def change(self) -> Change:
+    def change(self) -> WriteStatement:
         """No answer."""
-        return Change(self)
+        return WriteStatement(self)
 
 
 FRAGMENTS: Final = {
@@ -222,7 +222,7 @@ LONGEST: Final = 1000
 """Rows in one answer at most."""
 
 
-class Page(msgspec.Struct, frozen=True):
+class RowPage(msgspec.Struct, frozen=True):
     """``limit`` rows behind the one with the number ``after``, None: from the start.
 
     Ask for one more than ``limit``: it tells whether there are more.
@@ -237,7 +237,7 @@ class Page(msgspec.Struct, frozen=True):
         return shown, name(shown[-1]) if len(rows) > self.limit else None
 
 
-WHOLE: Final = Page()
+WHOLE: Final = RowPage()
 """The first page, as long as one may be."""
 
 

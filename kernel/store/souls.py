@@ -35,7 +35,7 @@ class SoulStanding(NamedTuple):
     traits: Mapping[str, Any]
 
 
-class VersionRow(NamedTuple):
+class NewestSoul(NamedTuple):
     """The newest version of a soul."""
 
     version: int
@@ -45,7 +45,7 @@ class VersionRow(NamedTuple):
 
 newest = Sql("""
 SELECT version, body, written FROM soul_versions WHERE agent = ? ORDER BY version DESC LIMIT 1
-""").row(VersionRow)
+""").row(NewestSoul)
 """The newest version; None where nothing was ever changed."""
 
 

@@ -21,7 +21,7 @@ KEPT_MINUTES: Final = 31 * 24 * 60
 """As long as the longest window, and a day."""
 
 
-class Spent(msgspec.Struct, frozen=True):
+class SpentAmounts(msgspec.Struct, frozen=True):
     """Tokens of every kind, USD as far as prices are known, and milliseconds worked in attempts that have ended."""
 
     tokens: int
@@ -36,10 +36,10 @@ FROM instructions WHERE id = ?
 """
 
 
-def of_instruction(conn: apsw.Connection, instruction: str) -> Spent:
+def of_instruction(conn: apsw.Connection, instruction: str) -> SpentAmounts:
     """By one instruction, over all its attempts."""
     found = conn.execute(OF_INSTRUCTION, (number_of(instruction, "i"),))
-    return rows.one(found, OF_INSTRUCTION, Spent) or Spent(0, 0.0)
+    return rows.one(found, OF_INSTRUCTION, SpentAmounts) or SpentAmounts(0, 0.0)
 
 
 WORKED: Final = "SELECT coalesce(sum(worked_ms), 0) FROM attempts WHERE instruction = ?"
@@ -57,10 +57,10 @@ FROM spending WHERE agent = :agent AND minute >= :since
 """
 
 
-def of_agent(conn: apsw.Connection, agent: str, since_ms: int) -> Spent:
+def of_agent(conn: apsw.Connection, agent: str, since_ms: int) -> SpentAmounts:
     """By an agent since then, to the minute."""
     values = {"agent": agent, "since": since_ms // MINUTE_MS, "largest": LARGEST}
-    return rows.one(conn.execute(OF_AGENT, values), OF_AGENT, Spent) or Spent(0, 0.0)
+    return rows.one(conn.execute(OF_AGENT, values), OF_AGENT, SpentAmounts) or SpentAmounts(0, 0.0)
 
 
 MINUTES: Final = """
@@ -68,10 +68,10 @@ SELECT minute, tokens, usd, worked_ms FROM spending WHERE agent = ? AND minute >
 """
 
 
-def by_minute(conn: apsw.Connection, agent: str, since_ms: int) -> tuple[tuple[int, Spent], ...]:
+def by_minute(conn: apsw.Connection, agent: str, since_ms: int) -> tuple[tuple[int, SpentAmounts], ...]:
     """The same, minute by minute: when each of them ended, and what it took. Asked only once a budget is used up."""
     rows = conn.execute(MINUTES, (agent, since_ms // MINUTE_MS))
-    return tuple(((minute + 1) * MINUTE_MS, Spent(*spent)) for minute, *spent in rows)
+    return tuple(((minute + 1) * MINUTE_MS, SpentAmounts(*spent)) for minute, *spent in rows)
 
 
 class RunMoney(msgspec.Struct, frozen=True):
@@ -108,7 +108,7 @@ GROUP BY 1, 2, 3, 4
 """)
 
 
-class _Row(msgspec.Struct, frozen=True):
+class _TotalsRow(msgspec.Struct, frozen=True):
     """A row of TOTALS."""
 
     agent: str
@@ -132,7 +132,7 @@ def report(
     Reads every instruction: ask in a thread.
     """
     values = {"space": space, "name": name, "agent": agent, "largest": LARGEST}
-    found = rows.all_(conn.execute(TOTALS, values), TOTALS, _Row)
+    found = rows.all_(conn.execute(TOTALS, values), TOTALS, _TotalsRow)
     return UsageReport(
         rows=_grouped(found, lambda row: row.agent),
         workflows=_grouped(found, lambda row: row.place),
@@ -141,14 +141,14 @@ def report(
     )
 
 
-def _grouped(found: list[_Row], column: Callable[[_Row], str]) -> tuple[UsageRow, ...]:
-    groups: dict[str, list[_Row]] = {}
+def _grouped(found: list[_TotalsRow], column: Callable[[_TotalsRow], str]) -> tuple[UsageRow, ...]:
+    groups: dict[str, list[_TotalsRow]] = {}
     for row in found:
         groups.setdefault(place_of(column(row)), []).append(row)
     return tuple(_sum(key, groups[key]) for key in sorted(groups) if key)
 
 
-def _sum(key: str, found: Sequence[_Row]) -> UsageRow:
+def _sum(key: str, found: Sequence[_TotalsRow]) -> UsageRow:
     statuses: list[str] = sorted(ENDED)
     ended = dict.fromkeys(statuses, 0)
     usage = Usage()
@@ -208,7 +208,7 @@ class Period(msgspec.Struct, frozen=True):
     until_ms: int
 
 
-class _EndedRow(_Row, frozen=True):
+class _EndedRow(_TotalsRow, frozen=True):
     """A row of ENDED_THEN."""
 
     day: str

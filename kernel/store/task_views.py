@@ -12,7 +12,7 @@ import apsw
 from kernel.policy.open_items import StuckTask
 from kernel.policy.tasks import GIVEN_OUT, LOST, OVER, UNCLAIMED_MS, fate, held_by, waits_for
 from kernel.store import rows
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.tasks import MADE, ROWS, TaskRow, task_id, those
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from protocol.api.processes import PsTask
@@ -46,7 +46,7 @@ WHERE t.space = :space AND t.state = :state AND (t.for_name = :for OR t.holder =
 
 
 def listed(
-    conn: apsw.Connection, space: str, page: Page, *, state: TaskState | None = None, name: str | None = None
+    conn: apsw.Connection, space: str, page: RowPage, *, state: TaskState | None = None, name: str | None = None
 ) -> TaskList:
     """A page of the tasks of ``space`` in the order of their numbers: those in ``state``, and for or of ``name``.
 

@@ -193,7 +193,7 @@ def add_needs(tx: Transaction, needs: Iterable[tuple[int, int]]) -> None:
     tx.conn.executemany(ADD_NEED, needs)
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
     """A step of a task, and what is written with it; None and "" where nothing is known of that."""
 
     step: TaskStep
@@ -215,7 +215,7 @@ WHERE id = :number AND state = :before RETURNING id
 """
 
 
-def make_step(tx: Transaction, row: TaskRow, change: Change) -> bool:
+def make_step(tx: Transaction, row: TaskRow, change: TaskChange) -> bool:
     """Make a step of the table; False where its state has none, or is another by now."""
     state = TRANSITIONS[row.state].get(change.step)
     if state is None:
@@ -347,4 +347,4 @@ def take(tx: Transaction, instruction: int, epoch: int, name: str) -> None:
         if row.state == "claimed":
             tx.conn.execute(RENEW, (epoch, row.number))
         elif not row.files or claims_against(claims(tx.conn, row.space), row.files, name) is None:
-            make_step(tx, row, Change(step="claim", by=name, holder=name, instruction=instruction, epoch=epoch))
+            make_step(tx, row, TaskChange(step="claim", by=name, holder=name, instruction=instruction, epoch=epoch))

@@ -47,7 +47,7 @@ def create(tx: Transaction, scope: str, name: str, secret: str, expires_ms: int 
     return TokenMade(id=token_id(number), token=token, scope=scope, name=name)
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _KnownToken(msgspec.Struct, frozen=True):
     number: int
     scope: TokenScope
     agents: str | None
@@ -58,7 +58,7 @@ KNOWN: Final = "SELECT number, scope, agents FROM tokens WHERE digest = ? AND (e
 
 def identify(conn: apsw.Connection, digest: bytes, now_ms: int) -> Access | None:
     """Return what the token with ``digest`` opens; None: there is none, or it has ended."""
-    found = rows.one(conn.execute(KNOWN, (digest, now_ms)), KNOWN, _Known)
+    found = rows.one(conn.execute(KNOWN, (digest, now_ms)), KNOWN, _KnownToken)
     if found is None:
         return None
     agents = None if found.agents is None else frozenset(found.agents.split(","))

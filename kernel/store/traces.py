@@ -63,7 +63,7 @@ def keep(tx: Transaction, names: Collection[str]) -> None:
         tx.conn.execute(BEGIN, (name, newest, tx.now_ms))
 
 
-class Follower(NamedTuple):
+class CollectorState(NamedTuple):
     """The state of one collector. ``failing_ms``: since when it takes nothing, and ``why``."""
 
     cursor: int
@@ -77,10 +77,10 @@ class Follower(NamedTuple):
 STANDING: Final = "SELECT cursor, failing_ms, why, dropped FROM followers WHERE name = ?"
 
 
-def standing(conn: apsw.Connection, name: str) -> Follower | None:
+def standing(conn: apsw.Connection, name: str) -> CollectorState | None:
     """Return how it stands; None: it is not known yet."""
     row = cast("tuple[int, int | None, str | None, int] | None", conn.execute(STANDING, (name,)).fetchone())
-    return None if row is None else Follower(*row, behind=max(event_range(conn).newest - row[0], 0))
+    return None if row is None else CollectorState(*row, behind=max(event_range(conn).newest - row[0], 0))
 
 
 FAILING: Final = "SELECT failing_ms, coalesce(why, '') FROM followers WHERE name LIKE 'otel:%' AND failing_ms <= ?"
@@ -118,7 +118,7 @@ def retry(tx: Transaction, host: str) -> None:
     tx.emit("webhook.retried", data={"host": host})
 
 
-class Batch(NamedTuple):
+class SpanBatch(NamedTuple):
     """The next spans, each with its event; all up to ``upto`` is in it."""
 
     spans: tuple[tuple[int, Span], ...]
@@ -137,7 +137,7 @@ _Happened = tuple[int, str, int, str | None, int | None, str]
 _data: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-def batch(conn: apsw.Connection, log: str, cursor: int, limit: int, content: bool) -> Batch:
+def batch(conn: apsw.Connection, log: str, cursor: int, limit: int, content: bool) -> SpanBatch:
     """The spans behind ``cursor``, ``limit`` at most. What is kept no longer has none. Ask in a thread."""
     newest = event_range(conn).newest
     found = cast("list[_Happened]", conn.execute(NEXT, (cursor, limit)).fetchall())
@@ -156,7 +156,7 @@ def batch(conn: apsw.Connection, log: str, cursor: int, limit: int, content: boo
                 span = _OF[type_](conn, *whose, at_ms, data, content)
         if span is not None:
             spans.append((seq, span))
-    return Batch(tuple(spans), found[-1][0] if len(found) == limit else max(newest, cursor))
+    return SpanBatch(tuple(spans), found[-1][0] if len(found) == limit else max(newest, cursor))
 
 
 WORK: Final = """

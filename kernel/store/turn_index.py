@@ -7,13 +7,13 @@ import apsw
 import msgspec
 
 from kernel.policy.recall import Corpus, relevance, weights, with_beside, within_budget, words
-from kernel.store.recall_index import BUDGET, CANDIDATES, INDEXED_CHARACTERS, SET_PROGRESS, UNSCRUBBED, Progress
+from kernel.store.recall_index import BUDGET, CANDIDATES, INDEXED_CHARACTERS, SET_PROGRESS, UNSCRUBBED, IndexProgress
 
 Kind = Literal["message", "step"]
 _KINDS: Final[tuple[Kind, ...]] = ("message", "step")
 
 
-class Place(NamedTuple):
+class TurnPlace(NamedTuple):
     """The place of a turn: of a message, or of step ``k`` of an instruction (0 of a message). ``id`` is its number in
     the index, 0 before it is there."""
 
@@ -25,12 +25,12 @@ class Place(NamedTuple):
     id: int = 0
 
 
-class Turn(NamedTuple):
+class IndexedTurn(NamedTuple):
     """One turn as it is indexed: a message that ``agent`` said or was given, or a step: a reply with its calls and
     their results."""
 
     agent: str
-    place: Place
+    place: TurnPlace
     text: str
 
 
@@ -61,7 +61,7 @@ DROP_WORDS: Final = "DELETE FROM turn_words WHERE rowid = ?"
 DROP_VECTOR: Final = "DELETE FROM vectors WHERE turn = ?"
 
 
-def put_turns(conn: apsw.Connection, turns: Iterable[Turn], upto: Progress) -> int:
+def put_turns(conn: apsw.Connection, turns: Iterable[IndexedTurn], upto: IndexProgress) -> int:
     """Index ``turns``, those that are there and have grown anew, and remember ``upto``; one commit. Returns how many.
 
     Raises apsw.Error.
@@ -137,7 +137,7 @@ def _drop(conn: apsw.Connection, number: int) -> bool:
 class Hit(NamedTuple):
     """A turn that holds words of a query: their weight together, and how many words it has."""
 
-    place: Place
+    place: TurnPlace
     weight: float
     words: int
 
@@ -222,9 +222,9 @@ def _asked(conn: apsw.Connection, agent: str, part: Part, asked: Sequence[str]) 
     return _encode(wanted).decode(), corpus, common
 
 
-def _place(row: object) -> Place:
+def _place(row: object) -> TurnPlace:
     number, kind, of, k, space, at_ms = cast("tuple[int, int, int, int, str, int]", row)
-    return Place(_KINDS[kind], of, k, space, at_ms, number)
+    return TurnPlace(_KINDS[kind], of, k, space, at_ms, number)
 
 
 BEFORE: Final = """
@@ -243,7 +243,7 @@ WHERE o.id = ? ORDER BY t.at_ms, t.id LIMIT 1
 """
 
 
-def beside(conn: apsw.Connection, turn: int) -> tuple[Place | None, Place | None]:
+def beside(conn: apsw.Connection, turn: int) -> tuple[TurnPlace | None, TurnPlace | None]:
     """The turns before and after this one, of its agent, space and kind."""
     before, after = conn.execute(BEFORE, (turn,)).fetchone(), conn.execute(AFTER, (turn,)).fetchone()
     return None if before is None else _place(before), None if after is None else _place(after)
@@ -252,9 +252,9 @@ def beside(conn: apsw.Connection, turn: int) -> tuple[Place | None, Place | None
 class RankedTurn(NamedTuple):
     """A turn that answers a query, with the ones before and after it."""
 
-    place: Place
-    before: Place | None
-    after: Place | None
+    place: TurnPlace
+    before: TurnPlace | None
+    after: TurnPlace | None
     score: float
 
 
@@ -291,7 +291,7 @@ def vectors_of(conn: apsw.Connection, endpoint: str, turns: Iterable[int]) -> di
     return dict(cast("Iterable[tuple[int, bytes]]", rows))
 
 
-def put_vectors(conn: apsw.Connection, endpoint: str, vectors: Iterable[tuple[Place, bytes]]) -> None:
+def put_vectors(conn: apsw.Connection, endpoint: str, vectors: Iterable[tuple[TurnPlace, bytes]]) -> None:
     """Keep the vectors of turns that are still there. Raises apsw.Error."""
     with conn:
         for place, vector in vectors:
@@ -311,7 +311,7 @@ class TurnFilter(NamedTuple):
 class TurnPage(NamedTuple):
     """Turns, oldest first, of ``total``. ``next``: the id of the first, where there are older ones."""
 
-    turns: tuple[Place, ...]
+    turns: tuple[TurnPlace, ...]
     total: int
     next: int | None
 
@@ -360,7 +360,7 @@ EMPTY_SPACES: Final = "DELETE FROM spaces WHERE NOT EXISTS (SELECT 1 FROM turns 
 
 def suspects(
     conn: apsw.Connection, *, space: str | None = None, agent: str | None = None, after: int = 0, limit: int = 5000
-) -> tuple[Place, ...]:
+) -> tuple[TurnPlace, ...]:
     """Turns in a space, or of an agent, or all, in the order of the index: of which some may be gone from the log."""
     values = {"space": space, "agent": agent, "after": after, "limit": limit}
     return tuple(map(_place, conn.execute(SUSPECTS, values)))

@@ -15,7 +15,7 @@ from kernel.policy.run_completion import Choice, FinalAnswer
 from kernel.policy.voting import Ballot, Undecided, counted, tally
 from kernel.rule.effects import OpenProposal
 from kernel.store import rows, run_outcomes
-from kernel.store.rows import WHOLE, Page, Sql
+from kernel.store.rows import WHOLE, RowPage, Sql
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.names import is_below, place_of
 from protocol.voting import (
@@ -114,19 +114,19 @@ def in_space(conn: apsw.Connection, space: str, *, open_only: bool = False) -> t
     return tuple(map(info, found))
 
 
-def of_run_there(conn: apsw.Connection, space: str, page: Page, run: int | None = None) -> ProposalList:
+def of_run_there(conn: apsw.Connection, space: str, page: RowPage, run: int | None = None) -> ProposalList:
     """Return a page of the same, or of those of ``run``. ``next`` names one as ``everywhere`` does."""
     values = {"space": space, "run": run, "open": False, "limit": page.limit + 1, "after": page.after or 0}
     return _list(page, _found(conn, OF_SPACE, values), int(conn.execute(COUNT_OF_SPACE, values).get))
 
 
-def everywhere(conn: apsw.Connection, *, open_only: bool, page: Page = WHOLE) -> ProposalList:
+def everywhere(conn: apsw.Connection, *, open_only: bool, page: RowPage = WHOLE) -> ProposalList:
     """Return the ballots of all runs, newest first. Ask in a thread."""
     values = {"open": open_only, "limit": page.limit + 1, "before": page.after}
     return _list(page, _found(conn, EVERYWHERE, values), int(conn.execute(COUNT, values).get))
 
 
-def _list(page: Page, found: Sequence[Ballot], total: int) -> ProposalList:
+def _list(page: RowPage, found: Sequence[Ballot], total: int) -> ProposalList:
     shown, following = page.cut(found, lambda row: f"p{row.number}")
     return ProposalList(proposals=tuple(map(info, shown)), total=total, next=following)
 
@@ -269,7 +269,7 @@ def put_tie(tx: Transaction, ballot: Ballot) -> None:
     tx.conn.execute(TIE, (ballot.number,))
 
 
-class Ended(NamedTuple):
+class EndedBallot(NamedTuple):
     """The end of a ballot. ``by``: the one that cancelled it, or broke the tie."""
 
     state: BallotState
@@ -286,7 +286,7 @@ WHERE id = :ballot AND state = 'open'
 IS_VERDICT: Final = "UPDATE workflows SET verdict = ? WHERE id = ?"
 
 
-def put_end(tx: Transaction, ballot: Ballot, ended: Ended) -> None:
+def put_end(tx: Transaction, ballot: Ballot, ended: EndedBallot) -> None:
     """End an open ballot."""
     tx.conn.execute(END, ended._asdict() | {"ballot": ballot.number, "now": tx.now_ms})
     verdict = run_outcomes.expected(tx.conn, ballot.run).verdict

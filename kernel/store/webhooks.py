@@ -24,7 +24,7 @@ class Due(NamedTuple):
     tries: int
 
 
-class Standing(NamedTuple):
+class WebhookStatus(NamedTuple):
     """The state of one webhook: what is due, when the next will be, and how much of it waits."""
 
     cursor: int
@@ -50,14 +50,16 @@ DUE: Final = "SELECT event, tries FROM webhook_retries WHERE digest = ? AND due_
 NEXT: Final = "SELECT min(due_ms) FROM webhook_retries WHERE digest = ?"
 
 
-def standing(conn: apsw.Connection, digest: str, now_ms: int) -> Standing | None:
+def standing(conn: apsw.Connection, digest: str, now_ms: int) -> WebhookStatus | None:
     """Return the state of a webhook; None: it is not known yet."""
     row = conn.execute(STANDING, (digest,)).fetchone()
     if row is None:
         return None
     due = tuple(Due(int(event), int(tries)) for event, tries in conn.execute(DUE, (digest, now_ms, BATCH)))
     next_ms = conn.execute(NEXT, (digest,)).get
-    return Standing(int(row[0]), bool(row[1]), due, None if next_ms is None else int(next_ms), int(row[2]), int(row[3]))
+    return WebhookStatus(
+        int(row[0]), bool(row[1]), due, None if next_ms is None else int(next_ms), int(row[2]), int(row[3])
+    )
 
 
 STUCK: Final = """
@@ -112,7 +114,7 @@ known = Sql(KNOWN).set_of(str)
 """Return the webhooks that have a state."""
 
 
-class Outcome(NamedTuple):
+class DeliveryOutcome(NamedTuple):
     """Result of one delivery; ``tries`` counts the attempts before it."""
 
     event: int
@@ -130,7 +132,7 @@ ON CONFLICT (digest, event) DO UPDATE SET tries = excluded.tries, due_ms = exclu
 """
 
 
-def settle(tx: Transaction, digest: str, host: str, outcomes: Sequence[Outcome], cursor: int) -> None:
+def settle(tx: Transaction, digest: str, host: str, outcomes: Sequence[DeliveryOutcome], cursor: int) -> None:
     """Keep what came of deliveries, and that all up to ``cursor`` was taken up.
 
     The first failure of an event and the last are told as events, and so is the end of a webhook.

@@ -361,12 +361,12 @@ bound = Sql("SELECT bound FROM workflows WHERE id = ?").scalar(bool, False)
 """Return whether what is said in it is kept for the runs that come."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class RunSource(msgspec.Struct, frozen=True):
     """Source of a run: its definition and its parameters, as JSON."""
 
     definition: bytes
     params: bytes
 
 
-source = Sql("SELECT definition, params FROM workflows WHERE id = ?").row(Source)
+source = Sql("SELECT definition, params FROM workflows WHERE id = ?").row(RunSource)
 """Return the definition and the parameters of the run."""

@@ -424,7 +424,7 @@ def _copy(error: Exception) -> Exception:
     return StorageFailed(*error.args)
 
 
-class Log(NamedTuple):
+class StoreLog(NamedTuple):
     """Access of a service to the log: reads, commits, and the clock of their timestamps."""
 
     reader: Reader

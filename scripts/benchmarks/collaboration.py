@@ -13,7 +13,7 @@ import trio
 
 from kernel.rule.draft import Draft
 from kernel.store import messages, task_views
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.transitions import tasks
 from kernel.store.transitions.append import append
 from kernel.store.transitions.tasks import claim
@@ -84,8 +84,8 @@ def _reads(count: int) -> dict[str, list[float]]:
 
         questions: dict[str, Callable[[], object]] = {
             "my_inbox": inbox,
-            "team_task_list": lambda: task_views.listed(conn, SPACE, Page(WAITING)),
-            "team_task_list of what is ready": lambda: task_views.listed(conn, SPACE, Page(WAITING), state="ready"),
+            "team_task_list": lambda: task_views.listed(conn, SPACE, RowPage(WAITING)),
+            "team_task_list of what is ready": lambda: task_views.listed(conn, SPACE, RowPage(WAITING), state="ready"),
         }
         taken = {name: _cpu_ms(question) for name, question in questions.items()}
         database.close()

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from kernel.policy.recall import asked_words
-from kernel.store.recall_index import Progress, open_index
-from kernel.store.turn_index import Place, Turn, put_turns, ranked
+from kernel.store.recall_index import IndexProgress, open_index
+from kernel.store.turn_index import IndexedTurn, TurnPlace, put_turns, ranked
 from scripts.benchmarks.figure import Figure, p99
 
 TURNS: Final = 1_000_000
@@ -38,11 +38,13 @@ def measure() -> Iterator[Figure]:
         spent = 0.0
         for first in range(0, TURNS, BATCH):
             batch = [
-                Turn("alice", Place("message", n, 0, "dm:alice", n), " ".join(any_word() for _ in range(IN_TURN)))
+                IndexedTurn(
+                    "alice", TurnPlace("message", n, 0, "dm:alice", n), " ".join(any_word() for _ in range(IN_TURN))
+                )
                 for n in range(first, first + BATCH)
             ]
             began = time.thread_time()
-            put_turns(conn, batch, Progress("bench", first + BATCH, 0, 0, 0))
+            put_turns(conn, batch, IndexProgress("bench", first + BATCH, 0, 0, 0))
             spent += time.thread_time() - began
         yield Figure("index a turn of 15 words, CPU", spent / TURNS * 1e6, 150, "us")
         kinds: dict[str, Callable[[], str]] = {

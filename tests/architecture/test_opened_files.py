@@ -120,7 +120,7 @@ LESS_TRUSTED: Final[dict[str, str]] = {
     "kernel/agents/context_files.py::put_note": "the page and models: notes",
     "kernel/services/mirror_files.py::DocumentFiles._read": "the page, models and nodes: documents",
     "kernel/services/logins.py::_copied": "the user's login: what a confined program made of its copy",
-    "kernel/source/files.py::_Reading._below": "models and nodes: skills and own tools",
+    "kernel/source/files.py::_FolderReading._below": "models and nodes: skills and own tools",
 }
 """Who gets what is in a file, by the function that opens it."""
 

@@ -66,7 +66,7 @@ from kernel.store.transitions.landings import MergePlan
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.transitions.worktrees import Worktree
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.writer import Log, Writer
+from kernel.store.writer import StoreLog, Writer
 from kernel.workflows.find import Remotes
 from kernel.workflows.instruction_prompt import settings_of
 from kernel.workflows.setup import CheckOutcome
@@ -354,7 +354,7 @@ async def serve_kernel(
     built = ServedKernel(port, shutdown.asked)
     launcher = ExecLauncher(run_dir=root / "run", environ={})
     project = root / "project"
-    log = Log(reader, writer, lambda: 1_700_000_000_000)
+    log = StoreLog(reader, writer, lambda: 1_700_000_000_000)
     recall = Recall(path=str(root / "recall-index.db"), log=log, wake=Wake())
     guard = MemoryGuard(
         contexts=contexts,

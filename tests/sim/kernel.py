@@ -30,7 +30,7 @@ from kernel.store.feed import Feed
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import end_ephemeral
 from kernel.store.transitions.recovery import asked_to_stop, recover
-from kernel.store.writer import Log
+from kernel.store.writer import StoreLog
 from protocol.message import Event
 from tests.sim.inline import InlineWriter
 from tests.sim.project_folder import ProjectFolder
@@ -95,7 +95,7 @@ class Kernel:
             pressed=lambda: False,
             now_ms=self.now_ms,
         )
-        log = Log(self.reader, self.writer, self.now_ms)
+        log = StoreLog(self.reader, self.writer, self.now_ms)
         self.deadlines = Deadlines(log=log, wake=feed.new_wake(unless=leads_to_nothing), starvation_ms=STARVATION_MS)
         self.schedules = Schedules(
             log=log,

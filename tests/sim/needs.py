@@ -9,7 +9,7 @@ import trio
 from kernel.policy.needs import count, needs
 from kernel.store import agents, instructions
 from kernel.store.needs import dead, snapshot
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from protocol.names import instruction_id
 from tests.sim.witness import Witness
 
@@ -25,7 +25,7 @@ def judge_needs(conn: apsw.Connection, now_ms: int, witness: Witness) -> None:
     """Blame every instruction and agent that needs a person and is in no need, and every need of something else."""
     at = trio.current_time()
     state = snapshot(conn, now_ms)
-    given_up = needs(msgspec.structs.replace(state, dead=dead(conn, Page())))
+    given_up = needs(msgspec.structs.replace(state, dead=dead(conn, RowPage())))
     if count(state) != len(given_up):
         witness.blame(at, "P34", f"{count(state)} needs are counted and {len(given_up)} listed")
     rows = {instruction_id(int(str(row[0]))): row for row in conn.execute(OPEN)}

@@ -10,7 +10,7 @@ from kernel.agents.sections import hook_units, outgoing_unit
 from kernel.policy.webhooks import DeliveryVerdict, key_of, signature_of
 from kernel.services.guard import MemoryGuard
 from kernel.store import webhooks
-from kernel.store.webhooks import Outcome
+from kernel.store.webhooks import DeliveryOutcome
 from tests.builders.api import ServedKernel
 
 SECRET: Final = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -33,7 +33,7 @@ async def _fail_webhook(kernel: ServedKernel, verdict: DeliveryVerdict) -> None:
     writer = kernel.services.store.writer
     digests = [outgoing_unit(hook).digest for hook in kernel.services.files.catalog.project().webhooks]
     await writer.commit(webhooks.keep, digests)
-    outcome = Outcome(1, 0, verdict, "it failed")
+    outcome = DeliveryOutcome(1, 0, verdict, "it failed")
     await writer.commit(webhooks.settle, digests[0], "https://one.example", [outcome], 1)
 
 

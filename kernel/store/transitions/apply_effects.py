@@ -21,7 +21,7 @@ from kernel.rule.effects import (
 from kernel.rule.evaluate import evaluate
 from kernel.store import tasks, waits, workflows
 from kernel.store.agents import AgentSpec, put_agent
-from kernel.store.resources import Source, by_reference
+from kernel.store.resources import ResourceOrigin, by_reference
 from kernel.store.rules import TransactionView, count_firings, hold
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.task_work import plan_for_rule
@@ -76,7 +76,7 @@ class EffectWriter:
         tx = self._tx
         to = tuple([one.name for one in deliveries])
         # The rules have read all of it, its mentions too.
-        text = by_reference(tx, fact.draft.text, Source(fact.draft.space, fact.draft.sender, fact.cause))
+        text = by_reference(tx, fact.draft.text, ResourceOrigin(fact.draft.space, fact.draft.sender, fact.cause))
         row = (
             fact.draft.kind,
             fact.draft.space,

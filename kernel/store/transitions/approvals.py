@@ -6,7 +6,7 @@ import msgspec
 
 from kernel.policy.tools import Decision, State, matches
 from kernel.rule.draft import Author, Draft, Fact
-from kernel.store.approvals import Call, Named, put_decision, put_request, put_rule, tell_request, update_wait
+from kernel.store.approvals import GatedCall, Named, put_decision, put_request, put_rule, tell_request, update_wait
 from kernel.store.attempts import Held, held, use
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.apply_effects import apply_fact
@@ -17,7 +17,7 @@ from protocol.names import AgentKey, ApprovalId, approval_id, name_of, number_of
 TOO_LATE: Final = "nobody approved it in time"
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Requested(msgspec.Struct, frozen=True):
     """A request as it is now."""
 
     number: int
@@ -48,7 +48,7 @@ UPDATE approvals SET call_key = :key, epoch = :epoch, held = :held WHERE id = :i
 """
 
 
-def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
+def ask(tx: Transaction, author: Author, call: GatedCall, expires_ms: int) -> Requested:
     """Return the decision on the request for ``call``, which is made where there is none: asked twice, it is the same
     one.
 
@@ -71,7 +71,7 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
         assert row is not None, "it was just written"
         use(tx, instruction, approvals=int(row[1] == "open"), text=call.input + call.why.encode("utf-8", "replace"))
     *seen, asker = row
-    asked = Asked(*seen)
+    asked = Requested(*seen)
     holds = call.held and asked.state == "open"
     taken = {"id": asked.number, "key": call.key, "epoch": author.epoch, "held": holds}
     (until_ms,) = cast("tuple[int]", tx.conn.execute(TAKE_OVER, taken).fetchone())
@@ -87,12 +87,12 @@ ONE: Final = "SELECT id, state, reason FROM approvals WHERE id = ?"
 TOLD: Final = "UPDATE approvals SET told = 1 WHERE id = ? AND told = 0 RETURNING 1"
 
 
-def find_decision(tx: Transaction, author: Author, approval: int) -> Asked:
+def find_decision(tx: Transaction, author: Author, approval: int) -> Requested:
     """Return the decision on the request whose call is kept waiting. Raises Refused (stale_attempt)."""
     instruction = held(tx.conn, author.instruction, author.epoch)
     row = tx.conn.execute(ONE, (approval,)).fetchone()
     assert row is not None, "an approval is kept as long as its work goes on"
-    return _told(tx, Asked(*row), instruction, author.epoch)
+    return _told(tx, Requested(*row), instruction, author.epoch)
 
 
 # An attempt may have begun the call if it broke off since the last entry (as kernel.store.transitions.lease tells a
@@ -109,7 +109,7 @@ SELECT 1 FROM instructions AS i WHERE i.id = :instruction AND (
 """
 
 
-def _told(tx: Transaction, asked: Asked, instruction: Held, asker: int) -> Asked:
+def _told(tx: Transaction, asked: Requested, instruction: Held, asker: int) -> Requested:
     """Its decision is used up with this, if it has one. ``asker``: the attempt that asked for it last, until now."""
     if asked.state == "open":
         return asked
@@ -121,7 +121,7 @@ def _told(tx: Transaction, asked: Asked, instruction: Held, asker: int) -> Asked
 USED_UP: Final = "UPDATE approvals SET told = 1 WHERE instruction = ? AND tool = ? AND digest = ? AND call_key = ?"
 
 
-def mark_begun(tx: Transaction, author: Author, call: Call) -> None:
+def mark_begun(tx: Transaction, author: Author, call: GatedCall) -> None:
     """``call`` may be made by now without anybody's leave: a request of its own shows no more that it has not begun.
 
     Raises Refused (stale_attempt).

@@ -46,14 +46,14 @@ class Choosable(msgspec.Struct, frozen=True):
     status: Status
 
 
-class Choice(msgspec.Struct, frozen=True):
+class BulkSelection(msgspec.Struct, frozen=True):
     """``taken`` in the order they came; ``left`` is how many that are meant are left because they run."""
 
     taken: tuple[Choosable, ...]
     left: int
 
 
-def choose(rows: Iterable[Choosable], selection: Selection) -> Choice:
+def choose(rows: Iterable[Choosable], selection: Selection) -> BulkSelection:
     """Return those of ``rows`` that are to be changed."""
     taken: list[Choosable] = []
     left = 0
@@ -66,7 +66,7 @@ def choose(rows: Iterable[Choosable], selection: Selection) -> Choice:
             left += 1
         else:
             taken.append(row)
-    return Choice(tuple(taken), left)
+    return BulkSelection(tuple(taken), left)
 
 
 # The oldest first, so that an answer to a question is not given to somebody who is about to end.
@@ -109,13 +109,13 @@ def _spaces(tx: Transaction, space: SpaceId | None) -> frozenset[str] | None:
     return None if space is None else frozenset(str(found) for (found,) in tx.conn.execute(SPACES, (space,)))
 
 
-def _choice(tx: Transaction, statement: str, selection: Selection) -> Choice:
+def _choice(tx: Transaction, statement: str, selection: Selection) -> BulkSelection:
     return choose(rows.each(tx.conn.execute(statement), statement, Choosable, id=instruction_id), selection)
 
 
 def _change(
     tx: Transaction,
-    choice: Choice,
+    choice: BulkSelection,
     action: Literal["cancel", "retry"],
     change: Callable[[Choosable], None],
     *,

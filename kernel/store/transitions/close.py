@@ -20,13 +20,13 @@ from kernel.rule.draft import Draft, Fact, InstructionOutcome, Wakes
 from kernel.store import rows, spaces, trust, waits
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import drop_requests
-from kernel.store.attempts import Ending, book_reply, end_attempt, forget_quotas, stale
+from kernel.store.attempts import AttemptEnding, book_reply, end_attempt, forget_quotas, stale
 from kernel.store.circuit_breakers import ProviderFailure, record_failure, release_probe
 from kernel.store.entries import store_body
 from kernel.store.instructions import find
 from kernel.store.rows import amounts_of, delivery_sql, instruction_sql
 from kernel.store.spaces import Subspace
-from kernel.store.tasks import Change, by_number, make_step
+from kernel.store.tasks import TaskChange, by_number, make_step
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import tasks
 from kernel.store.transitions.apply_effects import apply_fact
@@ -47,17 +47,17 @@ EndStatus = Literal["done", "incomplete", "failed", "dead", "cancelled"]
 _NO_USAGE: Final = Usage()
 
 
-class _End(msgspec.Struct, frozen=True):
+class _EndKind(msgspec.Struct, frozen=True):
     kind: MessageKind
     delivery: Literal["acked", "dead"]
 
 
-ENDS: Final[Mapping[EndStatus, _End]] = {
-    "done": _End("done", "acked"),
-    "incomplete": _End("done", "acked"),
-    "failed": _End("failed", "dead"),
-    "dead": _End("failed", "dead"),
-    "cancelled": _End("failed", "dead"),
+ENDS: Final[Mapping[EndStatus, _EndKind]] = {
+    "done": _EndKind("done", "acked"),
+    "incomplete": _EndKind("done", "acked"),
+    "failed": _EndKind("failed", "dead"),
+    "dead": _EndKind("failed", "dead"),
+    "cancelled": _EndKind("failed", "dead"),
 }
 """What each end appends, and what becomes of the deliveries that caused the work."""
 
@@ -100,7 +100,7 @@ def close(
     """End the instruction that ``epoch`` holds. Raises Refused (stale_attempt)."""
     number = number_of(instruction, "i")
     conclusion = Closing(status=status, text=text, usage=usage, cause=cause, crash_jitter=crash_jitter, failure=failure)
-    ending = Ending(outcome or status, exit, stderr_tail)
+    ending = AttemptEnding(outcome or status, exit, stderr_tail)
     closed = None if number is None else _conclude(tx, number, epoch, conclusion, ending)
     if closed is None:
         raise stale(instruction, epoch)
@@ -130,13 +130,13 @@ def reply(
 def close_cancelled(tx: Transaction, number: int, epoch: int) -> Closed | None:
     """End an instruction that has not ended, whether an attempt holds it or not. None: it moved meanwhile."""
     conclusion = Closing(status="cancelled", cause="cancelled")
-    return _conclude(tx, number, epoch, conclusion, Ending("cancelled"), step="cancel")
+    return _conclude(tx, number, epoch, conclusion, AttemptEnding("cancelled"), step="cancel")
 
 
 def close_incomplete(tx: Transaction, number: int, epoch: int, cause: IncompleteCause) -> Closed | None:
     """End an instruction that money, another limit or a person holds back; thread kept. None: it moved meanwhile."""
     conclusion = Closing(status="incomplete", cause=cause)
-    return _conclude(tx, number, epoch, conclusion, Ending(cause), step="cancel")
+    return _conclude(tx, number, epoch, conclusion, AttemptEnding(cause), step="cancel")
 
 
 WAITS_FOR_PERSON: Final = "SELECT 1 FROM instructions WHERE id = ? AND state = 'waiting' AND waits_for = 'person'"
@@ -160,7 +160,7 @@ def answer_for(tx: Transaction, instruction: str, text: str, name: str | None = 
     if tx.conn.execute(WAITS_FOR_PERSON, (found.number,)).fetchone() is None:
         raise Refused("conflict", f"{instruction} of {found.name} waits for no answer of a person", see)
     conclusion = Closing(status="done", text=text)
-    closed = _conclude(tx, found.number, found.epoch, conclusion, Ending("done"), step="answer")
+    closed = _conclude(tx, found.number, found.epoch, conclusion, AttemptEnding("done"), step="answer")
     assert closed is not None, "it waits in this transaction"
     return closed
 
@@ -204,7 +204,7 @@ def _conclude(
     number: int,
     epoch: int,
     conclusion: Closing,
-    ending: Ending | None,
+    ending: AttemptEnding | None,
     *,
     step: Literal["done", "answer", "cancel"] = "done",
 ) -> Closed | None:
@@ -348,7 +348,7 @@ def close_space(tx: Transaction, row: Subspace, why: str) -> None:
     reason = f"the space {row.name} is closed"
     cancel_open(tx, row.space, reason)
     for number in cast("list[tuple[int]]", tx.conn.execute(UNFINISHED, (row.space,)).fetchall()):
-        make_step(tx, by_number(tx.conn, number[0]), Change(step="cancel", by=SYSTEM, reason=reason))
+        make_step(tx, by_number(tx.conn, number[0]), TaskChange(step="cancel", by=SYSTEM, reason=reason))
     text = f"[SPACE] {row.name} is closed: {why}"
     apply_fact(tx, Fact(Draft(kind="system", space=row.space, sender=SYSTEM, text=text)))
     spaces.close(tx, row.number)

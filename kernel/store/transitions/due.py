@@ -14,7 +14,7 @@ from kernel.rule.assignment import not_running
 from kernel.rule.draft import Draft, Fact
 from kernel.store import circuit_breakers, tasks, waits
 from kernel.store.circuit_breakers import probe, release_probe
-from kernel.store.instructions import Found, find
+from kernel.store.instructions import FoundInstruction, find
 from kernel.store.rows import delivery_sql
 from kernel.store.rules import TransactionView
 from kernel.store.transaction import Transaction
@@ -96,7 +96,7 @@ UPDATE deliveries SET state = {ack}, instruction = NULL WHERE instruction = :id 
 """)
 
 
-def _move(tx: Transaction, found: Found, key: AgentKey, name: str, text: str) -> None:
+def _move(tx: Transaction, found: FoundInstruction, key: AgentKey, name: str, text: str) -> None:
     values = {"id": found.number, "key": key, "name": name, "old": found.agent}
     for statement in (MOVE, DELIVER, RELEASE):
         tx.conn.execute(statement, {one: values[one] for one in values if f":{one}" in statement})

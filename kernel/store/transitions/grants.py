@@ -23,7 +23,7 @@ from protocol.names import AgentKey, approval_id, is_personal, message_id, numbe
 T = TypeVar("T")
 
 
-class Granted(msgspec.Struct, frozen=True, kw_only=True):
+class GrantChanged(msgspec.Struct, frozen=True, kw_only=True):
     """Something was given, or taken back, by a message."""
 
     id: str
@@ -91,13 +91,13 @@ def give(
     *,
     author: Author | None = None,
     call_key: str | None = None,
-) -> Granted:
+) -> GrantChanged:
     """Give ``to`` (its name in ``space``) a scope; an agent gives no more than it has. Its messages say so.
 
     Raises Refused: stale_attempt, forbidden, not_a_participant, bad_request, quota_reached.
     """
     who = speaker(tx, space, author, ("grant", *wanted, to), call_key)
-    if (before := who.known(Granted)) is not None:
+    if (before := who.known(GrantChanged)) is not None:
         return before
     receiver = _member(tx, space, to)
     if wanted.until_ms is not None and wanted.until_ms <= tx.now_ms:
@@ -120,16 +120,16 @@ def give(
     bounds += [f"for {wanted.uses} {'call' if wanted.uses == 1 else 'calls'}"] if wanted.uses is not None else []
     what = ", ".join([f"{receiver.name} may use the scope {wanted.scope}", *bounds])
     text = f"[GRANT] {grant_id(number)}: {what}"
-    return _said(tx, who, space, text, receiver.name, Granted(id=grant_id(number), message_id="", until=until))
+    return _said(tx, who, space, text, receiver.name, GrantChanged(id=grant_id(number), message_id="", until=until))
 
 
-def answer(tx: Transaction, space: str, request: str, *, author: Author, call_key: str | None = None) -> Granted:
+def answer(tx: Transaction, space: str, request: str, *, author: Author, call_key: str | None = None) -> GrantChanged:
     """Let a call be made that waits for an approval, as an agent that has the scope auth. Never one of its own.
 
     Raises Refused: stale_attempt, not_found, forbidden, conflict, quota_reached.
     """
     who = speaker(tx, space, author, ("grant", request), call_key)
-    if (before := who.known(Granted)) is not None:
+    if (before := who.known(GrantChanged)) is not None:
         return before
     assert who.held is not None, "an author holds an instruction"
     own = grants.standing(tx.conn, who.held.number, author.epoch)
@@ -151,7 +151,7 @@ def answer(tx: Transaction, space: str, request: str, *, author: Author, call_ke
     kept = _row(who, space, own.run, receiver, None, terms)
     grant = grant_id(grants.insert(tx, msgspec.structs.replace(kept, approval=number, uses=1, used=1)))
     text = f"[GRANT] {grant}: the call that {receiver.name} asked for with {approval_id(number)} may be made"
-    return _said(tx, who, space, text, receiver.name, Granted(id=grant, message_id=""))
+    return _said(tx, who, space, text, receiver.name, GrantChanged(id=grant, message_id=""))
 
 
 ASKER: Final = "SELECT agent, name FROM approvals WHERE id = ? AND space = ?"
@@ -159,7 +159,7 @@ ASKER: Final = "SELECT agent, name FROM approvals WHERE id = ? AND space = ?"
 
 def revoke(
     tx: Transaction, space: str | None, grant: str, *, author: Author | None = None, call_key: str | None = None
-) -> Granted:
+) -> GrantChanged:
     """Take a grant back: from the next call on it counts no more, nor what derives from it. Again changes nothing.
 
     ``space`` None: wherever it is, as a person. Raises Refused: not_found; forbidden where another one gave it;
@@ -169,17 +169,17 @@ def revoke(
     if row is None or (space is not None and row.space != space):
         raise Refused("not_found", f"there is no grant {grant[:40]!r}", "ids look like w3: awk grant list shows them")
     who = speaker(tx, row.space, author, ("revoke", row.number), call_key)
-    if (before := who.known(Granted)) is not None:
+    if (before := who.known(GrantChanged)) is not None:
         return before
     if who.held is not None and row.giver_key != who.held.agent:
         raise Refused("forbidden", f"{grant_id(row.number)} was given by {row.giver}", "ask that one, or a person")
     if row.scope is None:
         raise Refused("conflict", f"{grant_id(row.number)} answered one request, and that is decided")
     if row.revoked_ms is not None:
-        return Granted(id=grant_id(row.number), message_id="")
+        return GrantChanged(id=grant_id(row.number), message_id="")
     grants.revoke(tx, row.number, who.name)
     text = f"[GRANT] {grant_id(row.number)} is revoked: {row.name} may not use the scope {row.scope} by it any more"
-    return _said(tx, who, row.space, text, row.name, Granted(id=grant_id(row.number), message_id=""))
+    return _said(tx, who, row.space, text, row.name, GrantChanged(id=grant_id(row.number), message_id=""))
 
 
 def _member(tx: Transaction, space: str, name: str) -> Receiver:
@@ -210,7 +210,7 @@ def _row(
     )
 
 
-def _said(tx: Transaction, who: Speaker, space: str, text: str, name: str, result: Granted) -> Granted:
+def _said(tx: Transaction, who: Speaker, space: str, text: str, name: str, result: GrantChanged) -> GrantChanged:
     """Say what was done in the channel, where it also reaches the inbox of ``name``; it wakes nobody."""
     seq = who.say(tx, Draft(kind="document", space=space, sender=who.name, text=text, mentions=(name,))).first_seq
     return who.keep(tx, msgspec.structs.replace(result, message_id=message_id(seq)))

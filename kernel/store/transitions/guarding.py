@@ -39,7 +39,7 @@ INSERT INTO guard_jobs (instruction, space, evidence, state, purpose, call) VALU
 ASKED: Final = "SELECT id FROM guard_jobs WHERE call = ?"
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class GuardQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Something that a guard is asked while the call of an agent waits. ``call`` names that; None: it has no name."""
 
     purpose: Purpose
@@ -71,10 +71,10 @@ def ask_guard(tx: Transaction, space: str) -> None:
         return
     question = f"{EXTRACT}\n\nThe agents of {place_of(space)} are {', '.join(agents)}. What was said:\n\n{text}"
     vouched = _vouched.decode(_bytes(row[1]))
-    _ask(tx, space, settings, Question(purpose="extract", text=question), vouched, encode_json((classes, agents)))
+    _ask(tx, space, settings, GuardQuestion(purpose="extract", text=question), vouched, encode_json((classes, agents)))
 
 
-def ask_for_call(tx: Transaction, settings: GuardSettings, question: Question, *, author: Author) -> int | None:
+def ask_for_call(tx: Transaction, settings: GuardSettings, question: GuardQuestion, *, author: Author) -> int | None:
     """Ask the guard of the author's space, for whom its call waits. Returns the job, or the one of the same call.
 
     None: it cannot be asked. Raises Refused (stale_attempt).
@@ -88,7 +88,12 @@ def ask_for_call(tx: Transaction, settings: GuardSettings, question: Question, *
 
 
 def _ask(
-    tx: Transaction, space: str, settings: GuardSettings, question: Question, vouched: tuple[str, ...], evidence: bytes
+    tx: Transaction,
+    space: str,
+    settings: GuardSettings,
+    question: GuardQuestion,
+    vouched: tuple[str, ...],
+    evidence: bytes,
 ) -> int | None:
     """Put a question to the guard's agent of ``space``. Where that is refused nothing is kept."""
     home = personal_space(NAME)

@@ -114,7 +114,7 @@ INSERT INTO attempts (instruction, epoch, n, token_hash, started_ms, node) VALUE
 WORKED_ON: Final = "UPDATE agents SET node = ? WHERE key = ? AND node <> ?"
 
 
-class _Row(LeaseColumns, frozen=True, kw_only=True):
+class _LeaseRow(LeaseColumns, frozen=True, kw_only=True):
     """A row of LEASE."""
 
     message: int
@@ -135,7 +135,7 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes, node: str = "") 
     """
     number = number_of(instruction, "i")
     row = rows.one(
-        tx.conn.execute(LEASE, {"id": number, "now": tx.now_ms}), LEASE, _Row, lane=LANES.__getitem__, **_FLAGS
+        tx.conn.execute(LEASE, {"id": number, "now": tx.now_ms}), LEASE, _LeaseRow, lane=LANES.__getitem__, **_FLAGS
     )
     if row is None or number is None:
         return None

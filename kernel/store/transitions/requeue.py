@@ -8,7 +8,7 @@ from kernel.policy.scheduling import lane_after
 from kernel.store import waits
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import awaited
-from kernel.store.attempts import Ending, end_attempt, stale
+from kernel.store.attempts import AttemptEnding, end_attempt, stale
 from kernel.store.circuit_breakers import ProviderFailure, breaker, record_failure, release_probe
 from kernel.store.rows import instruction_sql
 from kernel.store.transaction import Transaction, optional_rfc3339
@@ -117,7 +117,7 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
     better = lane_after(lane, preempted)
     if better != lane:
         tx.conn.execute(SET_LANE, (better, number))
-    end_attempt(tx, number, epoch, name, space, Ending(parking.outcome, parking.exit, parking.stderr_tail))
+    end_attempt(tx, number, epoch, name, space, AttemptEnding(parking.outcome, parking.exit, parking.stderr_tail))
     release_probe(tx, number)
     if parking.cause is not None:  # who only waits, or makes room, goes on with what it holds
         tasks.attempt_over(tx, number)

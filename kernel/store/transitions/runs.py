@@ -158,12 +158,12 @@ def start_run(
     return begun
 
 
-class _Workspace(msgspec.Struct, frozen=True):
+class _OwnerTerms(msgspec.Struct, frozen=True):
     document_owner: str | None = None
 
 
 class _Owned(msgspec.Struct, frozen=True):
-    workspace: _Workspace | bool = _Workspace()
+    workspace: _OwnerTerms | bool = _OwnerTerms()
 
 
 _owned: Final = msgspec.json.Decoder(_Owned)
@@ -176,7 +176,7 @@ def _begin(tx: Transaction, draft: Draft) -> Appended:
     started = draft.payload
     assert isinstance(started, RunSpec), started
     workspace = _owned.decode(started.definition).workspace
-    owner = workspace.document_owner if isinstance(workspace, _Workspace) and len(started.members) > 1 else None
+    owner = workspace.document_owner if isinstance(workspace, _OwnerTerms) and len(started.members) > 1 else None
     if owner != ELECT:
         appended = append(tx, draft)
         documents.begin(tx, draft.space, owner)
@@ -212,7 +212,7 @@ def _living_in(member: MemberSpec, space: SpaceId) -> MemberSpec:
     return msgspec.structs.replace(member, key=inline_key(member.name, space))
 
 
-class Stopped(msgspec.Struct, frozen=True, kw_only=True):
+class StoppedWork(msgspec.Struct, frozen=True, kw_only=True):
     """Instructions that a stop ended.
 
     The workers of ``live`` still run until their kernel ends them; they can write no more.
@@ -225,7 +225,7 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True):
     live: tuple[AttemptId, ...]
 
 
-class _Open(NamedTuple):
+class _OpenInstruction(NamedTuple):
     number: int
     epoch: int
     live: bool
@@ -244,7 +244,7 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 """
 
 
-def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reason: str = "") -> Stopped:
+def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reason: str = "") -> StoppedWork:
     """Stop the workflow that runs in ``space``. Raises Refused (workflow_not_running)."""
     text = f"{place_of(space)} ended: {reason or status}"
     expire_proposals(tx, over=space)  # the rest is called off
@@ -256,7 +256,7 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     call_off(tx, space, "the workflow has ended")
     there = (space, *(opened.space for opened in below))
     found = (row for place in there for row in tx.conn.execute(OPEN, (place,)).fetchall())
-    rows = sorted((_Open(*cast("_Open", row)) for row in found), key=lambda row: row.number)
+    rows = sorted((_OpenInstruction(*cast("_OpenInstruction", row)) for row in found), key=lambda row: row.number)
     # What a limit holds back, and what waits for an answer of that. What was asked is newer than who asked.
     held: dict[int, Literal["budget", "limit"]] = {}
     for row in reversed(rows):
@@ -270,7 +270,7 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
         else:
             close_incomplete(tx, one.number, one.epoch, limit)
     ask_guard(tx, space)
-    return Stopped(
+    return StoppedWork(
         cancelled=tuple(instruction_id(one.number) for one in rows if one.number not in held),
         incomplete=tuple(instruction_id(one.number) for one in rows if one.number in held),
         live=tuple(attempt_id(instruction_id(one.number), one.epoch) for one in rows if one.live),

@@ -19,7 +19,7 @@ from kernel.policy.guard import NAME
 from kernel.rule.draft import Author, Draft
 from kernel.store import rows
 from kernel.store.attempts import Held, held, use
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.transitions.append import speaker
 from protocol.agent_memory import Entry
@@ -31,7 +31,7 @@ from protocol.text import encode_json
 LETTER: Final = "u"
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A question for the memory of a colleague. ``owner`` is that one's key, ``name`` what it is called there."""
 
     owner: AgentKey
@@ -47,7 +47,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
 MEMBER: Final = "SELECT 1 FROM members WHERE space = ? AND agent = ?"
 
 
-def record_ask(tx: Transaction, asked: Asked, given: Sequence[Given], *, author: Author, note: str = "") -> str:
+def record_ask(
+    tx: Transaction, asked: MemoryQuestion, given: Sequence[Given], *, author: Author, note: str = ""
+) -> str:
     """Write down that the author is given ``given``, and in a ``note`` how. Returns the id of the row.
 
     Raises Refused: stale_attempt, quota_reached, and not_a_participant where whom it asked is not there any more.
@@ -124,7 +126,7 @@ ORDER BY id DESC LIMIT :limit
 COUNT: Final = "SELECT count(*) FROM audit WHERE :agent IS NULL OR owner_name = :agent OR receiver_name = :agent"
 
 
-def newest(conn: apsw.Connection, page: Page, agent: str | None = None) -> AuditList:
+def newest(conn: apsw.Connection, page: RowPage, agent: str | None = None) -> AuditList:
     """The rows before that of ``page``, of which ``agent`` (its name) is one side. Ask in a thread."""
     values = {"agent": agent, "before": page.after, "limit": page.limit + 1}
     found = rows.all_(conn.execute(NEWEST, values), NEWEST, AuditRow, **_MADE)

@@ -22,7 +22,7 @@ from protocol.errors import Refused
 from protocol.names import SpaceId, base_space, is_below, is_personal, message_id, place_of, split_space
 
 
-class Opened(NamedTuple):
+class SpaceRequest(NamedTuple):
     """The space that an agent wants to open."""
 
     name: str
@@ -30,7 +30,7 @@ class Opened(NamedTuple):
 
 
 def open_space(
-    tx: Transaction, space: str, wanted: Opened, *, author: Author, call_key: str | None = None
+    tx: Transaction, space: str, wanted: SpaceRequest, *, author: Author, call_key: str | None = None
 ) -> SpaceInfo:
     """Open a space below ``space``, where the author is at work. Its first message says who is in it.
 

@@ -12,7 +12,7 @@ from kernel.rule.draft import Draft, TaskGiven
 from kernel.rule.effects import PlanTask
 from kernel.store import tasks
 from kernel.store.rules import TransactionView
-from kernel.store.tasks import Change, NewTask, TaskRow, make_step, task_id
+from kernel.store.tasks import NewTask, TaskChange, TaskRow, make_step, task_id
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.message import SYSTEM
@@ -39,7 +39,7 @@ def plan_for_rule(tx: Transaction, asked: PlanTask) -> list[Draft]:
         tx.conn.execute("RELEASE task")
     step = next_step(row.on_failure, row.needs)
     if step is not None:
-        make_step(tx, row, Change(step=step, by=SYSTEM, reason=lost_why(row) if step == "cancel" else ""))
+        make_step(tx, row, TaskChange(step=step, by=SYSTEM, reason=lost_why(row) if step == "cancel" else ""))
     text = "\n".join([f"[TASKS] planned by the rule {link.rule}:", plan_line(row)])
     said = task_status(asked.space, asked.creator, text, asked.hops + 1)
     if step != "free" or not may_be_given(tx, row):

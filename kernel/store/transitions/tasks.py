@@ -18,7 +18,7 @@ from kernel.store import task_views, tasks
 from kernel.store.attempts import use
 from kernel.store.idempotency import Words
 from kernel.store.rules import TransactionView
-from kernel.store.tasks import Change, NewTask, TaskRow, make_step
+from kernel.store.tasks import NewTask, TaskChange, TaskRow, make_step
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import apply_effects
 from kernel.store.transitions.append import Speaker, speaker
@@ -31,7 +31,7 @@ from protocol.tasks import TaskInfo, TaskSpec
 from protocol.text import one_line
 
 
-class Changed(msgspec.Struct, frozen=True, kw_only=True):
+class TaskChanged(msgspec.Struct, frozen=True, kw_only=True):
     """The task after a step, and the work that was given to others with it.
 
     ``withdrawn`` is the work that it had been given out as, which nobody needs any more.
@@ -43,7 +43,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     withdrawn: InstructionId | None = None
 
 
-def claim(tx: Transaction, space: str, name: str, *, author: Author | None = None) -> Changed:
+def claim(tx: Transaction, space: str, name: str, *, author: Author | None = None) -> TaskChanged:
     """Claim a ready task, for this attempt or the user; again, it changes nothing.
 
     No ledger answers it: whether it is still held is what counts. Raises Refused: not_found, conflict, forbidden.
@@ -51,7 +51,7 @@ def claim(tx: Transaction, space: str, name: str, *, author: Author | None = Non
     who = task_speaker(tx, space, author)
     row = find_task(tx, space, name)
     if is_holder(row, who.name, author):
-        return Changed(task=task_views.info(row))
+        return TaskChanged(task=task_views.info(row))
     if row.for_name not in (None, who.name) and who.held is not None:
         raise Refused("forbidden", f"{row.id} is for {row.for_name}", "team_task_list shows what is ready for you")
     if row.state != "ready":
@@ -61,7 +61,7 @@ def claim(tx: Transaction, space: str, name: str, *, author: Author | None = Non
         text = f"{row.id} changes files that {met.holder} holds with {met.id}: {', '.join(met.files)}"
         raise Refused("conflict", text, f"wait until {met.id} is over, or claim another one")
     epoch = None if author is None else author.epoch
-    change = Change(step="claim", by=who.name, holder=who.name, instruction=who.number, epoch=epoch)
+    change = TaskChange(step="claim", by=who.name, holder=who.name, instruction=who.number, epoch=epoch)
     return _step(tx, row, who, change, f"claimed: {one_line(row.title)}")
 
 
@@ -73,15 +73,15 @@ def finish(
     *,
     author: Author | None = None,
     call_key: str | None = None,
-) -> Changed:
+) -> TaskChanged:
     """Say that a task is done; its check was run by then. Raises Refused: not_found, conflict, forbidden."""
     who = task_speaker(tx, space, author, ("task_done", name, result), call_key)
-    if (before := who.known(Changed)) is not None:
+    if (before := who.known(TaskChanged)) is not None:
         return before
     row = find_task(tx, space, name)
     check_holder(row, who)
     words = f"done: {one_line(row.title)}" + (f"\n{result.strip()}" if result.strip() else "")
-    return who.keep(tx, _step(tx, row, who, Change(step="finish", by=who.name, result=result), words))
+    return who.keep(tx, _step(tx, row, who, TaskChange(step="finish", by=who.name, result=result), words))
 
 
 def fail(
@@ -92,22 +92,22 @@ def fail(
     *,
     author: Author | None = None,
     call_key: str | None = None,
-) -> Changed:
+) -> TaskChanged:
     """Say that a task cannot be done. Raises Refused: not_found, conflict, forbidden."""
     who = task_speaker(tx, space, author, ("task_fail", name, reason), call_key)
-    if (before := who.known(Changed)) is not None:
+    if (before := who.known(TaskChanged)) is not None:
         return before
     row = find_task(tx, space, name)
     check_holder(row, who)
     words = f"failed: {one_line(row.title)}" + (f"\n{reason.strip()}" if reason.strip() else "")
-    return who.keep(tx, _step(tx, row, who, Change(step="fail", by=who.name, reason=reason), words))
+    return who.keep(tx, _step(tx, row, who, TaskChange(step="fail", by=who.name, reason=reason), words))
 
 
-def cancel_task(tx: Transaction, space: str, name: str, reason: str = "") -> Changed:
+def cancel_task(tx: Transaction, space: str, name: str, reason: str = "") -> TaskChanged:
     """Cancel a task that is not over, as the user. Raises Refused: not_found, conflict."""
     row = find_task(tx, space, name)
     words = f"cancelled: {one_line(row.title)}" + (f" ({one_line(reason)})" if reason.strip() else "")
-    return _step(tx, row, Speaker(USER), Change(step="cancel", by=USER, reason=reason), words)
+    return _step(tx, row, Speaker(USER), TaskChange(step="cancel", by=USER, reason=reason), words)
 
 
 def assignable(tx: Transaction, space: str, names: Iterable[str]) -> frozenset[str]:
@@ -135,7 +135,7 @@ def attempt_over(tx: Transaction, instruction: int) -> None:
     for row in tasks.of_instruction(tx.conn, instruction):
         if row.state != "claimed":
             continue
-        make_step(tx, row, Change(step="release", by=SYSTEM))
+        make_step(tx, row, TaskChange(step="release", by=SYSTEM))
         if row.for_name is None:
             text = f"[TASK:{row.id}] ready again: the attempt of {row.holder} at it has ended"
             _tell(tx, row.space, text, row.hops + 1)
@@ -146,7 +146,7 @@ def instruction_over(tx: Transaction, instruction: int, status: Status) -> None:
     for row in tasks.of_instruction(tx.conn, instruction):
         why = f"{instruction_id(instruction)} ended ({status}), which said neither done nor fail"
         if row.state == "claimed":
-            make_step(tx, row, Change(step="release", by=SYSTEM, reason=why))
+            make_step(tx, row, TaskChange(step="release", by=SYSTEM, reason=why))
             if TransactionView(tx.conn).workspace(row.space) is not None:
                 _tell(tx, row.space, f"[TASK:{row.id}] ready again: {why}", row.hops + 1)
         if status != "cancelled":
@@ -233,14 +233,14 @@ def free(tx: Transaction, made: Sequence[TaskRow]) -> list[InstructionId]:
     for row in made:
         step = next_step(row.on_failure, row.needs)
         if step == "free":
-            ready = make_step(tx, row, Change(step="free", by=SYSTEM)) or ready
+            ready = make_step(tx, row, TaskChange(step="free", by=SYSTEM)) or ready
         elif step == "cancel":
-            make_step(tx, row, Change(step="cancel", by=SYSTEM, reason=lost_why(row)))
+            make_step(tx, row, TaskChange(step="cancel", by=SYSTEM, reason=lost_why(row)))
             _follow(tx, row)
     return give_out(tx, made[0].space) if ready else []
 
 
-def _step(tx: Transaction, row: TaskRow, who: Speaker, change: Change, words: str) -> Changed:
+def _step(tx: Transaction, row: TaskRow, who: Speaker, change: TaskChange, words: str) -> TaskChanged:
     """Make a step of ``row``, say so, and do what follows. Raises Refused (conflict) where there is no such step."""
     if not make_step(tx, row, change):
         raise Refused("conflict", f"{row.id} is {row.state}" + (f" by {row.ended_by}" if row.ended_by else ""))
@@ -253,7 +253,7 @@ def _step(tx: Transaction, row: TaskRow, who: Speaker, change: Change, words: st
     given = [] if change.step == "claim" else give_out(tx, row.space)
     own = change.instruction or who.number
     withdrawn = change.step != "claim" and row.instruction not in (None, own) and row.state == "ready"
-    return Changed(
+    return TaskChanged(
         task=task_views.info(tasks.by_number(tx.conn, row.number)),
         message_id=message_id(said.first_seq),
         instruction_ids=tuple(given),
@@ -271,10 +271,10 @@ def _follow(tx: Transaction, row: TaskRow) -> tuple[list[str], list[str]]:
         for follower in tasks.followers(tx.conn, number):
             match next_step(follower.on_failure, follower.needs):
                 case "free":
-                    make_step(tx, follower, Change(step="free", by=SYSTEM))
+                    make_step(tx, follower, TaskChange(step="free", by=SYSTEM))
                     freed.append(follower.id)
                 case "cancel":
-                    make_step(tx, follower, Change(step="cancel", by=SYSTEM, reason=lost_why(follower)))
+                    make_step(tx, follower, TaskChange(step="cancel", by=SYSTEM, reason=lost_why(follower)))
                     cancelled.append(follower.id)
                     changed.append(follower.number)
                 case None:
@@ -351,7 +351,7 @@ def split(
         raise Refused("forbidden", f"{row.id} is not yours to split", "claim it first, with team_task_claim")
     if row.state == "claimed":
         check_holder(row, who)
-    if not make_step(tx, row, Change(step="split", by=who.name)):
+    if not make_step(tx, row, TaskChange(step="split", by=who.name)):
         raise Refused("conflict", f"{row.id} is {row.state}", "what is over cannot be split")
     inside = [spec if spec.parent is not None else msgspec.structs.replace(spec, parent=row.id) for spec in specs]
     still = waits_for(row.on_failure, row.needs)

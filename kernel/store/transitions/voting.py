@@ -36,7 +36,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions import apply_effects, tasks
 from kernel.store.transitions.append import Speaker, append, speaker
 from kernel.store.transitions.documents import accept_by_vote
-from kernel.store.voting import Ended
+from kernel.store.voting import EndedBallot
 from protocol.errors import Refused
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, InstructionId, message_id, number_of, place_of
@@ -44,7 +44,7 @@ from protocol.text import one_line
 from protocol.voting import YES, BallotInfo, BallotState, ProposalTerms, Resolution
 
 
-class Proposed(msgspec.Struct, frozen=True, kw_only=True):
+class ProposalMade(msgspec.Struct, frozen=True, kw_only=True):
     """Something is put to the vote; who was given work with it."""
 
     ballot: BallotInfo
@@ -52,7 +52,7 @@ class Proposed(msgspec.Struct, frozen=True, kw_only=True):
     instruction_ids: tuple[InstructionId, ...] = ()
 
 
-class Voted(msgspec.Struct, frozen=True, kw_only=True):
+class VoteCast(msgspec.Struct, frozen=True, kw_only=True):
     """The ballot after a vote. ``again``: it was there before, and nothing was changed."""
 
     ballot: BallotInfo
@@ -75,13 +75,13 @@ def create(
     author: Author | None = None,
     call_key: str | None = None,
     salt: str = "",
-) -> Proposed:
+) -> ProposalMade:
     """Put ``asked`` to the vote. Raises Refused (kernel.rule.rules.routing, kernel.policy.voting), and stale_attempt.
 
     ``salt`` decides what is left to lots: something that nobody can guess.
     """
     who = speaker(tx, space, author, ("proposal", _words(asked)), call_key)
-    if (before := who.known(Proposed)) is not None:
+    if (before := who.known(ProposalMade)) is not None:
         return before
     name = asked.id or (f"p{int(tx.conn.execute(FREE, {'space': space}).get)}")
     members = tuple(member for _, member in TransactionView(tx.conn).roster(space))
@@ -99,7 +99,7 @@ def create(
     if asked.binds is not None and asked.binds.tray is not None:
         text = f"{text}\n{tray_at_stake(tx, space, asked.binds.tray)}"
     recorder = who.say(tx, Draft(kind="proposal", space=space, sender=who.name, text=text, payload=opened))
-    result = Proposed(
+    result = ProposalMade(
         ballot=_info(tx, space, name),
         message_id=message_id(recorder.first_seq),
         instruction_ids=tuple(recorder.instructions),
@@ -117,18 +117,18 @@ def vote(
     author: Author | None = None,
     call_key: str | None = None,
     seen: str = "",
-) -> Voted:
+) -> VoteCast:
     """Vote, once; the same again changes nothing. A creator may break a tie so. Raises Refused, as ``create`` does.
 
     ``seen`` is what the voter had before its eyes: it is said with the vote.
     """
     who = speaker(tx, space, author, ("vote", name, choice, reason), call_key)
-    if (before := who.known(Voted)) is not None:
+    if (before := who.known(VoteCast)) is not None:
         return before
     ballot = _ballot(tx, space, name)
     breaks = may_break(ballot, who.name, choice, tx.now_ms)
     if ballot.choices.get(who.name) == choice and not breaks:
-        return Voted(ballot=_info(tx, space, name), again=True)
+        return VoteCast(ballot=_info(tx, space, name), again=True)
     check_vote(ballot, who.name, choice, tx.now_ms, person=author is None)
     text = voted(ballot, choice, reason, breaks_tie=breaks, seen=seen)
     if not breaks:
@@ -143,7 +143,7 @@ def vote(
         text = asked_to_break(ballot, result.tied)
         who.follow(tx, Draft(kind="proposal", space=space, sender=SYSTEM, text=text, payload=_creator(ballot)))
     _settle(tx, space, name)
-    return who.keep(tx, Voted(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
+    return who.keep(tx, VoteCast(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
 
 
 def cancel_proposal(
@@ -163,7 +163,7 @@ def cancel_proposal(
     expire_proposals(tx)  # though no alarm has come yet
     ballot = _ballot(tx, space, name)
     check_cancel(ballot, who.name, person=author is None)
-    voting.put_end(tx, ballot, Ended("cancelled", None, "cancelled", who.name, reason))
+    voting.put_end(tx, ballot, EndedBallot("cancelled", None, "cancelled", who.name, reason))
     payload = None if quietly or who.name == ballot.creator else _creator(ballot)
     text = cancelled(ballot, reason)
     recorder = who.say(tx, Draft(kind="resolved", space=space, sender=who.name, text=text, payload=payload))
@@ -197,7 +197,7 @@ def _end(
 ) -> None:
     """End ``ballot`` with a message; its creator is woken unless ``who`` it is brought that about."""
     state: BallotState = "expired" if expired(ballot, votes, decided) else "resolved"
-    voting.put_end(tx, ballot, Ended(state, decided.winner, decided.why, by))
+    voting.put_end(tx, ballot, EndedBallot(state, decided.winner, decided.why, by))
     wakes = None if quietly or who.name == ballot.creator else _creator(ballot)
     draft = Draft(
         kind="resolved",
@@ -230,7 +230,7 @@ def expire_proposals(tx: Transaction, over: str | None = None) -> None:
 def call_off(tx: Transaction, space: str, reason: str) -> None:
     """Cancel whatever is open in ``space``, whose run has ended."""
     for ballot in reversed(voting.open_in(tx.conn, space)):
-        voting.put_end(tx, ballot, Ended("cancelled", None, "cancelled", SYSTEM, reason))
+        voting.put_end(tx, ballot, EndedBallot("cancelled", None, "cancelled", SYSTEM, reason))
         text = cancelled(ballot, reason)
         apply_effects.apply_fact(tx, Fact(Draft(kind="resolved", space=space, sender=SYSTEM, text=text)))
 

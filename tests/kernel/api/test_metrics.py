@@ -12,7 +12,7 @@ from kernel.services.telemetry import EventCounters
 from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
-from kernel.store.writer import Log
+from kernel.store.writer import StoreLog
 from protocol.instruction import Usage
 from protocol.ipc import Entry
 from tests.builders.api import ServedKernel
@@ -72,7 +72,7 @@ async def test_what_happened_and_what_there_is_can_be_scraped_in_both_formats(ke
         assert sorted(tokens.values()) == [0, 0, 5, 7]
         assert all(len(key) < LABEL_CHARACTERS * 2 and key.isprintable() for key in found)
     assert any(key.startswith("agent_worker_messages_created") for key in opened)
-    again = EventCounters(Log(kernel.services.store.reader, writer, lambda: 0))  # type: ignore[arg-type]
+    again = EventCounters(StoreLog(kernel.services.store.reader, writer, lambda: 0))  # type: ignore[arg-type]
     assert (await again.look()).values == (await kernel.services.kernel.numbers.counters.look()).values
     stranger = await kernel.ask("GET", "/metrics", headers=kernel.headers(token=None))
     assert stranger.status == 401

@@ -8,7 +8,7 @@ from msgspec.structs import force_setattr, replace
 from kernel.agents.sections import outgoing_unit
 from kernel.policy.webhooks import LASTING_TRIES, PAUSES_SECONDS, DeliveryVerdict
 from kernel.store import webhooks
-from kernel.store.webhooks import Outcome
+from kernel.store.webhooks import DeliveryOutcome
 from protocol.names import webhook_id
 from tests.builders.api import ServedKernel
 
@@ -34,7 +34,7 @@ async def digests(kernel: ServedKernel) -> list[str]:
 
 async def fail(kernel: ServedKernel, digest: str, tries: int, verdict: DeliveryVerdict) -> None:
     """Have a delivery fail, which had failed so often before."""
-    outcome = Outcome(1, tries, verdict, "status 500")
+    outcome = DeliveryOutcome(1, tries, verdict, "status 500")
     await kernel.services.store.writer.commit(webhooks.settle, digest, "https://one.example", [outcome], 1)
 
 

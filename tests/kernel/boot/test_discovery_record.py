@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interface.discovery import Project, recorded_endpoint, reject_reason
-from kernel.boot.arguments import Arguments, Boot
+from kernel.boot.arguments import Boot, KernelArguments
 from kernel.boot.discovery_record import listen, publish, withdraw
 from kernel.boot.state_dir import Locked
 from protocol.discovery import ADMIN, RECORD
@@ -21,7 +21,9 @@ def boot(tmp_path: Path) -> Boot:
     state, home = tmp_path / "state", tmp_path / "home"
     state.mkdir()
     home.mkdir()
-    arguments = Arguments(project=str(tmp_path), home=str(home), state=str(state), foreground=False, trusted=False)
+    arguments = KernelArguments(
+        project=str(tmp_path), home=str(home), state=str(state), foreground=False, trusted=False
+    )
     listener = listen(str(state), 8)
     return Boot(
         arguments=arguments, listener=listener, lock=Locked(0, None), token="of-the-administrator",

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from kernel.boot.arguments import parse_arguments
-from kernel.boot.replacement import PATIENCE, Held, boot_from, pack, unpack
+from kernel.boot.replacement import PATIENCE, ProcessHoldings, boot_from, pack, unpack
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs files in memory")
 
-HELD = Held(
+HELD = ProcessHoldings(
     pid=7, version="1.0", listening=3, locks=(4, None), token="t", started_at="2026-11-23T00:00:00.000Z",
     clock_offset_ns=5, service=None, descriptors=(),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from kernel import fault_injection
 from kernel.inspect.backup import backup, restore
 from kernel.source import restore_journal
 from kernel.source.backup_file import name_fault
-from kernel.source.restore_journal import Journal, Move, ProjectFile
+from kernel.source.restore_journal import Journal, Move, StagedFile
 from kernel.store.schema import migrations
 from kernel.store.snapshot import SnapshotRefused, take_snapshot
 from kernel.store.transaction import rfc3339
@@ -233,7 +233,7 @@ def test_a_repeated_restore_keeps_the_first_copies_that_were_set_aside(tmp_path:
     for name, file in aside.items():
         file.write_text("first")
         (place.state if name == "log" else place.root / ".agents").joinpath(name).write_text("later")
-    files = (ProjectFile(folder=".agents", name="a.yaml", aside="aside/a.yaml"),)
+    files = (StagedFile(folder=".agents", name="a.yaml", aside="aside/a.yaml"),)
     journal = Journal(root=str(place.root), moves=(Move(target="log", aside="aside/log"),), files=files)
     restore_journal.begin(str(place.state), journal)
     assert restore_journal.finish(str(place.state))

@@ -24,8 +24,8 @@ from kernel.policy.recall import (
     within_budget,
     words,
 )
-from kernel.store.recall_index import Progress, open_index
-from kernel.store.turn_index import Place, Turn, forget_turns, put_turns, search, suspects
+from kernel.store.recall_index import IndexProgress, open_index
+from kernel.store.turn_index import IndexedTurn, TurnPlace, forget_turns, put_turns, search, suspects
 
 ENGLISH = (
     "caresses ponies ties cats feed agreed plastered motoring sing conflated troubled sized hopping falling hissing "
@@ -68,7 +68,9 @@ def test_whatever_stands_in_a_text_is_found_by_it(text: str) -> None:
     asked = asked_words(text)
     conn = INDEX
     forget_turns(conn, [place.id for place in suspects(conn)])
-    put_turns(conn, [Turn("alice", Place("message", 1, 0, "dm:alice", 1), text)], Progress("log", 1, 0, 0, 0))
+    put_turns(
+        conn, [IndexedTurn("alice", TurnPlace("message", 1, 0, "dm:alice", 1), text)], IndexProgress("log", 1, 0, 0, 0)
+    )
     found = search(conn, "alice", asked).found
     assert len(found) == bool(asked)
     if found:

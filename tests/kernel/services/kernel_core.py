@@ -32,7 +32,7 @@ from kernel.store import instructions
 from kernel.store.database import Reader
 from kernel.store.feed import Feed
 from kernel.store.transitions.append import append
-from kernel.store.writer import Log, Writer
+from kernel.store.writer import StoreLog, Writer
 from protocol.ipc import Exited, KernelFrame, Ping, Ready, WorkerFrame
 from protocol.ndjson import FrameReader, Noise, encode
 from protocol.trust import Grant
@@ -179,7 +179,7 @@ class Core:
             now_ms=lambda: self.now_ms,
         )
         self.deadlines = Deadlines(
-            log=Log(self.reader, self.writer, lambda: self.now_ms),
+            log=StoreLog(self.reader, self.writer, lambda: self.now_ms),
             wake=feed.new_wake(unless=leads_to_nothing),
             starvation_ms=300_000,
         )

@@ -29,7 +29,7 @@ from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import start_run
 from kernel.store.transitions.worktrees import PlannedTree, TreePlan, Worktree, worktree_made
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.writer import Log, Writer
+from kernel.store.writer import StoreLog, Writer
 from protocol.api.runs import MergeInfo, MergeRequest
 from protocol.ipc import Sandbox
 from protocol.names import AgentKey, AgentName, SpaceId, attempt_id, inline_key, instruction_id
@@ -91,8 +91,8 @@ class LandingProject:
     runs: int = 0
 
     @property
-    def log(self) -> Log:
-        return Log(self.reader, self.writer, lambda: 0)
+    def log(self) -> StoreLog:
+        return StoreLog(self.reader, self.writer, lambda: 0)
 
     def git(self) -> ProjectGit:
         """The kernel's git, in the folder that landings have."""

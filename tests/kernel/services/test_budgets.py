@@ -17,7 +17,7 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.limits import grant, grant_agent, limit
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.requeue import Requeue, requeue
-from kernel.store.writer import Log
+from kernel.store.writer import StoreLog
 from protocol.agent import Action, AgentDefinition, MockUsage, Rule
 from protocol.instruction import Usage
 from protocol.limits import AgentBudget, InstructionBudget, RunBudget
@@ -272,7 +272,7 @@ async def test_a_call_is_booked_at_its_list_price_or_at_none(kernel: BudgetKerne
 
 async def test_a_started_workflow_holds_still_when_its_wall_time_is_over(kernel: BudgetKernel) -> None:
     ids = await kernel.start(ALL, RunBudget(), mode="start", limits=RunLimits(wall_time=60), wall_time_ms=60_000)
-    runs = Runs(log=Log(kernel.reader, kernel.writer, lambda: kernel.now_ms), wake=kernel.feed.new_wake())
+    runs = Runs(log=StoreLog(kernel.reader, kernel.writer, lambda: kernel.now_ms), wake=kernel.feed.new_wake())
     await kernel.begin(ids[0], PLAIN)
     assert await runs.run_once() == 60.0
     kernel.now_ms += 60_000

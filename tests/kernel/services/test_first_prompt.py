@@ -17,7 +17,7 @@ from kernel.services.kept_workers import WorkerPlace
 from kernel.services.running_attempt import RunningAttempt
 from kernel.services.start_frame import FirstPrompt, first_prompt
 from kernel.store.agents import AgentSpec, put_agents
-from kernel.store.approvals import Call
+from kernel.store.approvals import GatedCall
 from kernel.store.transitions.approvals import ask
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased
@@ -205,7 +205,7 @@ async def test_a_worker_whose_call_waits_for_a_person_takes_nobodys_place(limits
             await trio.testing.wait_all_tasks_blocked()
             await store.take("i1")
             assert dispatcher.run_once(nursery) == 0
-            call = Call(key="toolu_1", tool="Bash", input=b"{}", held=True)
+            call = GatedCall(key="toolu_1", tool="Bash", input=b"{}", held=True)
             await store.writer.commit(ask, Author(InstructionId("i1"), 1), call, store.clock.now_ms + 1000)
             assert dispatcher.run_once(nursery) == 1
             await trio.testing.wait_all_tasks_blocked()

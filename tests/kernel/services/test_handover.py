@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from kernel import adoption
-from kernel.boot.replacement import Held
+from kernel.boot.replacement import ProcessHoldings
 from kernel.policy.budget import Allowance
 from kernel.policy.circuit_breaker import ModelEndpoint
 from kernel.policy.scheduling import HERE, WorkerLimits
@@ -180,7 +180,7 @@ def test_a_table_that_cannot_be_read_is_refused_with_words(changes: dict[str, An
 
 def test_a_new_version_gives_way_if_the_descriptor_of_a_worker_is_missing() -> None:
     nothing: Any = None
-    held = Held(7, "1.0", 0, (0, None), "t", "2026-11-23T00:00:00.000Z", 0, None, descriptors=(0,))
+    held = ProcessHoldings(7, "1.0", 0, (0, None), "t", "2026-11-23T00:00:00.000Z", 0, None, descriptors=(0,))
     gone = msgspec.structs.replace(ATTEMPT, handle=msgspec.structs.replace(ATTEMPT.handle, stdin=1_000_000))
     table = encode(msgspec.structs.replace(TABLE, attempts=(gone,)))
     # The caller ends in an exec, so the check is called directly.

@@ -120,12 +120,12 @@ async def test_a_branch_that_changes_what_another_holds_for_a_task_waits_for_tha
     def hold(tx: Transaction) -> None:
         spec = TaskSpec(title="Rework it", files=(files,))
         number, _ = tasks.insert(tx, space, spec, tasks.NewTask(creator="system", hops=0), None)
-        assert tasks.make_step(tx, tasks.by_number(tx.conn, number), tasks.Change(step="free", by="system"))
-        claim = tasks.Change(step="claim", by="bob", holder="bob")
+        assert tasks.make_step(tx, tasks.by_number(tx.conn, number), tasks.TaskChange(step="free", by="system"))
+        claim = tasks.TaskChange(step="claim", by="bob", holder="bob")
         assert tasks.make_step(tx, tasks.by_number(tx.conn, number), claim)
 
     def end(tx: Transaction) -> None:
-        assert tasks.make_step(tx, tasks.by_number(tx.conn, 1), tasks.Change(step="finish", by="bob"))
+        assert tasks.make_step(tx, tasks.by_number(tx.conn, 1), tasks.TaskChange(step="finish", by="bob"))
 
     await place.writer.commit(hold)
     before = place.refs()

@@ -16,7 +16,7 @@ from kernel.rule.draft import Draft, RunSpec
 from kernel.services.mirror_files import DocumentFiles
 from kernel.source import safe_paths
 from kernel.store import documents
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.documents import change
 from kernel.store.transitions.runs import start_run, stop_workflow
@@ -34,7 +34,7 @@ async def wrote(on: MirroredProject, space: str, text: str, file: str = "notes.m
 
 
 def versions(on: MirroredProject, space: str, file: str = "notes.md") -> list[tuple[str, str | None]]:
-    rows = on.store.reader.now(documents.history, space, file, Page()).versions
+    rows = on.store.reader.now(documents.history, space, file, RowPage()).versions
     return [(row.author, row.reason) for row in reversed(rows)]
 
 

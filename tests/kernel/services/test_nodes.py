@@ -25,7 +25,7 @@ from kernel.services.nodes import Nodes, NodeScaling
 from kernel.store import feed
 from kernel.store.database import MEMORY, Reader
 from kernel.store.feed import Feed
-from kernel.store.writer import Log, Writer
+from kernel.store.writer import StoreLog, Writer
 from protocol.errors import Refused
 from protocol.node import JoinWord, NodeFacts, decode_join_word
 from protocol.project import NodeSettings
@@ -153,7 +153,7 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
         return running
 
     service = Nodes(
-        log=Log(reader, writer, lambda: START_MS),
+        log=StoreLog(reader, writer, lambda: START_MS),
         files=TrustedFiles(catalog, {"PATH": "/usr/bin:/bin"}, ProjectTrust(kept=lambda: kept(grants))),
         state_dir=tmp_path,
         new_session=new_session,

@@ -13,7 +13,7 @@ from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.limits import grant
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.writer import Log
+from kernel.store.writer import StoreLog
 from protocol.ipc import Entry, Exited, Result, Start
 from protocol.limits import RunBudget
 from protocol.names import AgentKey, SpaceId, workflow_space
@@ -80,7 +80,7 @@ async def play(kernel: BudgetKernel, replies: dict[str, str]) -> int:
 
 async def judged(kernel: BudgetKernel) -> WorkflowRecord:
     """How the workflow stands once runs that are over have been ended."""
-    runs = Runs(log=Log(kernel.reader, kernel.writer, lambda: kernel.now_ms), wake=kernel.feed.new_wake())
+    runs = Runs(log=StoreLog(kernel.reader, kernel.writer, lambda: kernel.now_ms), wake=kernel.feed.new_wake())
     await runs.run_once()
     return kernel.run()
 

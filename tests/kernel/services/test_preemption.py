@@ -7,7 +7,7 @@ import trio.testing
 from kernel.rule.draft import Author, Draft
 from kernel.store import entries, instructions
 from kernel.store.agents import set_agent_state
-from kernel.store.approvals import Call
+from kernel.store.approvals import GatedCall
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.approvals import approve, ask
@@ -17,7 +17,7 @@ from tests.kernel.services.kernel_core import Core, PlayedWorker
 
 ASKS = Entry(k=0, kind="reply", calls=(ToolCall(id="c", name="shell"),), stop_reason="tool_use")
 TOOL = Entry(k=1, kind="tool", call_id="c", name="shell", text="ok")
-PUSH = Call(key="toolu_1", tool="Bash", input=b'{"command":"git push"}', held=True)
+PUSH = GatedCall(key="toolu_1", tool="Bash", input=b'{"command":"git push"}', held=True)
 YIELDED = Result(status="yielded")
 
 

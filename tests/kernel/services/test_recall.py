@@ -18,7 +18,7 @@ from kernel.services.recall import WAKING, Recall
 from kernel.store import recall_index, turn_index
 from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.transitions.clear import clear, delete_agent
-from kernel.store.turn_index import Place, Turn, TurnFilter
+from kernel.store.turn_index import IndexedTurn, TurnFilter, TurnPlace
 from protocol.agent_memory import Entry, Tier
 from protocol.api.history import HistoryFound, HistoryPage
 from protocol.errors import Refused
@@ -162,9 +162,9 @@ async def test_purged_messages_are_in_no_byte_of_the_index(archive: Archive) -> 
 
 async def test_a_purge_looks_at_the_turns_it_removes_and_no_others(tmp_path: Path) -> None:
     def steps(conn: apsw.Connection, turns: int) -> int:
-        places = [Place("message", number, 0, "dm:alice", number) for number in range(turns)]
+        places = [TurnPlace("message", number, 0, "dm:alice", number) for number in range(turns)]
         upto = recall_index.progress(conn)
-        turn_index.put_turns(conn, [Turn(AgentKey("alice"), place, "words") for place in places], upto)
+        turn_index.put_turns(conn, [IndexedTurn(AgentKey("alice"), place, "words") for place in places], upto)
         return steps_of(conn, lambda conn: turn_index.turns_of(conn, None, "message", 7))
 
     conn, _ = recall_index.open_index(str(tmp_path / "recall.db"), "log")

@@ -18,7 +18,7 @@ from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.runs import RunJudgement, end_run, stop_workflow
-from kernel.store.writer import Log, Writer
+from kernel.store.writer import StoreLog, Writer
 from protocol.api.runs import RunOptions
 from protocol.errors import Cause, Refused
 from protocol.names import AgentKey
@@ -37,7 +37,7 @@ class Scene:
         self.feed = Feed()
         self.reader = Reader(database=self.database)
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=self.feed.publish)
-        self.runs = Runs(log=Log(self.reader, self.writer, lambda: self.now_ms), wake=self.feed.new_wake())
+        self.runs = Runs(log=StoreLog(self.reader, self.writer, lambda: self.now_ms), wake=self.feed.new_wake())
 
     async def start(
         self, kickoff: str, deadline_ms: int | None = None, schema: dict[str, Any] | None = None, exit_from: str = ""
@@ -122,7 +122,7 @@ async def test_a_store_that_is_full_for_a_moment_does_not_end_the_kernel() -> No
             await nursery.start(it.writer.run)
             await it.start("hello nobody")
             full = cast(Writer, _Full())
-            runs = Runs(log=Log(it.reader, full, lambda: it.now_ms), wake=it.feed.new_wake())
+            runs = Runs(log=StoreLog(it.reader, full, lambda: it.now_ms), wake=it.feed.new_wake())
             assert await runs.run_once() <= 1.0
             assert it.run().state == "running"
             await it.runs.run_once()

@@ -24,7 +24,7 @@ from kernel.store.transitions.append import append
 from kernel.store.transitions.close import EndStatus, close
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.voting import create
-from kernel.store.writer import STORAGE_FULL, Log
+from kernel.store.writer import STORAGE_FULL, StoreLog
 from protocol.agent import AgentDefinition, Schedule
 from protocol.errors import Cause
 from protocol.names import AgentKey, InstructionId, number_of
@@ -365,7 +365,7 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
         return start_ms + round(mock_clock.current_time() * 1000)
 
     it.schedules = Schedules(
-        log=Log(it.store.reader, it.store.writer, now_ms),
+        log=StoreLog(it.store.reader, it.store.writer, now_ms),
         files=TrustedFiles(it.catalog, {}, ProjectTrust(everything=True)),
         wake=it.store.feed.new_wake(WAKING),
         wall_ms=lambda: now_ms() + 5,

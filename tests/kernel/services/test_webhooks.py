@@ -29,7 +29,7 @@ from kernel.store.database import MEMORY, Reader
 from kernel.store.feed import Feed
 from kernel.store.transaction import emit_log
 from kernel.store.webhooks import standing
-from kernel.store.writer import Log, Writer
+from kernel.store.writer import StoreLog, Writer
 from protocol.trust import TrustUnit
 from tests.builders.api import kept
 from tests.kernel.store.migrated import open_migrated
@@ -134,7 +134,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     writer = Writer(database=database, clock_ms=lambda: clock[0], publish=published.publish)
     reader, catalog = Reader(database=database), Catalog(tmp_path)
     service = Webhooks(
-        log=Log(reader, writer, lambda: clock[0]),
+        log=StoreLog(reader, writer, lambda: clock[0]),
         files=TrustedFiles(catalog, {"S": SECRET}, ProjectTrust(kept=lambda: kept(grants))),
         wake=published.new_wake(WAKING),
         url="http://kernel",

@@ -7,13 +7,13 @@ import pytest
 
 from kernel.source.convert import (
     Anything,
-    Choice,
     Entries,
     Field,
     Items,
     Nested,
     OneOf,
     Scalar,
+    Words,
     field_texts,
     model_of,
     struct_text,
@@ -66,7 +66,7 @@ def test_a_number_with_a_unit_is_one_also_where_it_may_be_left_out() -> None:
 
 
 def test_words_keep_the_order_of_the_source() -> None:
-    assert model_of(Part).by_key["mode"].type == Choice(("slow", "fast"))
+    assert model_of(Part).by_key["mode"].type == Words(("slow", "fast"))
 
 
 def test_texts_are_one_line_each() -> None:

@@ -11,7 +11,7 @@ from kernel.store.transitions.append import append
 from kernel.store.transitions.due import apply_due
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.recovery import recover
-from kernel.store.transitions.voting import Cancelled, Proposed, Voted, cancel_proposal, create, vote
+from kernel.store.transitions.voting import Cancelled, ProposalMade, VoteCast, cancel_proposal, create, vote
 from protocol.message import USER, Event
 from protocol.names import InstructionId, inline_key, instruction_id
 from protocol.voting import BallotInfo, BallotType, Method, Option, ProposalTerms, Resolution, TieBreaker
@@ -137,10 +137,10 @@ class BusyWorkspace:
         assert live is not None, f"{name} is not at work"
         return live
 
-    def create(self, who: str, what: ProposalTerms, key: str | None = None) -> Proposed:
+    def create(self, who: str, what: ProposalTerms, key: str | None = None) -> ProposalMade:
         return self.commit(create, SPACE, what, author=self.author(who), call_key=key)
 
-    def vote(self, who: str, name: str, choice: str, key: str | None = None, reason: str = "") -> Voted:
+    def vote(self, who: str, name: str, choice: str, key: str | None = None, reason: str = "") -> VoteCast:
         return self.commit(vote, SPACE, name, choice, reason, author=self.author(who), call_key=key)
 
     def cancel(self, who: str, name: str, key: str | None = None) -> Cancelled:

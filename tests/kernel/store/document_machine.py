@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kernel.policy.documents import DocumentChange
 from kernel.store import documents
 from kernel.store.database import MEMORY, Database
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.transitions import documents as commits
 from protocol.documents import MOST_SUGGESTIONS
 from protocol.errors import Refused
@@ -327,7 +327,7 @@ class DocumentMachine(RuleBasedStateMachine):
             self.checked[file] = document.version
             texts = [tuple(documents.lines_at(conn, document, one)) for one in range(document.version + 1)]
             assert texts == [text or () for text in sheet.versions]
-            history = documents.history(conn, SPACE, file, Page()).versions
+            history = documents.history(conn, SPACE, file, RowPage()).versions
             assert [row.version for row in history] == list(range(document.version, 0, -1))
             blamed = documents.blame_of(conn, SPACE, file).lines
             assert {one.text: (one.version, one.author) for one in blamed} == sheet.brought[-1]

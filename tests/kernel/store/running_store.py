@@ -15,7 +15,7 @@ from kernel.store.database import Database, Reader
 from kernel.store.feed import Feed
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.lease import Leased, lease
-from kernel.store.writer import Log, Writer
+from kernel.store.writer import StoreLog, Writer
 from protocol.api.runs import RunOptions
 from protocol.message import Event
 from protocol.names import AgentKey, inline_key, workflow_space
@@ -58,8 +58,8 @@ class Store:
     """Called with what is published, when it is."""
 
     @property
-    def log(self) -> Log:
-        return Log(self.reader, self.writer, self.clock)
+    def log(self) -> StoreLog:
+        return StoreLog(self.reader, self.writer, self.clock)
 
     async def agents(self, *names: str) -> None:
         await self.writer.commit(

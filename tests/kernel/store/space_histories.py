@@ -21,7 +21,7 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.runs import stop_workflow
-from kernel.store.transitions.spaces import Opened, change_members, open_space
+from kernel.store.transitions.spaces import SpaceRequest, change_members, open_space
 from kernel.store.transitions.tasks import plan
 from kernel.store.transitions.voting import create
 from protocol.errors import Refused
@@ -121,7 +121,7 @@ class Trial:
     def open_one(self) -> None:
         who, author, where = self.someone()
         name, wanted = self.chance.choice(NAMES), tuple(self.chance.sample((*MEMBERS, STRANGER), 2))
-        made = self.tried(open_space, where, Opened(name, wanted), author=author, call_key=self.key())
+        made = self.tried(open_space, where, SpaceRequest(name, wanted), author=author, call_key=self.key())
         full = sum(one.open for one in self.plain.values()) >= MOST_OPEN or len(self.plain) >= MOST_IN_RUN
         may = not is_below(where) and STRANGER not in wanted and self.named(name) is None and not full
         assert may is not isinstance(made, str), made
@@ -214,7 +214,7 @@ class Trial:
         answers = (
             self.tried(append, Draft(kind="said", space=where, sender=who, text="still here", author=author)),
             self.tried(change_members, where, "design", MembershipChange(("bob",), ()), author=author),
-            self.tried(open_space, where, Opened("theft", ("bob",)), author=author),
+            self.tried(open_space, where, SpaceRequest("theft", ("bob",)), author=author),
         )
         assert {*answers} == {"stale_attempt"}
 

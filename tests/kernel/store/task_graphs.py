@@ -15,7 +15,7 @@ from kernel.policy.needs import needs as needs_of
 from kernel.store import task_views
 from kernel.store.database import MEMORY, Database
 from kernel.store.needs import snapshot
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.transitions import tasks
 from kernel.store.transitions.close import close
 from kernel.store.transitions.requeue import Requeue, requeue
@@ -117,7 +117,7 @@ class Trial:
         wanted = one.state == "ready" and one.for_ in (None, who)
         mine = one.state == "claimed" and one.holder == who
 
-        def act() -> tasks.Changed:
+        def act() -> tasks.TaskChanged:
             return self.workspace.commit(tasks.claim, SPACE, one.id, author=self.workspace.author(who))
 
         if wanted or mine:
@@ -141,9 +141,9 @@ class Trial:
         if one is None:
             return
         who = self.chance.choice((*MEMBERS, USER, one.holder or USER))
-        transition: Callable[..., tasks.Changed] = tasks.finish if good else tasks.fail
+        transition: Callable[..., tasks.TaskChanged] = tasks.finish if good else tasks.fail
 
-        def act() -> tasks.Changed:
+        def act() -> tasks.TaskChanged:
             return self.workspace.commit(
                 transition, SPACE, one.id, "so", author=self.workspace.author(who), call_key=self.key()
             )
@@ -205,7 +205,7 @@ class Trial:
     # -- what has to hold --------------------------------------------------------------------------------
 
     def all(self) -> list[TaskInfo]:
-        return list(task_views.listed(self.workspace.database.writer(), SPACE, Page()).tasks)
+        return list(task_views.listed(self.workspace.database.writer(), SPACE, RowPage()).tasks)
 
     def pick(self) -> TaskInfo | None:
         found = self.all()

@@ -11,9 +11,9 @@ from kernel.policy.run_completion import RunCompletion, run_completion
 from kernel.policy.tools import Decision
 from kernel.rule.draft import Author
 from kernel.store import agents, approvals, instruction_views, instructions
-from kernel.store.approvals import Call
+from kernel.store.approvals import GatedCall
 from kernel.store.transitions import retention
-from kernel.store.transitions.approvals import Asked, approve, ask, deny, drop_rule, find_decision, release_call
+from kernel.store.transitions.approvals import Requested, approve, ask, deny, drop_rule, find_decision, release_call
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import cancel, close
@@ -30,11 +30,11 @@ from tests.kernel.store.running_store import START_MS, Store, open_store
 
 YIELDED = Requeue(status="yielded", outcome="yielded")
 HOUR_MS = 3_600_000
-PUSH = Call(key="0.0:c", tool="bash", input=b'{"command":"git push"}')
-HELD = Call(key="toolu_1", tool="Bash", input=PUSH.input, held=True)
+PUSH = GatedCall(key="0.0:c", tool="bash", input=b'{"command":"git push"}')
+HELD = GatedCall(key="toolu_1", tool="Bash", input=PUSH.input, held=True)
 
 
-async def ask_for(store: Store, call: Call = PUSH, *, epoch: int = 1, instruction: str = "i1") -> Asked:
+async def ask_for(store: Store, call: GatedCall = PUSH, *, epoch: int = 1, instruction: str = "i1") -> Requested:
     expires_ms = store.clock.now_ms + HOUR_MS
     return await store.writer.commit(ask, Author(InstructionId(instruction), epoch), call, expires_ms)
 
@@ -51,7 +51,7 @@ async def at_work(store: Store) -> None:
     await take(store)
 
 
-async def parked(store: Store, call: Call = PUSH) -> None:
+async def parked(store: Store, call: GatedCall = PUSH) -> None:
     """Alice asked, and made room."""
     await at_work(store)
     assert (await ask_for(store, call)).state == "open"
@@ -75,7 +75,7 @@ async def test_who_asked_waits_until_somebody_decides_and_then_learns_it(store: 
     assert [one.id for one in store.reader.now(instructions.ready, store.clock.now_ms, 9)] == ["i1"]
     leased = await take(store)
     assert leased.attempts == 1
-    assert await ask_for(store, epoch=2) == Asked(1, decision, "so", first=True)
+    assert await ask_for(store, epoch=2) == Requested(1, decision, "so", first=True)
     assert told(store, "approval.requested") == [{"id": "a1", "tool": "bash", "expires_at": "2026-09-21T15:13:20.001Z"}]
     assert told(store, "approval.decided") == [{"id": "a1", "tool": "bash", "decision": decision, "by": "user"}]
 
@@ -83,8 +83,8 @@ async def test_who_asked_waits_until_somebody_decides_and_then_learns_it(store: 
 async def test_the_same_call_is_the_same_request_and_another_input_another(store: Store) -> None:
     await at_work(store)
     again = [await ask_for(store) for _ in range(2)]
-    other = await ask_for(store, Call(key="0.0:c", tool="bash", input=b'{"command":"rm -rf /"}'))
-    third = await ask_for(store, Call(key="0.1:c", tool="bash", input=PUSH.input, held=True))
+    other = await ask_for(store, GatedCall(key="0.0:c", tool="bash", input=b'{"command":"rm -rf /"}'))
+    third = await ask_for(store, GatedCall(key="0.1:c", tool="bash", input=PUSH.input, held=True))
     assert [one.id for one in (*again, other)] == ["a1", "a1", "a2"]
     assert third.id == "a1"  # nobody waits by that key any more
 
@@ -94,14 +94,14 @@ async def test_a_grant_is_used_once(store: Store) -> None:
     await ask_for(store)
     await store.writer.commit(approve, "a1")
     assert (await ask_for(store)).first
-    assert await ask_for(store) == Asked(1, "granted", "")
-    assert (await ask_for(store, Call(key="1.0:c", tool="bash", input=PUSH.input))).id == "a2"
+    assert await ask_for(store) == Requested(1, "granted", "")
+    assert (await ask_for(store, GatedCall(key="1.0:c", tool="bash", input=PUSH.input))).id == "a2"
 
 
 async def test_two_calls_that_wait_at_once_are_two_requests(store: Store) -> None:
     await at_work(store)
     first = await ask_for(store, HELD)
-    second = await ask_for(store, Call(key="toolu_2", tool="Bash", input=PUSH.input, held=True))
+    second = await ask_for(store, GatedCall(key="toolu_2", tool="Bash", input=PUSH.input, held=True))
     assert (first.id, second.id) == ("a1", "a2")
 
 
@@ -109,7 +109,7 @@ async def test_a_decision_that_a_waiting_call_has_not_heard_yet_is_its_own(store
     await at_work(store)
     await ask_for(store, HELD)
     await store.writer.commit(approve, "a1")
-    second = await ask_for(store, Call(key="toolu_2", tool="Bash", input=PUSH.input, held=True))
+    second = await ask_for(store, GatedCall(key="toolu_2", tool="Bash", input=PUSH.input, held=True))
     assert (second.id, second.state) == ("a2", "open")
     assert (await store.writer.commit(find_decision, Author(InstructionId("i1"), 1), 1)).first
 
@@ -118,7 +118,7 @@ async def test_a_decision_that_a_waiting_call_has_not_heard_yet_is_its_own(store
 async def test_of_calls_that_waited_when_the_kernel_died_the_one_that_waits_again_shows(store: Store) -> None:
     """A run must not go on for ever because another call of the dead attempt is still open."""
     await at_work(store)
-    calls = [Call(key=f"toolu_{number}", tool="Bash", input=b"[%d]" % number, held=True) for number in range(3)]
+    calls = [GatedCall(key=f"toolu_{number}", tool="Bash", input=b"[%d]" % number, held=True) for number in range(3)]
     for call in calls:
         await ask_for(store, call)
     store.clock.now_ms += 5
@@ -146,7 +146,7 @@ async def test_a_call_that_was_granted_when_its_attempt_was_dead_is_shown_as_not
     await store.writer.commit(approve, "a1")
     assert asked() == [("a1", "Bash", "granted", False)]
     await take(store)
-    await ask_for(store, Call(key="toolu_2", tool="Bash", input=HELD.input, held=True), epoch=2)
+    await ask_for(store, GatedCall(key="toolu_2", tool="Bash", input=HELD.input, held=True), epoch=2)
     assert asked() == [("a1", "Bash", "granted", True)]
 
 
@@ -162,7 +162,7 @@ async def test_a_decision_that_nobody_heard_is_told_to_the_next_attempt(
     [told] = store.reader.now(approvals.granted, "i1")
     assert (told.tool, bytes(told.input), told.denied) == ("Bash", HELD.input, denied)
     await take(store)
-    await ask_for(store, Call(key="toolu_2", tool="Bash", input=HELD.input, held=True), epoch=2)
+    await ask_for(store, GatedCall(key="toolu_2", tool="Bash", input=HELD.input, held=True), epoch=2)
     assert store.reader.now(approvals.granted, "i1") == ()
 
 
@@ -181,18 +181,18 @@ async def test_what_an_attempt_may_have_begun_that_asked_nobody_is_not_as_good_a
     await store.writer.commit(requeue, "i1", 2, YIELDED)
     await store.writer.commit(approve, "a1")
     await take(store)
-    assert await ask_for(store, epoch=3) == Asked(1, "granted", "")
+    assert await ask_for(store, epoch=3) == Requested(1, "granted", "")
 
 
 @pytest.mark.promise("P4")
 async def test_what_was_granted_once_for_all_is_not_as_good_as_new_either(store: Store) -> None:
     await at_work(store)
-    await ask_for(store, Call(key="9.9:c", tool="bash", input=PUSH.input))
+    await ask_for(store, GatedCall(key="9.9:c", tool="bash", input=PUSH.input))
     await store.writer.commit(approve, "a1", always="*")
-    await ask_for(store, Call(key="9.9:c", tool="bash", input=PUSH.input))
+    await ask_for(store, GatedCall(key="9.9:c", tool="bash", input=PUSH.input))
     await crashed(store, 1)
     await take(store)
-    assert await ask_for(store, epoch=2) == Asked(2, "granted", "")
+    assert await ask_for(store, epoch=2) == Requested(2, "granted", "")
 
 
 @pytest.mark.promise("P4")
@@ -202,7 +202,7 @@ async def test_what_is_allowed_meanwhile_and_breaks_off_is_in_doubt(store: Store
     await take(store)
     await crashed(store, 2)
     await take(store)
-    assert await ask_for(store, epoch=3) == Asked(1, "granted", "")
+    assert await ask_for(store, epoch=3) == Requested(1, "granted", "")
 
 
 async def test_an_attempt_that_broke_off_while_it_was_asked_for_has_begun_nothing(store: Store) -> None:
@@ -253,18 +253,18 @@ async def test_a_decision_that_comes_first_leaves_nothing_to_wait_for(store: Sto
 async def test_what_was_approved_once_for_all_is_granted_at_once_until_it_is_taken_back(store: Store) -> None:
     await at_work(store)
     await ask_for(store)
-    pull = Call(key="1.0:c", tool="bash", input=b'{"command":"git pull"}')
+    pull = GatedCall(key="1.0:c", tool="bash", input=b'{"command":"git pull"}')
     assert (await ask_for(store, pull)).state == "open"
     await store.writer.commit(approve, "a1", always='{"command":"git *"}')
-    assert await ask_for(store, pull) == Asked(2, "granted", "", first=True)
-    add = Call(key="1.1:c", tool="bash", input=b'{"command":"git add"}')
-    assert await ask_for(store, add) == Asked(3, "granted", "", first=True)
+    assert await ask_for(store, pull) == Requested(2, "granted", "", first=True)
+    add = GatedCall(key="1.1:c", tool="bash", input=b'{"command":"git add"}')
+    assert await ask_for(store, add) == Requested(3, "granted", "", first=True)
     assert told(store, "approval.decided")[-1] == {"id": "a3", "tool": "bash", "decision": "granted", "by": "r1"}
-    assert (await ask_for(store, Call(key="2.0:c", tool="write", input=pull.input))).state == "open"
+    assert (await ask_for(store, GatedCall(key="2.0:c", tool="write", input=pull.input))).state == "open"
     (rule,) = store.reader.now(approvals.rules).rules
     assert (rule.id, rule.agent, rule.tool, rule.pattern) == ("r1", "alice", "bash", '{"command":"git *"}')
     await store.writer.commit(drop_rule, "r1")
-    assert (await ask_for(store, Call(key="3.0:c", tool="bash", input=pull.input))).state == "open"
+    assert (await ask_for(store, GatedCall(key="3.0:c", tool="bash", input=pull.input))).state == "open"
     with pytest.raises(Refused, match="no standing rule 'r1'"):
         await store.writer.commit(drop_rule, "r1")
 
@@ -277,7 +277,7 @@ async def test_a_call_that_is_kept_waiting_shows_and_does_not_count(store: Store
     assert store.reader.now(instructions.waiting) == {"alice"}
     assert stands(store) == Readiness("person", "approval")
     await store.writer.commit(approve, "a1")
-    assert await store.writer.commit(find_decision, Author(InstructionId("i1"), 1), 1) == Asked(
+    assert await store.writer.commit(find_decision, Author(InstructionId("i1"), 1), 1) == Requested(
         1, "granted", "", first=True
     )
     (row,) = store.reader.now(agents.ps, store.clock.now_ms)
@@ -291,7 +291,7 @@ async def test_a_call_whose_client_gave_up_is_asked_about_all_the_same(store: St
     await store.writer.commit(release_call, Author(InstructionId("i1"), 1), 1)
     assert stands(store).kind == "runnable"
     assert [one.id for one in store.reader.now(approvals.pending).approvals] == ["a1"]
-    assert (await ask_for(store, Call(key="toolu_9", tool="Bash", input=PUSH.input, held=True))).id == "a1"
+    assert (await ask_for(store, GatedCall(key="toolu_9", tool="Bash", input=PUSH.input, held=True))).id == "a1"
 
 
 async def test_a_kernel_that_died_meanwhile_loses_no_request_and_doubles_none(tmp_path: Path) -> None:
@@ -306,9 +306,9 @@ async def test_a_kernel_that_died_meanwhile_loses_no_request_and_doubles_none(tm
         assert [one.id for one in store.reader.now(approvals.pending).approvals] == ["a1"]
         await store.writer.commit(approve, "a1")
         await take(store)
-        again = Call(key="toolu_7", tool="Bash", input=PUSH.input, held=True)
-        assert await ask_for(store, again, epoch=2) == Asked(1, "granted", "", first=True)
-        assert await ask_for(store, again, epoch=2) == Asked(1, "granted", "")
+        again = GatedCall(key="toolu_7", tool="Bash", input=PUSH.input, held=True)
+        assert await ask_for(store, again, epoch=2) == Requested(1, "granted", "", first=True)
+        assert await ask_for(store, again, epoch=2) == Requested(1, "granted", "")
 
 
 @pytest.mark.promise("P26")
@@ -318,7 +318,7 @@ async def test_a_call_that_is_kept_waiting_again_is_told_again(store: Store) -> 
     await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="crash", not_before_ms=1))
     await take(store)
     assert len(told(store, "approval.requested")) == 1
-    await ask_for(store, Call(key="toolu_7", tool="Bash", input=PUSH.input, held=True), epoch=2)
+    await ask_for(store, GatedCall(key="toolu_7", tool="Bash", input=PUSH.input, held=True), epoch=2)
     first, again = told(store, "approval.requested")
     assert first == again
 
@@ -349,8 +349,8 @@ async def test_work_that_ends_otherwise_takes_its_requests_along(store: Store) -
 async def test_a_pattern_says_what_else_it_grants(store: Store) -> None:
     await at_work(store)
     for number in range(4):
-        await ask_for(store, Call(key=f"0.{number}:c", tool="bash", input=b'{"command":"git %d"}' % number))
-    await ask_for(store, Call(key="0.9:c", tool="bash", input=b'{"command":"ls"}'))
+        await ask_for(store, GatedCall(key=f"0.{number}:c", tool="bash", input=b'{"command":"git %d"}' % number))
+    await ask_for(store, GatedCall(key="0.9:c", tool="bash", input=b'{"command":"ls"}'))
     assert await store.writer.commit(approve, "a4") == ()
     assert await store.writer.commit(approve, "a1", always='{"command":"git *"}') == ("a2", "a3")
 
@@ -366,9 +366,9 @@ async def test_a_pattern_holds_for_the_agent_that_asked_or_for_all(
     await take(store)
     await take(store, "i2")
     await ask_for(store)
-    await ask_for(store, Call(key="0.1:c", tool="bash", input=b'{"command":"git pull"}'))
+    await ask_for(store, GatedCall(key="0.1:c", tool="bash", input=b'{"command":"git pull"}'))
     await ask_for(store, PUSH, instruction="i2")
-    await ask_for(store, Call(key="0.2:c", tool="write", input=PUSH.input))
+    await ask_for(store, GatedCall(key="0.2:c", tool="write", input=PUSH.input))
     with pytest.raises(Refused, match="the pattern is not that of a1") as refused:
         await store.writer.commit(approve, "a1", always="git *", everybody=everybody)
     assert refused.value.code == "bad_request"
@@ -391,7 +391,7 @@ async def test_a_decision_is_final_and_the_same_again_changes_nothing(store: Sto
 
 
 @pytest.mark.parametrize("call", [PUSH, HELD], ids=["parked", "held"])
-async def test_an_instruction_says_which_request_it_waits_for(store: Store, call: Call) -> None:
+async def test_an_instruction_says_which_request_it_waits_for(store: Store, call: GatedCall) -> None:
     await at_work(store)
     await ask_for(store, call)
     if not call.held:
@@ -440,7 +440,7 @@ async def test_a_paused_workflow_keeps_what_was_approved_back(store: Store) -> N
 @pytest.mark.promise("P26")
 @pytest.mark.parametrize("call", [PUSH, HELD], ids=["parked", "held"])
 @pytest.mark.parametrize("attended", [False, True], ids=["alone", "watched"])
-async def test_a_run_is_over_when_only_approvals_are_left(store: Store, call: Call, *, attended: bool) -> None:
+async def test_a_run_is_over_when_only_approvals_are_left(store: Store, call: GatedCall, *, attended: bool) -> None:
     """Exit 7; one that somebody watches goes on until the deadline."""
     await store.workflow("alice", kickoff="@alice go", attended=attended)
     await take(store)
@@ -468,7 +468,7 @@ async def test_an_attempt_that_is_over_asks_nothing(store: Store) -> None:
 async def test_no_byte_of_an_input_is_left_once_it_is_cleared_or_swept(store: Store) -> None:
     await at_work(store)
     secret = b'{"command":"' + b"s3cret " * 10_000 + b'"}'
-    await ask_for(store, Call(key="0.0:c", tool="bash", input=secret))
+    await ask_for(store, GatedCall(key="0.0:c", tool="bash", input=secret))
     assert store.reader.now(approvals.pending).approvals[0].cut
     await store.writer.commit(close, "i1", 1, status="done")
     digests = (sha256(secret).digest(),)
@@ -482,7 +482,7 @@ async def test_no_byte_of_an_input_is_left_once_it_is_cleared_or_swept(store: St
 
     await store.said("dm:alice", "go")
     await take(store, "i2")
-    await ask_for(store, Call(key="0.0:c", tool="bash", input=secret), instruction="i2")
+    await ask_for(store, GatedCall(key="0.0:c", tool="bash", input=secret), instruction="i2")
     await store.writer.commit(close, "i2", 1, status="done")
     await store.writer.commit(clear, "dm:alice")
     rows = store.database.writer().execute("SELECT (SELECT count(*) FROM approvals), (SELECT count(*) FROM blobs)")

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernel.store import archive
-from kernel.store.archive import CHARACTERS, ROWS, START, Batch, Read, Scope
+from kernel.store.archive import CHARACTERS, ROWS, START, ArchiveBatch, Read, Scope
 from kernel.store.database import MEMORY
 from protocol.archive import ArchivedEntry, ArchivedVersion
 from protocol.ipc import Entry
@@ -54,7 +54,7 @@ def everything(conn: Any, read: Read, scope: Scope) -> list[msgspec.Struct]:
     rows: list[msgspec.Struct] = []
     after: tuple[int, int] | None = START
     while after is not None:
-        batch: Batch = read(conn, scope, after)
+        batch: ArchiveBatch = read(conn, scope, after)
         sizes = [len(msgspec.json.encode(row)) for row in batch.rows]
         assert len(sizes) <= 2 * ROWS
         assert sum(sizes[:-1]) < 2 * CHARACTERS

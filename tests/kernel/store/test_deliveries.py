@@ -8,7 +8,7 @@ import pytest
 from kernel.rule.draft import Draft
 from kernel.store import instructions, messages
 from kernel.store.messages import add_feedback
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
@@ -122,4 +122,4 @@ async def test_an_answer_has_the_newest_and_is_bounded(store: Store) -> None:
 
 
 def _told(store: Store, limit: int) -> list[str]:
-    return [row.text[0] for row in store.reader.now(messages.feedback_list, Page(limit)).feedback]
+    return [row.text[0] for row in store.reader.now(messages.feedback_list, RowPage(limit)).feedback]

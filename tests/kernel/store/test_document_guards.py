@@ -11,7 +11,7 @@ from kernel.rule.draft import Draft
 from kernel.store import documents, mirrors
 from kernel.store.database import MEMORY
 from kernel.store.mirrors import DocumentFolder
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.transitions import documents as commits
 from kernel.store.transitions.append import append
 from kernel.store.transitions.runs import stop_workflow
@@ -130,8 +130,8 @@ def test_a_suggestion_is_its_spaces_own(work: BusyWorkspace) -> None:
     work.commit(commits.add_suggestion, BELOW, FILE, 0, "x", "bob", None, "")
     assert (documents.open_suggestions(conn, SPACE), documents.open_suggestions(conn, BELOW)) == (1, 1)
     work.commit(commits.reject, SPACE, name)
-    assert [documents.suggestions(conn, SPACE, Page(), open_only=only).total for only in (True, False)] == [0, 1]
-    listed = {only: documents.suggestions(conn, SPACE, Page(), open_only=only).suggestions for only in (True, False)}
+    assert [documents.suggestions(conn, SPACE, RowPage(), open_only=only).total for only in (True, False)] == [0, 1]
+    listed = {only: documents.suggestions(conn, SPACE, RowPage(), open_only=only).suggestions for only in (True, False)}
     assert ([one.id for one in listed[True]], [one.id for one in listed[False]]) == ([], [name])
 
 
@@ -250,7 +250,7 @@ def test_versions_are_read_from_and_to_where_they_were_asked_for(work: BusyWorks
     found = documents.find(conn, SPACE, FILE)
     assert found is not None
     assert documents.texts_of(conn, found, 2, 4) == {2: "2", 3: "3", 4: "4"}
-    page = documents.history(conn, SPACE, FILE, Page(after=4, limit=2))
+    page = documents.history(conn, SPACE, FILE, RowPage(after=4, limit=2))
     assert [row.version for row in page.versions] == [3, 2]
     for number in (0, 6):
         with pytest.raises(Refused):

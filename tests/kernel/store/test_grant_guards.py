@@ -10,7 +10,7 @@ from kernel.rule.draft import Author, Draft
 from kernel.store import grants as rows
 from kernel.store.attempts import narrow
 from kernel.store.database import MEMORY
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.spaces import find_open
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import grants, spaces
@@ -103,7 +103,7 @@ def test_what_was_given_in_an_earlier_run_counts_in_no_later_one(work: BusyWorks
 
 
 def test_what_was_given_in_a_space_is_void_once_that_is_closed(work: BusyWorkspace) -> None:
-    work.commit(spaces.open_space, SPACE, spaces.Opened("design", ("bob",)), author=at(work, "alice"))
+    work.commit(spaces.open_space, SPACE, spaces.SpaceRequest("design", ("bob",)), author=at(work, "alice"))
     opened = find_open(work.database.writer(), SPACE, "design")
     assert opened is not None
     grant = give(work, space=opened.space)
@@ -211,7 +211,7 @@ def test_a_list_has_what_its_space_gave_from_where_it_goes_on(work: BusyWorkspac
     conn.execute("UPDATE grants SET space = ? WHERE id = 2", (BELOW,))
 
     def ids(space: str | None, after: int | None = None) -> tuple[list[str], int]:
-        found = rows.listed(conn, Page(after=after, limit=10), space, work.now_ms)
+        found = rows.listed(conn, RowPage(after=after, limit=10), space, work.now_ms)
         return [one.id for one in found.grants], found.total
 
     assert (ids(None), ids(SPACE), ids(BELOW)) == ((["w1", "w2", "w3"], 3), (["w1", "w3"], 2), (["w2"], 1))

@@ -5,7 +5,7 @@ from typing import Final
 from kernel.rule.draft import Draft
 from kernel.store import messages, task_views
 from kernel.store.database import MEMORY, Database
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.transitions import tasks
 from kernel.store.transitions import tasks as transitions
 from kernel.store.transitions.append import append
@@ -58,4 +58,4 @@ def test_its_tasks_are_as_a_person_plans_and_ends_them() -> None:
     wanted = set(conn.execute(TASK))
     long_log.finish_tasks(conn, SPACE, 3)
     assert set(conn.execute(TASK)) == wanted
-    assert [one.id for one in task_views.listed(conn, SPACE, Page()).tasks] == ["t1", "t2", "t3", "t4"]
+    assert [one.id for one in task_views.listed(conn, SPACE, RowPage()).tasks] == ["t1", "t2", "t3", "t4"]

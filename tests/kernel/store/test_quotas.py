@@ -9,7 +9,7 @@ import trio
 
 from kernel.rule.draft import Author, Draft
 from kernel.store.agents import AgentSpec, put_agents
-from kernel.store.approvals import Call
+from kernel.store.approvals import GatedCall
 from kernel.store.attempts import QuotaReached, tell_reached
 from kernel.store.messages import add_feedback
 from kernel.store.transitions.append import append
@@ -93,7 +93,7 @@ async def test_each_quota_is_counted_by_itself(store: Store) -> None:
     await store.writer.commit(add_feedback, "too slow", author)
     with pytest.raises(QuotaReached, match="feedback"):
         await store.writer.commit(add_feedback, "still", author)
-    call = Call(key="a", tool="bash", input=b"{}", why="", held=False)
+    call = GatedCall(key="a", tool="bash", input=b"{}", why="", held=False)
     await store.writer.commit(ask, author, call, store.clock.now_ms + 1000)
     await store.writer.commit(ask, author, call, store.clock.now_ms + 1000)  # the same request
     other = msgspec.structs.replace(call, key="b", input=b'{"x":1}')

@@ -40,7 +40,7 @@ def work() -> Iterator[BusyWorkspace]:
 def open_space(work: BusyWorkspace, who: str, name: str, *members: str, space: str = SPACE) -> None:
     author = work.author(who)
     assert author is not None
-    work.commit(steps.open_space, space, steps.Opened(name, members), author=author)
+    work.commit(steps.open_space, space, steps.SpaceRequest(name, members), author=author)
 
 
 def append_said(work: BusyWorkspace, text: str) -> None:

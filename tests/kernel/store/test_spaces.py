@@ -20,7 +20,7 @@ from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.runs import stop_workflow
-from kernel.store.transitions.spaces import Opened, close_by_person, open_space
+from kernel.store.transitions.spaces import SpaceRequest, close_by_person, open_space
 from kernel.store.transitions.steering import continue_workflow, pause_workflow, resume_workflow
 from kernel.store.transitions.voting import create, vote
 from kernel.store.workflows import running_runs
@@ -47,7 +47,7 @@ def workspace() -> Iterator[BusyWorkspace]:
     database = open_migrated(MEMORY)
     made = BusyWorkspace(database)
     made.begin()
-    made.commit(open_space, SPACE, Opened("design", ("bob",)), author=author_of(made, "alice"))
+    made.commit(open_space, SPACE, SpaceRequest("design", ("bob",)), author=author_of(made, "alice"))
     said(made, "@bob a secret", "alice")
     yield made
     database.close()
@@ -127,7 +127,7 @@ def test_what_a_run_comes_to_is_not_decided_in_a_space_below_it(workspace: BusyW
         ballot = voting.find(conn, where, "release")
         assert ballot is not None
         binding = msgspec.structs.replace(ballot, binding=True)
-        workspace.commit(voting.put_end, binding, voting.Ended("resolved", "yes", "quorum"))
+        workspace.commit(voting.put_end, binding, voting.EndedBallot("resolved", "yes", "quorum"))
         assert conn.execute("SELECT verdict FROM workflows").get == verdict
 
 
@@ -152,7 +152,7 @@ def test_the_words_of_a_space_are_erased_with_those_of_its_run_and_its_rows_go_w
 def test_a_name_that_is_used_again_begins_an_empty_space(workspace: BusyWorkspace) -> None:
     old = below(workspace)
     workspace.commit(close_by_person, old)
-    workspace.commit(open_space, SPACE, Opened("design", ("carol",)), author=author_of(workspace, "bob"))
+    workspace.commit(open_space, SPACE, SpaceRequest("design", ("carol",)), author=author_of(workspace, "bob"))
     assert below(workspace) != old
     assert workflows.space_at(workspace.database.writer(), "review:main~design") == below(workspace)
     assert int(workspace.database.writer().execute(TEXTS, (below(workspace),)).get) == 1

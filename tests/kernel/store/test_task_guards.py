@@ -44,7 +44,7 @@ def elsewhere(board: Board, *specs: TaskSpec) -> None:
     board.workspace.commit(tasks.plan, OTHER, specs)
 
 
-def cancel(board: Board, name: str) -> tasks.Changed:
+def cancel(board: Board, name: str) -> tasks.TaskChanged:
     return board.workspace.commit(tasks.cancel_task, SPACE, name, "no")
 
 
@@ -245,7 +245,7 @@ def test_a_step_is_made_from_the_state_that_was_read(board: Board) -> None:
     assert row is not None
 
     def step(by: str) -> bool:
-        change = store_tasks.Change(step="claim", by=by, holder=by)
+        change = store_tasks.TaskChange(step="claim", by=by, holder=by)
         return bool(board.workspace.commit(store_tasks.make_step, row, change))
 
     assert (step("bob"), step("carol"), board.holder("a")) == (True, False, "bob")

@@ -11,7 +11,7 @@ from kernel.store import task_views
 from kernel.store import tasks as store_tasks
 from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
-from kernel.store.rows import Page
+from kernel.store.rows import RowPage
 from kernel.store.transitions import tasks
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
@@ -45,10 +45,10 @@ class Board:
     def claim(self, who: str, name: str) -> TaskInfo:
         return self.workspace.commit(tasks.claim, SPACE, name, author=self.workspace.author(who)).task
 
-    def done(self, who: str, name: str, result: str = "") -> tasks.Changed:
+    def done(self, who: str, name: str, result: str = "") -> tasks.TaskChanged:
         return self.workspace.commit(tasks.finish, SPACE, name, result, author=self.workspace.author(who))
 
-    def fail(self, who: str, name: str) -> tasks.Changed:
+    def fail(self, who: str, name: str) -> tasks.TaskChanged:
         return self.workspace.commit(tasks.fail, SPACE, name, "it broke", author=self.workspace.author(who))
 
     def end_work(self, who: str) -> None:
@@ -95,7 +95,7 @@ class Board:
         return self[name].instruction
 
     def states(self) -> dict[str, str]:
-        found = task_views.listed(self.workspace.database.writer(), SPACE, Page())
+        found = task_views.listed(self.workspace.database.writer(), SPACE, RowPage())
         return {one.key or one.id: one.state for one in found.tasks}
 
     def said(self) -> list[str]:
@@ -353,15 +353,15 @@ def test_each_list_has_what_its_filters_ask_for_and_its_total_counts_all_of_it(b
     board.fail("alice", "k4")
     board.workspace.commit(tasks.cancel_task, SPACE, "lost")
     conn = board.workspace.database.writer()
-    everything = task_views.listed(conn, SPACE, Page()).tasks
+    everything = task_views.listed(conn, SPACE, RowPage()).tasks
     assert {one.state for one in everything} == {"open", "ready", "claimed", "done", "failed", "cancelled"}
     for state in (None, *TRANSITIONS):
         for who in (None, "alice", "bob", "carol"):
             wanted = [
                 one.id for one in everything if state in (None, one.state) and who in (None, one.for_, one.holder)
             ]
-            found = task_views.listed(conn, SPACE, Page(2), state=state, name=who)
-            rest = Page(50, int(wanted[1][1:])) if len(wanted) > 2 else Page(50, 99)
+            found = task_views.listed(conn, SPACE, RowPage(2), state=state, name=who)
+            rest = RowPage(50, int(wanted[1][1:])) if len(wanted) > 2 else RowPage(50, 99)
             more = task_views.listed(conn, SPACE, rest, state=state, name=who)
             assert [one.id for one in (*found.tasks, *more.tasks)] == wanted, (state, who)
             assert found.total == more.total == len(wanted), (state, who)
@@ -371,7 +371,7 @@ def test_what_is_removed_leaves_no_word_of_its_tasks(board: Board) -> None:
     board.plan(TaskSpec(key="secretkey", title="secrettitle", text="secrettext", check="secretcheck"))
     board.workspace.commit(stop_workflow, SPACE, "stopped", 0)
     board.workspace.commit(clear, SPACE)
-    assert task_views.listed(board.workspace.database.writer(), SPACE, Page()).total == 0
+    assert task_views.listed(board.workspace.database.writer(), SPACE, RowPage()).total == 0
     dump = "".join(str(row) for row in board.workspace.database.writer().execute("SELECT * FROM events"))
     assert "secret" not in dump + "".join(board.said())
 

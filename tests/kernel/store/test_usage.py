@@ -148,7 +148,7 @@ async def test_what_a_cancelled_attempt_spent_counts_for_its_agent(store: Store)
     await store.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
     with pytest.raises(Refused):
         await store.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
-    assert store.reader.now(spending.of_agent, "alice", 0) == spending.Spent(2015, 0.5)
+    assert store.reader.now(spending.of_agent, "alice", 0) == spending.SpentAmounts(2015, 0.5)
     assert store.reader.now(spending.report).total.usage == SPENT
     assert store.reader.now(entries.of, one)[1] == TOLD_LATE
 

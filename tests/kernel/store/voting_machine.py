@@ -16,7 +16,7 @@ from kernel.store import voting
 from kernel.store.database import MEMORY, Database
 from kernel.store.transitions.due import next_due_ms
 from kernel.store.transitions.runs import stop_workflow
-from kernel.store.transitions.voting import Proposed, Voted
+from kernel.store.transitions.voting import ProposalMade, VoteCast
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.voting import BallotInfo
@@ -55,7 +55,7 @@ class VotingMachine(RuleBasedStateMachine):
         self.database = self.open()
         self.workspace = BusyWorkspace(self.database)
         self.papers: list[Paper] = []
-        self.calls: list[tuple[str, str, tuple[str, ...], Proposed | Voted]] = []
+        self.calls: list[tuple[str, str, tuple[str, ...], ProposalMade | VoteCast]] = []
         """What was answered: to whom, in which work, and for what."""
 
     def open(self) -> Database:
@@ -179,7 +179,7 @@ class VotingMachine(RuleBasedStateMachine):
         who, work, words, answer = self.calls[number % len(self.calls)]
         if work != self.work(who):
             return
-        if isinstance(answer, Proposed):
+        if isinstance(answer, ProposalMade):
             assert self.workspace.create(who, asked(), words[0]) == answer
         else:
             key, name, choice = words

@@ -6,7 +6,7 @@ import pytest
 
 from kernel.agents.catalog import Catalog
 from kernel.rule.draft import Author
-from kernel.store.approvals import Call
+from kernel.store.approvals import GatedCall
 from kernel.store.transitions.approvals import approve, ask
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import Leased
@@ -17,7 +17,7 @@ from protocol.names import InstructionId
 from tests.kernel.store.running_store import Store, open_store
 
 ALICE = AgentDefinition(name="alice", model="mock/m")
-CALL = Call(key="0.0:c", tool="bash", input=b"{}")
+CALL = GatedCall(key="0.0:c", tool="bash", input=b"{}")
 REMARK = "(you are at this already: i1, {}; do not begin it here)"
 
 
