@@ -26,8 +26,8 @@ PHRASES: Final = re.compile(
 OPENS_WITH_A_PRONOUN: Final = re.compile(r"\W*(?:The same|It|They|Those|One|All|Such|There)\b")
 STRINGS: Final = frozenset({tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)})
 DOCUMENTS: Final = ("README.md", "SECURITY.md", "docs", "interface/SKILL.md")
-VISIBLE: Final = ("docs/reference", "schema", "tests/wire/recorded")
-"""Generated from, or recorded of, what users and models read: help, descriptions, keys of files, messages."""
+VISIBLE: Final = ("schema", "tests/wire/recorded")
+"""Recorded texts that users and models read: help, descriptions, keys of files, messages."""
 
 
 class Phrase(NamedTuple):

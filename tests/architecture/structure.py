@@ -41,7 +41,7 @@ FIGURATIVE_MODULES: Final = frozenset(
 FIGURATIVE_CLASSES: Final = frozenset(
     """
     Alarms Belongings Book Books Briefing Briefings Conclusion Departure Desk Dialogue Doorman Doorstep Ears Flight
-    Folders Front Gate Glance Glances Ground Hall Hearing Homes EndEarly House InHand Jobs Kept LastWords Launches
+    Folders Front Gate Glance Glances Ground Hall Hearing Homes Hopeless House InHand Jobs Kept LastWords Launches
     Leave Lifeline Live Look Mending Murmur Opening Passing Post Pulse Purse PutToVote Put Reached Said Seat Shapes
     Standstill Strays Takes Teller Told Tried Trip Turns Vitals Waits Woken World Workplace
     """.split()  # noqa: SIM905 - a list of words reads better

@@ -1,12 +1,13 @@
-"""The opencode backend: ``opencode run --format json`` (1.18.33) with a private home and configuration.
+"""The opencode backend: ``opencode run --format json`` (1.18.33) with a home and a configuration of its own.
 
-Key and token are files (0600) that the configuration names, so no environment contains them. Daemon MCP is reached
-through our bridge, which reports the connection (opencode does not) and hides the token from its shells. Opencode
-cannot ask for permissions: tools that need approval are not offered.
+Key and token are files (0600) that the configuration names, so no environment holds them. Daemon MCP comes over our
+bridge: it shows what opencode says nowhere, that it is connected, and keeps the token from where its shells could see
+it. Nobody can be asked by opencode: what is not allowed is not offered.
 
-Neither the user nor the project configures it, with two exceptions. It imports ``.opencode/plugin/*.js`` of the working
-directory and its parents at start: such a project is refused, because repository files are not trusted to run. It
-writes an id file into the git folder, which is deleted again unless it existed before.
+Nothing of the user or of the project configures it. Two things it does whatever it is told: it imports
+``.opencode/plugin/*.js`` of the working directory and its parents as it starts (such a project is refused, since a
+repository's files are not trusted to be run), and it writes an id of its own into the git folder (which is removed
+again if it was not there before).
 """
 
 import sys
@@ -37,30 +38,31 @@ from worker.models.model import Failed
 
 DAEMON: Final = "daemon"
 PROVIDER: Final = "agent-worker"
-"""An own provider name: names known to opencode imply models and addresses."""
+"""A name of our own: those that opencode knows bring models and addresses along."""
 CONTEXT_TOKENS: Final = 200_000
-"""Context size at which it compacts. A smaller model rejects the request earlier, which has its own cause."""
+"""The context from which it compacts. A smaller model refuses before, and that is a cause of its own."""
 _SPOKEN: Final[Mapping[str, tuple[str, str, str]]] = {
     "anthropic": ("@ai-sdk/anthropic", "https://api.anthropic.com", "/v1"),
     "openai": ("@ai-sdk/openai", "https://api.openai.com/v1", ""),
 }
-"""Dialect -> client package, official address, and the suffix that the client needs after a base URL."""
+"""Dialect -> the client for it, where the provider itself is, and what the client wants behind a base URL."""
 OFFICIAL: Final[Mapping[str, str]] = {dialect: official for dialect, (_, official, _) in _SPOKEN.items()}
-"""Dialect -> official address of the provider."""
+"""Dialect -> where the provider itself is."""
 _COMPATIBLE: Final = "@ai-sdk/openai-compatible"
-"""Client for other providers with an OpenAI-compatible API. All three are built in: no package is downloaded."""
+"""The client for whoever speaks as OpenAI did. All three are built in: nothing is fetched."""
 
 _READS: Final = ("read", "glob", "grep", "list", "lsp", "todoread", "todowrite")
 _ALWAYS: Final[Mapping[str, str]] = {"task": "deny", "question": "deny", f"{DAEMON}_*": "allow"}
-"""Independent of the approval: subagents use unreported tokens, no one can be asked, and the kernel's tools are always
-allowed."""
+"""Whatever the approval: agents below it spend tokens that are told nowhere, nobody can be asked; and the kernel's own
+tools are always there."""
 PERMISSIONS: Final[Mapping[Approval, Mapping[str, str]]] = {
     "auto": {"*": "allow", **_ALWAYS},
     "ask": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
     "all": {"*": "deny", **_ALWAYS},
     "deny": {"*": "deny", **dict.fromkeys(_READS, "allow"), **_ALWAYS},
 }
-"""``run`` cannot ask: tools that would need approval are not offered to the model. The last matching rule applies."""
+"""In ``run`` there is nobody to ask: what would be asked about is not offered to the model at all. Of rules that fit a
+tool the last one counts."""
 SWITCHES: Final = (
     "OPENCODE_PURE",
     "OPENCODE_DISABLE_AUTOUPDATE",
@@ -71,23 +73,23 @@ SWITCHES: Final = (
     "OPENCODE_DISABLE_MODELS_FETCH",
     "OPENCODE_DISABLE_PROJECT_CONFIG",
 )
-"""Switches that make opencode ignore the settings of the user and the project."""
+"""Switches that have it leave the user's and the project's settings alone."""
 
 
 def config(
     start: Start, *, bridge: tuple[str, ...], key: Path | None, system: Path, endpoint: str | None = None
 ) -> dict[str, Any]:
-    """Return the configuration; requests go to ``endpoint``, by default the provider's own address.
+    """The configuration; requests go to ``endpoint``, the provider's own address unless given.
 
-    ``bridge`` is the command for Daemon MCP, ``key`` the file with the provider's key. Raises Failed.
+    ``bridge`` runs Daemon MCP, ``key`` holds the provider's key. Raises Failed.
     """
     if start.provider is None:
         raise Failed("invalid", f"no provider for model {start.model!r}; name one in the agent's file")
     milliseconds = int(start.limits.tool_seconds * 1000)
-    # Tools of the agent's own servers are available with auto, or if read_only names them.
+    # Tools of the agent's own servers are there with auto, or where read_only names them.
     verdict = "allow" if start.approval == "auto" else "deny"
     reading = map(server_and_tool, start.read_only) if start.approval in {"ask", "deny"} else ()
-    # Files outside the project are unreadable unless listed here.
+    # What lies outside of the project is not read otherwise.
     copies = private_files.own_skills(start)
     outside = (
         {"external_directory": {"*": "deny", f"{copies}/**": "allow"}}
@@ -98,11 +100,11 @@ def config(
     client, official, tail = _SPOKEN[provider.dialect]
     if provider.base_url is not None and provider.dialect == "openai" and not start.login:
         client = _COMPATIBLE
-    # A login is stored under the provider's own name.
+    # A login is kept by the provider's own name.
     name = provider.name if start.login else PROVIDER
     address = endpoint or provider.base_url or (None if start.login else official)
     limit = {"context": CONTEXT_TOKENS, "output": start.limits.max_tokens}
-    # Effort and thinking as named by the client library.
+    # Effort and thinking in the words of the client that asks the model.
     options: dict[str, Any] = {}
     if start.effort is not None:
         options["effort" if provider.dialect == "anthropic" else "reasoningEffort"] = start.effort
@@ -140,12 +142,12 @@ def config(
 
 
 def environment(env: Mapping[str, str], *, home: Path, config: Path) -> dict[str, str]:
-    """Return ``env`` with all folders of opencode below ``home``, so that its database is not shared."""
+    """``env`` with everything that opencode keeps below ``home``: its database is not to be shared."""
     folders = {name: str(home / name.lower()) for name in ("DATA", "CONFIG", "STATE", "CACHE")}
     return {
         **env,
         **{f"XDG_{name}_HOME": folder for name, folder in folders.items()},
-        "OPENCODE_TEST_HOME": str(home),  # the home that opencode uses; HOME of its shells stays unchanged
+        "OPENCODE_TEST_HOME": str(home),  # what it takes for the user's home; what its shells call HOME stays that
         "OPENCODE_CONFIG": str(config),
         **dict.fromkeys(SWITCHES, "1"),
     }
@@ -156,21 +158,21 @@ _CONFIGS: Final = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json",
 
 
 def executable_config(cwd: Path) -> Path | None:
-    """Return a file that makes opencode run code of the project around ``cwd``, or None. Raises OSError."""
+    """A file that makes opencode run code of the project around ``cwd``; None: there is none. Raises OSError."""
     for folder in within(cwd):
         for pattern in _PLUGINS:
             for plugin in (folder / ".opencode").glob(pattern):
                 return plugin
         for name in _CONFIGS:
             file = folder / name
-            # JSON with comments cannot be parsed here, so search the text.
+            # It is JSON with comments, so a word of it has to do.
             if file.is_file() and '"plugin' in file.read_text("utf-8", "replace"):
                 return file
     return None
 
 
 def within(cwd: Path) -> Iterator[Path]:
-    """Yield ``cwd`` and, inside a repository, its parents up to the root."""
+    """Yield ``cwd``, and where it is part of a repository, the folders up to its root."""
     parents = [cwd, *cwd.parents]
     root = next((number for number, folder in enumerate(parents) if (folder / ".git").exists()), 0)
     yield from parents[: root + 1]
@@ -181,10 +183,10 @@ _POINTS: Final = "gitdir: "
 
 
 class ProjectIdFile:
-    """The id file that an opencode process started in ``cwd`` may leave behind. Raises OSError."""
+    """The id file that an opencode started in ``cwd`` now may leave behind. Raises OSError."""
 
     def __init__(self, cwd: Path) -> None:
-        # The common git folder of the repository around cwd and all its worktrees; None outside of a repository.
+        # Git's folder of the repository around cwd, the common one of all its worktrees; None outside of any.
         folder: Path | None
         found = next((folder / ".git" for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), None)
         if found is None or found.is_dir():
@@ -196,43 +198,43 @@ class ProjectIdFile:
         file = folder / _NAME if folder is not None else None
         self._file = file if file is not None and not file.exists() else None
 
-    def delete(self) -> None:
-        """Delete the file if it exists now. Raises OSError."""
+    def wipe(self) -> None:
+        """Take it away, if it is there by now. Raises OSError."""
         if self._file is not None:
             self._file.unlink(missing_ok=True)
 
 
 METERED: Final = OFFICIAL
-"""Dialect -> default address of requests, unless the provider has its own."""
+"""Dialect -> where its requests go, unless its provider has an address of its own."""
 _NO_SESSION: Final = "Session not found"
-"""Text of an error that is reported only on standard error."""
+"""Its word for an end that leaves nothing on standard output: it is all there is."""
 SEE_BRIDGE: Final = (sys.prefix, sys.base_prefix, str(Path(mcp_bridge.__file__).parents[1]))
-"""Folders of the bridge's interpreter and modules."""
+"""The folders that the bridge's interpreter and modules are in."""
 _INSTALLED: Final = '{"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}'
-"""Lock file that marks the plugin packages, which it must not load, as installed: otherwise it downloads 60 MB."""
+"""A sign for it that packages for plugins, which it is not to load, are there: else it fetches 60 MB."""
 
 
-def open(job: BackendJob) -> CliBackend:  # noqa: A001  (entry point of each backend module)
-    """Return the backend of one attempt. Raises Failed if opencode would run code of the project."""
+def open(job: BackendJob) -> CliBackend:  # noqa: A001  (what every backend's file is entered by)
+    """One attempt. Raises Failed where opencode would run code of the project by itself."""
     code = executable_config(Path(job.start.cwd))
     if code is not None:
-        text = f"{TITLE} would run code of the project at start: {code}. Remove this file, or choose another backend"
+        text = f"{TITLE} would run code of the project as it starts: {code}; remove that, or choose another backend"
         raise Failed("untrusted", text)
     return Opencode(job)
 
 
 class Opencode:
-    """One process of opencode, with a new or a resumed session."""
+    """One process of it: a session begun, or gone on with."""
 
     def __init__(self, job: BackendJob) -> None:
         self._job = job
         self._replies = OpencodeReplies()
-        self._id_file = ProjectIdFile(Path(job.start.cwd))
+        self._trace = ProjectIdFile(Path(job.start.cwd))
         self._mark = job.place / "opencode.listed"
         self._reached = False
 
     def launch(self) -> Launch:
-        """Write the configuration and return how to start the program. Raises Failed."""
+        """Write its configuration; return how it is started. Raises Failed."""
         job, start = self._job, self._job.start
         modules = private_files.folder(job.home, "config", "opencode", "node_modules")
         private_files.write(modules.parent / "package-lock.json", _INSTALLED)
@@ -251,19 +253,19 @@ class Opencode:
             system=private_files.write(job.home / "system.md", start.system),
         )
         env = environment(job.env, home=job.home, config=private_files.write(job.place / "opencode.json", written))
-        if start.login:  # the plugin that renews account logins is a default plugin
+        if start.login:  # what is built in to renew the login of an account is one of those
             del env["OPENCODE_DISABLE_DEFAULT_PLUGINS"]
-        env["TMPDIR"] = str(job.place)  # opencode unpacks a library there each time and does not delete it
+        env["TMPDIR"] = str(job.place)  # it unpacks a library there each time, and leaves it
         argv += (f"--title={start.agent}", *session)
         return Launch(argv=argv, env=env, stdin=job.message.encode(), see=SEE_BRIDGE, log=LOG)
 
     def read(self, line: bytes) -> Iterator[Event]:
-        """Translate one line into events. The first line follows the first reply, so the tools were already listed."""
+        """Translate one line into events. The first comes after its first reply, so after it looked for its tools."""
         log = retried(line)
         if log is not None:
             yield from log
             return
-        self._id_file.delete()
+        self._trace.wipe()
         if not self._reached and self._mark.exists():
             self._reached = True
             yield DaemonConnected()
@@ -272,12 +274,12 @@ class Opencode:
 
     def conclude(self, ended: ProgramExit) -> Result:
         """Return the result of the attempt. Raises Failed."""
-        self._id_file.delete()
+        self._trace.wipe()
         replies = self._replies
         if replies.failure is not None:
             raise replies.failure
         if _NO_SESSION in ended.stderr:
-            raise Failed("session_lost", f"{TITLE} cannot find session {self._job.session}")
+            raise Failed("session_lost", f"{TITLE} does not know its session {self._job.session} any more")
         if not ended.well or replies.reason in ("", GOES_ON):
             raise unfinished_result(TITLE, ended)
         if replies.reason == "length":
