@@ -95,7 +95,7 @@ def page() -> str:
 
 def _able() -> Iterator[str]:
     yield from _table(
-        ["backend", "what it is", *_ABILITIES.values(), "how to get it"],
+        ["backend", "program", *_ABILITIES.values(), "installation"],
         (
             [f"`{spec.name}`", spec.title, *(getattr(spec, key) for key in _ABILITIES), _install(spec)]
             for spec in BACKENDS.values()
@@ -104,7 +104,7 @@ def _able() -> Iterator[str]:
 
 
 def _install(spec: BackendSpec) -> str:
-    return f"`{spec.install}`".replace("|", "\\|") if spec.install else "it is there"
+    return f"`{spec.install}`".replace("|", "\\|") if spec.install else "included"
 
 
 def _notes() -> Iterator[str]:

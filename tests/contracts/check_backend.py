@@ -362,39 +362,39 @@ async def _own_server_dies(run: ScenarioRun) -> None:
 
 SCENARIOS: Final = (
     Scenario("success", "works through Daemon MCP to a result", _success),
-    Scenario("system_prompt", "is told the agent's own prompt", _system_prompt),
+    Scenario("system_prompt", "uses the agent's system prompt", _system_prompt),
     Scenario("usage", "books each reply with its tokens", _usage, least=_usage_in_all),
-    Scenario("resume", "goes on where it was cut", _resume, least=_resume_in_all),
-    Scenario("bad_key", "tells a refused key at once (401)", partial(
+    Scenario("resume", "continues after an interruption", _resume, least=_resume_in_all),
+    Scenario("bad_key", "reports a rejected key at once (401)", partial(
         _refused, refusal=Refuse(401, "authentication_error"), cause="auth"), least=partial(
         _refused_unnamed, refusal=Refuse(401, "authentication_error"))),
-    Scenario("throttled", "tells that it is throttled (429)", partial(
+    Scenario("throttled", "reports throttling (429)", partial(
         _refused, refusal=Refuse(429, "rate_limit_error", headers={"retry-after": "7"}), cause="rate_limited"),
         least=_throttled_late),
-    Scenario("overloaded_twice", "gets over an overload (529 twice)", _overloaded_twice,
+    Scenario("overloaded_twice", "survives an overload (529 twice)", _overloaded_twice,
         least=partial(_overloaded_twice, status=None)),
-    Scenario("unknown_model", "tells an unknown model (404)", partial(
+    Scenario("unknown_model", "reports an unknown model (404)", partial(
         _refused, refusal=Refuse(404, "not_found_error", "model: nope"), cause="invalid"), least=partial(
         _refused_unnamed, refusal=Refuse(404, "not_found_error", "model: nope"))),
     Scenario("daemon_unreachable", "fails without the kernel's tools", _daemon_unreachable, least=_nobody_came),
-    Scenario("refused_permission", "does not do what it may not", _refused_permission, least=_not_done),
+    Scenario("refused_permission", "does nothing that is not allowed", _refused_permission, least=_not_done),
     Scenario("own_servers", "has the agent's own MCP servers", _own_servers),
-    Scenario("own_program_missing", "tells an MCP server whose program is not there", partial(
+    Scenario("own_program_missing", "reports an MCP server with a missing program", partial(
         _own_server_missing, server=ABSENT, cause="spawn_permanent"), least=partial(_own_server_told, server=ABSENT)),
-    Scenario("own_server_missing", "tells an MCP server that ends as it starts", partial(
+    Scenario("own_server_missing", "reports an MCP server that exits at its start", partial(
         _own_server_missing, server=ENDS), least=partial(_own_server_told, server=ENDS)),
-    Scenario("own_server_dies", "goes on when an MCP server dies", _own_server_dies),
+    Scenario("own_server_dies", "continues when an MCP server dies", _own_server_dies),
     Scenario("max_steps", "ends at the limit of steps", _max_steps),
-    Scenario("continued", "goes on when it is told to continue", _continued),
-    Scenario("budget", "ends when the money is gone in the middle", _budget),
-    Scenario("budget_held", "asks nobody anything when the money is gone", _budget_held, least=_budget),
-    Scenario("preempted", "makes room between two steps", _preempted),
+    Scenario("continued", "continues after awk continue", _continued),
+    Scenario("budget", "ends when the budget is exhausted during work", _budget),
+    Scenario("budget_held", "sends no request without budget", _budget_held, least=_budget),
+    Scenario("preempted", "yields between two steps", _preempted),
     Scenario("stopped", "leaves when asked (SIGTERM)", _stopped),
     Scenario("killed", "is not done when killed (SIGKILL)", _killed, programs=True),
-    Scenario("stays", "is made to leave after its result", _stays, programs=True),
-    Scenario("garbage", "passes garbage on its output over", _garbage, programs=True),
+    Scenario("stays", "is ended after its result", _stays, programs=True),
+    Scenario("garbage", "ignores garbage on its output", _garbage, programs=True),
     Scenario("no_result", "is not done without a result", _no_result, programs=True),
-    Scenario("session_lost", "tells a lost session", _session_lost, programs=True, least=partial(
+    Scenario("session_lost", "reports a lost session", _session_lost, programs=True, least=partial(
         _session_lost, asked=1)),
 )  # fmt: skip
 """The suite, and the rows of the matrix in docs/reference/backends.md."""

@@ -17,13 +17,13 @@ def _provider(model: str, dialect: Any, path: str = "") -> Any:
     return fields
 
 
-_BY_END: Final = "tokens are told once, at the end of its work"
-_NOT_METERED: Final = "nobody knows where its requests go, so a budget of tokens with it is refused"
-_NO_CAUSE: Final = "it names no cause: it is tried again, and fails in the end"
-_ANEW: Final = "it writes over a session that it takes up, so it gets a new one, and is told what was done"
-_NO_WORD: Final = "it does not say so; its model is not offered the tools"
-_LAZY: Final = "it may connect only when it needs a tool, so that nobody can tell"
-_LATE: Final = "its requests go to its vendor alone, and what they cost is told when all is over"
+_BY_END: Final = "tokens are reported once, at the end of its work"
+_NOT_METERED: Final = "the destination of its requests is unknown, so a budget of tokens is refused"
+_NO_CAUSE: Final = "it reports no cause: it is retried, and finally fails"
+_ANEW: Final = "it overwrites a resumed session, so it gets a new one with a list of finished steps"
+_NO_WORD: Final = "it does not report this; its model does not get the tools"
+_LAZY: Final = "it may connect only when it needs a tool, so this cannot be detected"
+_LATE: Final = "its requests go to its vendor only, and their cost is reported at the end"
 
 CLAUDE: Final = ProgramSubject(
     name="claude",
@@ -47,9 +47,9 @@ CODEX: Final = ProgramSubject(
     keeps={"session/sessions/*/*/*/rollout-*.jsonl": '"task_complete"'},
     unrecorded=frozenset({"budget", "budget_held"}),
     weaker={
-        "usage": "in a recording the tokens of a reply come with it or with the next one; at work it is metered",
-        "resume": "a reply that was cut before its end is booked by nobody, for its provider has not said what it cost",
-        "refused_permission": "what its sandbox refuses is told to the model alone",
+        "usage": "in a recording the tokens of a reply come with it or the next one; in production it is metered",
+        "resume": "an interrupted reply is not booked, because its provider has not reported the cost",
+        "refused_permission": "only the model learns what its sandbox refuses",
     },
 )
 
@@ -63,7 +63,7 @@ OPENCODE: Final = ProgramSubject(
     fields=_provider("scripted", "openai", "/v1"),
     real="node_modules/opencode-linux-x64/bin/opencode",
     keeps={"run-*/opencode.listed": ""},
-    weaker={"throttled": "it asks again by itself, five times, before it tells"},
+    weaker={"throttled": "it retries five times before it reports"},
 )
 
 CURSOR: Final = ProgramSubject(
@@ -77,18 +77,18 @@ CURSOR: Final = ProgramSubject(
     },
     fake=Path(fake_cursor.__file__),
     lacks={
-        "own_server_missing": "it does not say so; its model is not offered the tools",
+        "own_server_missing": "it does not report this; its model does not get the tools",
         "budget": _LATE,
         "budget_held": _LATE,
     },
     weaker={
-        "usage": "tokens are told once, at the end of its work; what a cut attempt spent is never told",
+        "usage": "tokens are reported once, at the end of its work; those of an interrupted attempt never",
         "bad_key": _NO_CAUSE,
         "throttled": _NO_CAUSE,
         "overloaded_twice": _NO_CAUSE,
         "unknown_model": _NO_CAUSE,
-        "daemon_unreachable": "it does not say so; the kernel sees that nobody came",
-        "session_lost": "it begins a new one without a word; that is ended, and one call may have been paid for",
+        "daemon_unreachable": "it does not report this; the kernel sees that it never connected",
+        "session_lost": "it silently starts a new one, which is ended; one call may have been charged",
     },
 )
 
@@ -129,8 +129,8 @@ GEMINI: Final = ProgramSubject(
     real="node_modules/@google/gemini-cli/bundle/gemini.js",
     talks=True,
     lacks={
-        "session_lost": "it takes up none, so none is lost",
-        "own_servers": "what a tool gives that is a number alone it takes for something else, and fails",
+        "session_lost": "it resumes none, so none is lost",
+        "own_servers": "it misreads a result that is only a number, and fails",
         "own_server_missing": _NO_WORD,
         "daemon_unreachable": _LAZY,
     },
@@ -188,7 +188,7 @@ CLAUDE_ACP: Final = ProgramSubject(
     lacks={
         "own_server_missing": _NO_WORD,
         "daemon_unreachable": _LAZY,
-        "unknown_model": "it names no cause and not its provider's words: it is tried again, and fails in the end",
+        "unknown_model": "it reports neither cause nor its provider's message: it is retried, and finally fails",
     },
     weaker={"bad_key": _NO_CAUSE, "throttled": _NO_CAUSE, "overloaded_twice": _NO_CAUSE},
 )

@@ -65,14 +65,14 @@ def _action(move: Move) -> dict[str, Any]:
             return {"sleep": 600}
 
 
-_TOLD: Final = "the model is told in place of the tools, and may go on without them"
+_TOLD: Final = "the model gets the reason instead of the tools, and may continue without them"
 SDK: Final = Sdk(weaker={"own_program_missing": _TOLD, "own_server_missing": _TOLD})
 MOCK: Final = Mock(
     lacks={
-        "system_prompt": "it has no model to tell",
-        "usage": "it books what its script says",
+        "system_prompt": "it has no model",
+        "usage": "it books the figures of its script",
         "refused_permission": "its script is trusted as a whole",
-        "own_program_missing": "its script knows what it calls",
-        "own_server_missing": "its script knows what it calls",
+        "own_program_missing": "its script names its calls",
+        "own_server_missing": "its script names its calls",
     }
 )
