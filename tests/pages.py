@@ -27,6 +27,21 @@ class Block(NamedTuple):
         return self.marks.get("file") or (found and found[1])
 
     @property
+    def is_run(self) -> bool:
+        return self.kind == "sh" and "not run" not in self.marks
+
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        """Plain agents for the members that it refers to, then the file itself; none if it is not run."""
+        if self.path is None or "not run" in self.marks:
+            return []
+        plain = "backend: mock\nmock: [{ text: hi }]\n"
+        return [
+            *((f".agents/{one}.yaml", plain) for one in re.findall(r"ref: ([a-z]+)", self.text)),
+            (self.path, self.text),
+        ]
+
+    @property
     def script(self) -> str:
         """The commands: of a console, the lines behind a prompt."""
         if self.kind == "sh":

@@ -83,17 +83,12 @@ def test_every_block_of_a_page_is_checked_or_says_why_not(name: str, tmp_path: P
             continue
         assert block.path or "not run" in block.marks
         yaml.safe_load(block.text)
-        if block.path and "not run" not in block.marks:
-            for member in re.findall(r"ref: ([a-z]+)", block.text):
-                _write(tmp_path / f".agents/{member}.yaml", "backend: mock\nmock: [{ text: hi }]\n", replace=False)
-            _write(tmp_path / block.path, block.text, replace=True)
-            assert [(file.path, file.errors) for file in validate(tmp_path, tmp_path, ()).files if file.errors] == []
-
-
-def _write(path: Path, text: str, *, replace: bool) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if replace or not path.exists():
-        path.write_text(text, "utf-8")
+        for path, text in block.files:
+            file = tmp_path / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if path == block.path or not file.exists():
+                file.write_text(text, "utf-8")
+        assert [(file.path, file.errors) for file in validate(tmp_path, tmp_path, ()).files if file.errors] == []
 
 
 def test_the_page_of_commands_is_what_the_table_says() -> None:

@@ -1,5 +1,6 @@
 """docs/reference/backends.md, from the table of backends and results of the contract suite: ``scripts/generate``."""
 
+import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -12,8 +13,8 @@ from tests.worker.backends.test_contract import SUBJECTS
 _OPENING: Final = """\
 # Backends
 
-The `backend:` of an agent runs its work. How to choose and configure one:
-[Choose a model or a CLI](../how-to/run/choose-a-backend.md). `awk backends` shows which are installed, and in which
+The `backend:` of an agent runs its work. How to choose and configure one: [Choose a model or a
+CLI](../how-to/run/choose-a-backend.md). `awk backends` shows which are installed, and in which
 version.
 
 *This page is written by `scripts/generate`.*
@@ -26,15 +27,16 @@ _ABLE: Final = """
 ## What they can do
 
 - *steps*: each reply is booked as it comes, so that limits act between two replies.
-- *asks*: a person can be asked before a tool runs (`approval:`). A backend that cannot ask refuses instead.
-- *notices*: the program reports that it could not connect to Daemon MCP. An attempt whose token was never used there
-  has failed in any case, except with `acp`.
+- *asks*: a person can be asked before a tool runs (`approval:`). A backend that cannot ask refuses
+  instead.
+- *notices*: the program reports that it could not connect to Daemon MCP. An attempt whose token was
+  never used there has failed in any case, except with `acp`.
 """
 _LOGINS: Final = """
 ## Logins
 
-With `login: true` an agent uses the login of the CLI on this machine: see
-[Use the login of a CLI](../how-to/run/use-a-login.md).
+With `login: true` an agent uses the login of the CLI on this machine: see [Use the login of a
+CLI](../how-to/run/use-a-login.md).
 
 | backend | login file | or the variable | fields that are written back |
 | --- | --- | --- | --- |
@@ -52,10 +54,11 @@ With `cli:` an agent uses things that you keep for its program.
 _PROVED: Final = """
 ## What the contract suite found
 
-One suite (`tests/contracts/check_backend.py`) runs against all backends with a scripted provider: each time against
-recordings of these versions, and with `scripts/test-backends` against the installed programs. That run writes the
-results for this table. `acp` is a small agent of the tests; `gemini`, `opencode-acp` and `claude-agent-acp` are
-programs behind that backend. *Weaker* does less, safely. A *no* is checked, too: the suite fails when it passes.
+One suite (`tests/contracts/check_backend.py`) runs against all backends with a scripted provider:
+each time against recordings of these versions, and with `scripts/test-backends` against the
+installed programs. That run writes the results for this table. `acp` is a small agent of the tests;
+`gemini`, `opencode-acp` and `claude-agent-acp` are programs behind that backend. *Weaker* does
+less, safely. A *no* is checked, too: the suite fails when it passes.
 """
 
 
@@ -111,7 +114,7 @@ def _notes() -> Iterator[str]:
     for spec in BACKENDS.values():
         if spec.notes:
             yield f"\n**{spec.name}**\n"
-            yield from (f"- {note}" for note in spec.notes)
+            yield from (_item(note) for note in spec.notes)
 
 
 def _proved() -> Iterator[str]:
@@ -132,8 +135,12 @@ def _remarks() -> Iterator[str]:
         remarks = {**subject.lacks, **subject.weaker}
         if remarks:
             yield f"\n**{subject.name}**\n"
-            yield from (f"- {shows[name]}: {remarks[name]}" for name in shows if name in remarks)
+            yield from (_item(f"{shows[name]}: {remarks[name]}") for name in shows if name in remarks)
     yield ""
+
+
+def _item(text: str) -> str:
+    return textwrap.fill(f"- {text}", 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:

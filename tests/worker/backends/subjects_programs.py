@@ -82,7 +82,7 @@ CURSOR: Final = ProgramSubject(
         "budget_held": _LATE,
     },
     weaker={
-        "usage": "tokens are reported once, at the end of its work; those of an interrupted attempt never",
+        "usage": "tokens are reported once, at the end of its work, and never of an interrupted attempt",
         "bad_key": _NO_CAUSE,
         "throttled": _NO_CAUSE,
         "overloaded_twice": _NO_CAUSE,
