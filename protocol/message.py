@@ -50,64 +50,76 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 DURABLE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "message": "A message was appended; data is the message.",
-        "instruction.queued": """An instruction was created or went back to its lane; data: status, lane, not_before; \
-n, tries, cause, text where an attempt of it failed.""",
-        "instruction.leased": "An attempt took it; data: attempt, epoch, n; node: where it runs, if that is not here.",
-        "instruction.step": """An entry of it is durable; data: k, kind, step, name; tokens, cost_usd: of all of it \
-until then; is_error, refused where it failed.""",
-        "instruction.ended": "It reached a final state; data: status, class, cause, text, usage, attempts.",
-        "attempt.started": "Its worker runs; data: attempt, pid, backend, model, max_steps.",
-        "attempt.ended": "Its worker's tree is gone; data: attempt, outcome, exit, stderr (the tail, where it failed).",
-        "approval.requested": "A tool is to be called only if somebody agrees; data: id, tool, expires_at.",
-        "approval.decided": "Somebody did or did not, or nobody in time; data: id, tool, decision, by.",
-        "approval.rule": "What is agreed to once for all was added or taken back; data: id, tool, state.",
-        "proposal.opened": "Something is put to the vote; data: id, type, expires_at.",
-        "proposal.ended": "It is over; data: id, state, winner.",
-        "task.changed": "A task was planned or took a step; data: id, state; agent: whose step it was.",
-        "quota.reached": "An instruction has used up what it may do of something; data: quota, limit. Told once.",
+        "message": "A message was appended to the log; data: the fields of the message.",
+        "instruction.queued": (
+            "An instruction was created or returned to its lane; data: status, lane, not_before; after a failed "
+            "attempt also n, tries, cause, text."
+        ),
+        "instruction.leased": "An attempt leased an instruction; data: attempt, epoch, n; on a node also node.",
+        "instruction.step": (
+            "An entry of an instruction was committed; data: k, kind, step, name, tokens and cost_usd of the "
+            "instruction so far; after a failure also is_error, refused."
+        ),
+        "instruction.ended": "An instruction reached a final state; data: status, class, cause, text, usage, attempts.",
+        "attempt.started": "The worker of an attempt started; data: attempt, pid, backend, model, max_steps.",
+        "attempt.ended": (
+            "All processes of an attempt have exited; data: attempt, outcome, exit, stderr (its end, after a failure)."
+        ),
+        "approval.requested": "A tool call needs an approval; data: id, tool, expires_at.",
+        "approval.decided": "An approval was granted, denied, or expired; data: id, tool, decision, by.",
+        "approval.rule": "A permanent approval was added or revoked; data: id, tool, state.",
+        "proposal.opened": "A proposal was opened for votes; data: id, type, expires_at.",
+        "proposal.ended": "A proposal was resolved, cancelled, or expired; data: id, state, winner.",
+        "task.changed": "A task was planned or changed state; data: id, state, agent (the author of the change).",
+        "quota.reached": "An instruction reached a quota, reported once; data: quota, limit.",
         "soul.changed": "A change of an agent's soul was suggested, decided or rolled back; data: id, state, version.",
-        "memory.proposed": "Something for an agent's memory was proposed, taken or not; data: kind, state.",
+        "memory.proposed": "A memory entry was proposed for an agent, accepted or rejected; data: kind, state.",
         "agent.changed": "An agent was created, edited, deleted or changed state; data: state, reason.",
-        "definition.broken": "A file is wrong now, what it said before stays; data: path, line, where, message.",
-        "workflow.started": "A workflow runs; data: run, members.",
-        "workflow.changed": "It was paused, resumed or continued, or a limit holds it; data: run, state, reason.",
-        "workflow.stopped": "It was stopped; data: run, status, exit_code.",
-        "schedule.untrusted": "A schedule does not run, for nobody agreed to it; data: home, wakeup, hint.",
-        "wakeup.coalesced": "A schedule came while its last wakeup still waits, the first time; data: home.",
-        "worktree.made": "An agent has a working tree of its own now; data: branch, path.",
-        "worktree.moved": "Its branch has another last commit, by its agent's work; data: branch, commit, ahead.",
-        "worktree.kept": "Its run has ended, and something in it would be lost; data: branch, path, why.",
-        "worktree.removed": "Nothing in it would have been lost, and it is gone; data: branch, path.",
-        "merge.requested": "The branches of a run's agents are to be merged; data: id, run, into.",
-        "merge.ended": "They are merged, or it was refused; data: id, run, into, state, commit, why.",
-        "worker.log": "A line a worker logged; data: level, text.",
-        "webhook.failed": "A delivery failed, for the first time or the last; data: host, event, tries, why.",
-        "webhook.disabled": "Its receiver answered 410 and is told nothing more; data: host, event, tries, why.",
-        "node.changed": "A node was added or removed, is up, lost, off, or drained; data: node, state, why.",
-        "space.changed": "A space below a run's was opened or closed, or has other members; data: state, members.",
-        "webhook.retried": "A person has what it was not told delivered now; data: host.",
-        "space.cleared": "Its words were removed; data: messages, instructions.",
+        "definition.broken": (
+            "A file became invalid and its last valid version remains in force; data: path, line, where, message."
+        ),
+        "workflow.started": "A workflow started; data: run, members.",
+        "workflow.changed": "A workflow was paused, resumed, continued, or held by a limit; data: run, state, reason.",
+        "workflow.stopped": "A workflow stopped; data: run, status, exit_code.",
+        "schedule.untrusted": "A schedule does not run because its file is not trusted; data: home, wakeup, hint.",
+        "wakeup.coalesced": "A schedule fired while its previous wakeup was still waiting, reported once; data: home.",
+        "worktree.made": "A working tree was created for an agent; data: branch, path.",
+        "worktree.moved": "Work of an agent moved its branch to another commit; data: branch, commit, ahead.",
+        "worktree.kept": "A run ended and a working tree with unmerged work was retained; data: branch, path, why.",
+        "worktree.removed": "A working tree without unmerged work was deleted; data: branch, path.",
+        "merge.requested": "A merge of the branches of a run was requested; data: id, run, into.",
+        "merge.ended": "A merge succeeded or was refused; data: id, run, into, state, commit, why.",
+        "worker.log": "A worker logged a line; data: level, text.",
+        "webhook.failed": "A delivery failed for the first or the last time; data: host, event, tries, why.",
+        "webhook.disabled": "A receiver answered 410 and gets no further deliveries; data: host, event, tries, why.",
+        "node.changed": "A node was added, removed, connected, lost, switched off or drained; data: node, state, why.",
+        "space.changed": "A private space was opened or closed, or its members changed; data: state, members.",
+        "webhook.retried": "A person retried the failed deliveries of a webhook; data: host.",
+        "space.cleared": "The texts of a space were deleted; data: messages, instructions.",
         "kernel.started": (
-            "This kernel took over; data: pid, version, requeued, safe_mode, term; died {pid, working}: where the one "
-            "before was not asked to end, and what it was at; with service, how, at: where its service started it."
+            "A kernel process started; data: pid, version, requeued, safe_mode, term; after a crash of the "
+            "previous kernel also died {pid, working}; as a service also service, how, at."
         ),
         "kernel.service_failed": (
-            "A service of it failed and is started again; data: service, error, again_seconds (null: it ends)."
+            "A service inside the kernel failed and restarts; data: service, error, again_seconds (null: the "
+            "kernel stops)."
         ),
         "kernel.upgraded": (
-            "Another version goes on in its place, and all its work; data: from, to, pid, attempts, waited_seconds."
+            "A new kernel version replaced this one and continues all work; data: from, to, pid, attempts, "
+            "waited_seconds."
         ),
-        "kernel.upgrade_failed": "Another version was not up to it, and this one goes on; data: from, to, pid, reason.",
-        "kernel.stopping": "It was asked to stop; data: by (request, SIGTERM, SIGINT, failure of SERVICE).",
+        "kernel.upgrade_failed": (
+            "A new kernel version failed to start and this version continues; data: from, to, pid, reason."
+        ),
+        "kernel.stopping": "The kernel was asked to stop; data: by (request, SIGTERM, SIGINT, failure of SERVICE).",
     }
 )
 LIVE: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "delta": "Text of a reply as it comes; data: instruction, text, lagged (pieces that were left out).",
-        "progress": "What a worker is doing; data: instruction, what.",
-        "lagged": "This reader was too slow; data: n events were left out. Read them again by seq.",
-        "gap": "Events older than this are no longer kept; data: from, to.",
+        "delta": "Text of a reply while the model writes; data: instruction, text, lagged (number of omitted pieces).",
+        "progress": "The current activity of a worker; data: instruction, what.",
+        "lagged": "This reader was too slow; read the missed events again by seq; data: n (number of omitted events).",
+        "gap": "Older events were deleted; data: from, to.",
     }
 )
 

@@ -94,6 +94,10 @@ class Tmux:
             rows.pop()
         return rows
 
+    def styled(self) -> list[str]:
+        """What stands in the window now, with its colours as ANSI escapes."""
+        return self._ask("capture-pane -e -p")
+
     def history(self) -> list[str]:
         """All that stood in the window since it was emptied last, and what stands there."""
         return self._ask("capture-pane -p -S -")

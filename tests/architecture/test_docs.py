@@ -14,19 +14,18 @@ from jsonschema import Draft202012Validator
 
 from interface.cli.command_parser import parser_for
 from interface.cli.command_table import BY_WORD
-from interface.cli.commands.help import commands_page
-from interface.cli.exits import Exit
+from interface.cli.commands.help import VARIABLES, commands_page
+from interface.cli.exits import MEANINGS, Exit
 from interface.cli.parsing import split_params
-from kernel.api.mcp.tools import MANAGEMENT, TOOLS
-from kernel.api.routes import ROUTES
+from kernel.api.mcp.tools import TOOLS
 from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, events_schema_text, schema_text
 from kernel.inspect.validate import validate
 from kernel.operations.table import verbs_text
 from protocol.inspection import Kind
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES
-from tests.architecture import decisions_page, promises_page
-from tests.architecture.sources import ROOT
+from tests.architecture import decisions_page, promises_page, reference_pages
+from tests.architecture.sources import ROOT, product
 from tests.contracts import frames_schema
 from tests.contracts.backends_page import page
 from tests.pages import blocks, commands
@@ -38,6 +37,10 @@ INLINE: Final = re.compile(r"`(?:awk|agent-worker) ([a-z-]+)[^`]*`")
 CODE_WORD: Final = re.compile(r"`([a-z]+_[a-z_]+)(?=[`{( ])")
 OTHER_WORDS: Final = frozenset({"memory_reserve", "soul_evolution", "space_only"})
 """Other words that begin as names of tools do."""
+INTERNAL_VARIABLES: Final = re.compile(
+    r"AGENT_WORKER(_CRASH_(AT|LOG)|_LAUNCHER|_PRIVATE\w*|_SERVICE|_UPGRADE_SECONDS)?"
+)
+"""Variables for tests of the product, and between its own processes."""
 KINDS: Final = frozenset({"sh", "console", "yaml", "json", "python", "js", "javascript", "text", "mermaid"})
 JSON_DOCUMENT: Final = re.compile(r"\n(?=\{)")
 LINK: Final = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
@@ -145,6 +148,14 @@ def test_every_long_trial_that_is_named_can_be_run() -> None:
     assert named - set(re.findall(r"^  ([a-z]+)\)", _read("scripts/soak"), re.MULTILINE)) == set()
 
 
+def test_the_navigation_of_the_site_has_every_page_once() -> None:
+    """Records of decisions are reached through their index."""
+    listed = re.findall(r"^ +- (?:Home: )?(\S+\.md)$", _read("mkdocs.yml"), re.MULTILINE)
+    pages = [path.relative_to(ROOT / "docs") for path in ROOT.glob("docs/**/*.md")]
+    records = [path for path in pages if path.parent.name == "decisions" and path.name != "index.md"]
+    assert sorted(listed) == sorted(str(path) for path in pages if path not in records)
+
+
 @cache
 def _anchors(path: Path) -> frozenset[str]:
     """Return the anchors of the headings of a page, as GitHub derives them."""
@@ -165,22 +176,19 @@ def test_tests_that_a_document_names_exist(name: str) -> None:
     assert [path for path in TEST_PATH.findall(_read(name)) if not (ROOT / path).exists()] == []
 
 
-def test_every_route_and_every_tool_is_in_the_reference() -> None:
-    page = _read("docs/reference/rest.md") + _read("docs/reference/mcp-tools.md")
-    listed = set(re.findall(r"(?<!`)\b(GET|POST|PATCH|PUT|DELETE) +(/[\w/:*-]+(?:\.json)?)", page))
-    paths = ((route.method, route.path.replace("<path:path>", "*path")) for route in ROUTES)
-    assert listed == {(method, re.sub(r"<(\w+)>", r":\1", path)) for method, path in paths}
-    for tool in (*TOOLS.values(), *MANAGEMENT.values()):
-        fields = msgspec.structs.fields(tool.asks)
-        arguments = {f"{field.encode_name}{'' if field.required else '?'}" for field in fields}
-        listings = re.findall(rf"\b{tool.name}{{(.*?)}}", page, re.DOTALL)
-        assert arguments in [set(listing.replace(",", " ").split()) for listing in listings], tool.name
+@pytest.mark.parametrize("name", reference_pages.PAGES)
+def test_generated_pages_of_the_reference_are_what_the_tables_say(name: str) -> None:
+    assert reference_pages.PAGES[name]() == _read(f"docs/reference/{name}.md")
 
 
-def test_every_exit_code_is_in_the_reference() -> None:
-    _, _, table = _read("docs/reference/exit-codes.md").partition("| exit code |")
-    listed = {int(code) for row in re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE) for code in row.split(",")}
-    assert listed == set(Exit)
+def test_every_exit_code_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(Exit)
+
+
+def test_every_variable_that_the_product_reads_is_in_the_reference() -> None:
+    named = {name for source in product() for name in re.findall(r'"(AGENT_[A-Z_]*[A-Z])"', source.text)}
+    internal = {name for name in named if INTERNAL_VARIABLES.fullmatch(name)}
+    assert named - internal == {name for name in VARIABLES if name.startswith("AGENT_")}
 
 
 def test_the_page_of_promises_is_what_the_data_says() -> None:

@@ -19,6 +19,35 @@ from protocol.discovery import VERSION
 
 TARGETS: Final = "alice (direct message)   @review[:tag] (a workflow's channel)   alice@review[:tag] (alice in it)"
 
+VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "AGENT_WORKER_HOME": "directory of the state of all projects (default: ~/.agent-worker)",
+        "AGENT_WORKER_URL": "address of a kernel that runs elsewhere",
+        "AGENT_WORKER_TOKEN": "token for the kernel of AGENT_WORKER_URL",
+        "AGENT_WORKER_TRUST": "1: allow what the project's files run, as --trust does; the consent is not stored",
+        "AGENT_WORKER_LOG": "json: write the kernel's log as JSON",
+        "AGENT_WORKER_BWRAP": "path of bubblewrap, the sandbox program",
+        "AGENT_WORKER_GITHUB_URL": "HTTPS host of github: references (default: https://github.com)",
+        "AGENT_WORKER_CALL": "address of the kernel for agent-worker call; set for processes of an attempt",
+        "AGENT_WORKER_COOKIE": "identifies the attempt to the kernel; set for processes of an attempt",
+        "AGENT_NAME": "name of the agent; set for setup and teardown of a working tree, and for checks of tasks",
+        "AGENT_NUMBER": "1 for the first agent of the workflow file; set for setup and teardown of a working tree",
+        "AGENT_WORKFLOW": "name of the workflow; set for setup, teardown and checks",
+        "AGENT_TAG": "tag of the workflow; set for setup, teardown and checks",
+        "AGENT_PROJECT": "root of the project; set for setup, teardown and checks",
+        "AGENT_RUN": "id of the run; set for checks of runs and merges",
+        "AGENT_TASK": "id of the task; set for its check",
+        "AGENT_IDEMPOTENCY_KEY": "key of the call, equal on every attempt; set for tools",
+        "NO_COLOR": "no colours, if set",
+        "COLUMNS": "width of tables in characters",
+        "CI": "ask no questions, and escape commands to the CI runner in the output, if set",
+        "GITHUB_ACTIONS": "escape commands to the CI runner, if set; also TF_BUILD and TEAMCITY_VERSION",
+        "GITHUB_OUTPUT": "file for the outputs of run --report github; the kernel does not inherit this variable",
+        "GITHUB_STEP_SUMMARY": "file for the summary of run --report github; the kernel does not inherit this variable",
+    }
+)
+"""Environment variables that users may set or read."""
+
 TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "targets": (
@@ -34,16 +63,9 @@ TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *(f"  {int(code):<5} {text}" for code, text in MEANINGS.items()),
         ),
         "environment": (
-            "Variables that are read:",
-            "  AGENT_WORKER_HOME    where the state of projects is kept (default: ~/.agent-worker)",
-            "  AGENT_WORKER_CALL    where agent-worker call finds the kernel; set for what an agent starts",
-            "  AGENT_WORKER_URL     a kernel that runs elsewhere, with AGENT_WORKER_TOKEN",
-            "  AGENT_WORKER_TRUST   1 lets files run what they name, as --trust does, without keeping the consent",
-            "  NO_COLOR             no colours; COLUMNS sets the width of tables",
-            "  CI                   nobody is there to answer a question; GITHUB_ACTIONS, GITLAB_CI, TF_BUILD:",
-            "                       what agents write cannot give the runner a command",
-            "  GITHUB_OUTPUT, GITHUB_STEP_SUMMARY   what run --report github writes to; a kernel is not told of them",
-            "Keys of model providers: awk providers lists their names.",
+            "Environment variables:",
+            *(f"  {name:<24} {text}" for name, text in VARIABLES.items()),
+            "awk providers lists the variables of provider keys.",
         ),
     }
 )
